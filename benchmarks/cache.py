@@ -30,7 +30,7 @@ from stenolog import UserMessage as Said
 from stenolog.context import Budget, FullHistory, LastN, MissedMessages, Pins, Prompt, Reminder
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import every_request
-from stenolog.projections.requests.sections import MESSAGES
+from stenolog.projections.requests.body_digest import MESSAGES
 from stenolog.testing import entries
 from tests.requests.judging import MODELS, weighed
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Request
-from stenolog.projections.pairing import pair
-from stenolog.projections.requests.stays import must_keep
-from stenolog.projections.requests.window import Window
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.pipeline.retention import must_keep
+from stenolog.projections.tool_pairs import pair
 from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, damaged, files, requests, talks
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import Account, is_native

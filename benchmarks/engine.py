@@ -15,8 +15,8 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Agent, Conversation, ModeSwitch, StreamDelta, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters import log as logs
-from stenolog.adapters.keeping import Json
-from stenolog.adapters.stores.claims import Claim, Claims
+from stenolog.adapters.queries.folds import Json
+from stenolog.adapters.store.claims import Claim, Claims
 from stenolog.context import LastN
 from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult

@@ -19,8 +19,8 @@ from typing import Any
 import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
-from stenolog.adapters.asynchronous import AsyncConversation
-from stenolog.adapters.stores.grouping import GroupCommit, PendingWrite
+from stenolog.adapters.aio import AsyncConversation
+from stenolog.adapters.store.group_commit import GroupCommit, PendingWrite
 
 WRITERS = 64
 EACH = 50

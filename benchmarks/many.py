@@ -17,11 +17,11 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Log, UserMessage
 from stenolog.adapters import log as logs
+from stenolog.adapters.cli import framework
 from stenolog.adapters.cli import run as cli
-from stenolog.adapters.cli import shell
-from stenolog.adapters.cli.commands import app
-from stenolog.adapters.stores import appending, events
-from stenolog.adapters.stores.appending import PendingEntry
+from stenolog.adapters.cli.app import app
+from stenolog.adapters.store import appends, event_rows
+from stenolog.adapters.store.appends import PendingEntry
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
 
@@ -65,7 +65,7 @@ def listed(log: Log) -> None:
 def completed(log: Log) -> object:
     context = click.Context(app, info_name="stenolog")
     context.params["db"] = log.path
-    return shell.names(context, click.Argument(["conversation"]), "talk 0005")
+    return framework.names(context, click.Argument(["conversation"]), "talk 0005")
 
 
 def newest(log: Log) -> object:
@@ -132,4 +132,4 @@ def filled(path: Path, conversations: int) -> None:
                 for nth, (topic, payload) in enumerate(payloads)
             ]
             connection.execute(NEW, (stream, name_of(stream)))
-            events.insert(connection, stream, appending.sealed(events.START, items))
+            event_rows.insert(connection, stream, appends.sealed(event_rows.START, items))

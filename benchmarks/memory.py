@@ -29,7 +29,7 @@ PROGRAM = """
 import json, sys, time
 from pathlib import Path
 import stenolog
-from stenolog.adapters.keeping import kept
+from stenolog.adapters.queries.folds import kept
 from stenolog.projections.usage import Usage, usage
 
 @stenolog.fold(initial=0)

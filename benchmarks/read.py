@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks._ratio import Row, compared
 from stenolog import Conversation, Fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.keeping import persistent_fold
-from stenolog.adapters.stores.events import EVENT
+from stenolog.adapters.queries.folds import persistent_fold
+from stenolog.adapters.store.event_rows import EVENT
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall

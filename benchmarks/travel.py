@@ -12,7 +12,7 @@ from benchmarks._ratio import Row, compared, least
 from benchmarks.state import filled
 from stenolog import Conversation, fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.keeping import SETTINGS, STATE, PersistentFold, persistent_fold
+from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold, persistent_fold
 from stenolog.projections.usage import Usage, usage
 
 ENTRIES, FOLDED = 100_000, 20_000

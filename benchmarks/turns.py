@@ -13,12 +13,12 @@ from benchmarks._ratio import Row, compared, cpu_seconds, least
 from benchmarks.read import conversation
 from stenolog import Conversation, Entry, Request
 from stenolog.adapters import log as logs
-from stenolog.adapters.stores import reading
+from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
-from stenolog.projections.requests.build import from_window
-from stenolog.projections.requests.visible import LaneId
-from stenolog.projections.requests.window import window
+from stenolog.projections.requests.builder import from_window
+from stenolog.projections.requests.incremental.window import window
+from stenolog.projections.requests.pipeline.visibility import LaneId
 from stenolog.testing import entries
 from tests.requests.judging import MODELS
 
@@ -105,7 +105,7 @@ def rows_read(talk: Conversation, turns: int) -> Row:
         talk.extend(conversation(4))
         talk.log.holding.clear()
         rows: list[Entry] = []
-        with patch.object(reading, "_decoded", counting(rows)):
+        with patch.object(reader, "_decoded", counting(rows)):
             request = talk.request("coder", policy=BUDGET)
         before, window = window, in_window(request)
         most = max(most, len(rows) - max(before, window))
@@ -121,7 +121,7 @@ def in_window(request: Request) -> int:
 
 def counting(rows: list[Entry]) -> Callable[..., Iterator[Entry]]:
     """The decoding of entries that also keeps them."""
-    read = reading._decoded
+    read = reader._decoded
 
     def counted(*asked: Any) -> Iterator[Entry]:
         for entry in read(*asked):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from stenolog.adapters.cli.commands import SECTIONS, app
+from stenolog.adapters.cli.app import SECTIONS, app
 from stenolog.adapters.cli.exits import EXITS
 from stenolog.domain import errors
 

@@ -8,10 +8,10 @@ from dataclasses import MISSING, fields
 
 from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
 from stenolog.projections.requests import APIS, PIPELINE
-from stenolog.projections.requests.caps import KEPT, RESERVE
-from stenolog.projections.requests.laws import LAWS
+from stenolog.projections.requests.pipeline.budget import KEPT, RESERVE
+from stenolog.projections.requests.pipeline.retention import STAYS
 from stenolog.projections.requests.rules import REPAIRS, STAGES
-from stenolog.projections.requests.stays import STAYS
+from stenolog.projections.requests.validation import LAWS
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 ABOUT = f"""\

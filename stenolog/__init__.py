@@ -65,15 +65,15 @@ from .domain.values import (
     Usage,
     WorkflowRun,
 )
-from .projections.base import Fold, fold
+from .projections.fold import Fold, fold
 from .projections.timeline import TimelineItem
 
 if TYPE_CHECKING:
-    from .adapters.asynchronous import AsyncConversation, AsyncLog, open_async
+    from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
-    from .adapters.engine.happenings import EntryAppended, StreamDelta
+    from .adapters.engine.run_events import EntryAppended, StreamDelta
     from .adapters.engine.team import Team
-    from .adapters.restoring import restore
+    from .adapters.maintenance.restore import restore
     from .projections.requests import Omission, Request, RequestPart
 
 __version__ = "0.1.0"
@@ -165,12 +165,12 @@ __all__ = [
 
 
 _LATE = {
-    **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.asynchronous"),
+    **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
     **dict.fromkeys(("Omission", "Request", "RequestPart"), "projections.requests"),
     "Agent": "adapters.engine.agent",
-    **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.happenings"),
+    **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.run_events"),
     "Team": "adapters.engine.team",
-    "restore": "adapters.restoring",
+    "restore": "adapters.maintenance.restore",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

@@ -1,16 +1,16 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
-from .adapters.engine.condensing import compact
+from .adapters.engine.compaction import compact
 from .adapters.engine.delegate import AgentTool
-from .adapters.engine.happenings import EntryAppended, RunEvent, StreamDelta
 from .adapters.engine.options import Options
-from .adapters.engine.recording import Replay
-from .adapters.engine.regenerating import regenerate
+from .adapters.engine.pending import PendingApproval
+from .adapters.engine.regenerate import regenerate
+from .adapters.engine.replay import Replay
 from .adapters.engine.retries import CircuitBreaker, RetryPolicy
+from .adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
+from .adapters.engine.runtime import Runtime
 from .adapters.engine.team import Team
-from .adapters.engine.waiting import PendingApproval
-from .adapters.engine.world import Runtime
 from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage
 from .domain.turns import (
     ByAddress,

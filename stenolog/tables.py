@@ -1,10 +1,10 @@
 """Tables of SQL that follow the log: in its own database with every append, in PostgreSQL by a follower."""
 
-from .adapters.tables.declaring import CONVERSATION, POSITION, Delete, Table
+from .adapters.importers.importer import import_rows
 from .adapters.tables.messages import conversation_messages
 from .adapters.tables.postgres import Follower
 from .adapters.tables.sqlite import AttachedTable, TableStatus, attach_table, attached_tables
-from .adapters.transcripts.load import import_rows
+from .adapters.tables.table import CONVERSATION, POSITION, Delete, Table
 
 __all__ = [
     "CONVERSATION",

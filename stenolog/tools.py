@@ -1,9 +1,9 @@
 """What agents may call: plain functions, and the tools of MCP servers."""
 
+from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
 from .adapters.tools.functions import tool
 from .adapters.tools.mcp import MCPServer
-from .adapters.tools.port import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
-from .adapters.tools.reading import ReadOutput
+from .adapters.tools.read_output import ReadOutput
 
 __all__ = [
     "Attachment",

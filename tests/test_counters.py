@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tiktoken import registry
 
 from stenolog import MissingExtraError
-from stenolog.adapters import counters
-from stenolog.adapters.counters import COUNTERS, PIECE, tiktoken_counter
+from stenolog.adapters.queries import token_counters
+from stenolog.adapters.queries.token_counters import COUNTERS, PIECE, tiktoken_counter
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
 
@@ -44,9 +44,9 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     known: dict[str, Any] = {"small": small}
     monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", known)
     monkeypatch.setattr(registry, "ENCODINGS", {})
-    counters._loaded.cache_clear()
+    token_counters._loaded.cache_clear()
     yield known
-    counters._loaded.cache_clear()
+    token_counters._loaded.cache_clear()
 
 
 def test_the_estimate_is_there_without_tiktoken() -> None:
@@ -85,7 +85,7 @@ def test_an_unknown_counter_is_refused_with_those_that_are_known(plugins: dict[s
 
 def test_without_tiktoken_the_error_is_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    counters._loaded.cache_clear()
+    token_counters._loaded.cache_clear()
 
     with pytest.raises(MissingExtraError, match=r'pip install "stenolog\[tiktoken\]"'):
         COUNTERS["tiktoken:small"]
@@ -124,7 +124,7 @@ def test_a_download_that_never_ends_is_given_up(
         return small("slow")
 
     plugins["slow"] = slow
-    monkeypatch.setattr(counters, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(token_counters, "PATIENCE_S", 0.01)
 
     try:
         with pytest.raises(InvalidPolicyError, match=r"cannot be downloaded \(TimeoutError\)"):
@@ -170,7 +170,8 @@ def test_a_text_is_tokenized_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tiktoken_is_imported_by_whoever_asks_for_it_alone() -> None:
     code = (
-        "import sys, stenolog.adapters.counters as c; c.COUNTERS['bytes4']; print('tiktoken' in sys.modules)"
+        "import sys, stenolog.adapters.queries.token_counters as c; c.COUNTERS['bytes4']; "
+        "print('tiktoken' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.cli.commands import MODULES
+from stenolog.adapters.cli.app import MODULES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Team, ToolCall
-from stenolog.adapters.hiding import hide
-from stenolog.adapters.llms.port import Model, ModelResponse
+from stenolog.adapters.llms.base import Model, ModelResponse
+from stenolog.adapters.providers.redaction import hide
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import ToolError
 from stenolog.models import Scripted

@@ -68,7 +68,7 @@ def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: 
 
 
 def test_the_library_under_the_stores_is_imported_by_the_stores_alone() -> None:
-    assert _importers("eventsourcing") <= {"stenolog.adapters.stores"}
+    assert _importers("eventsourcing") <= {"stenolog.adapters.store"}
 
 
 @pytest.mark.parametrize("library", ["click", "rich"])

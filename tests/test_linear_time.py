@@ -9,9 +9,9 @@ import pytest
 from rich.text import Text
 
 from stenolog.adapters.chats import splitting
-from stenolog.adapters.cli import screen
-from stenolog.adapters.transcripts.claude import messages
-from stenolog.projections.requests import quoting
+from stenolog.adapters.cli import terminal
+from stenolog.adapters.importers.claude import messages
+from stenolog.projections.requests.pipeline import quoting
 from stenolog.projections.showing import shown_call
 
 SECONDS = 2.0
@@ -19,7 +19,7 @@ SECONDS = 2.0
 
 
 def drawn(text: str) -> None:
-    screen.draw([Text(text)], "never", page=False)
+    terminal.draw([Text(text)], "never", page=False)
 
 
 def title(text: str) -> str:

@@ -21,7 +21,7 @@ from stenolog import (
     ToolResult,
     Usage,
 )
-from stenolog.adapters.prices import listed
+from stenolog.adapters.providers.prices import listed
 from stenolog.domain.limits import Limits, delegated_usage, no_price
 from stenolog.engine import Agent, AgentTool, Team
 from stenolog.models import CommandLine, Model, ModelCall, ModelResponse, ResponseDelta, Scripted

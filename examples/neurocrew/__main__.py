@@ -11,9 +11,9 @@ from textwrap import fill
 
 import stenolog
 from stenolog import Conversation
-from stenolog.adapters.cli.safety import safe
-from stenolog.adapters.teamfile import load
+from stenolog.adapters.team_file import load
 from stenolog.chats import Console
+from stenolog.projections.terminal_text import safe
 
 from ..shell import run
 from . import commands as commands  # registers them

@@ -9,7 +9,7 @@ from textwrap import fill
 
 import stenolog
 from stenolog import EntryAppended, LlmError, Log
-from stenolog.adapters.transcripts import import_file
+from stenolog.adapters.importers import import_file
 from stenolog.chats import mentioned
 from stenolog.engine import Team
 from stenolog.models import model_from_string

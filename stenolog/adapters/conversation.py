@@ -17,17 +17,17 @@ from stenolog.projections.timeline import TimelineItem as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
-from . import asking, forking, keeping, tailing
-from .keeping import PersistentFold
-from .stores import appending, reading
-from .stores.appending import Append, Stream
+from .queries import arguments, folds, forks
+from .queries.folds import PersistentFold
+from .store import appends, follow, reader
+from .store.appends import Append, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.requests import Api, Request
 
     from .log import Log
-    from .outputs import Outputs
+    from .queries.outputs import Outputs
 
 S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
@@ -56,7 +56,7 @@ class Conversation:
     @property
     def position(self) -> int:
         """The position of the last entry; 0 while there is none."""
-        return reading.head(self._datastore, self.stream).position
+        return reader.head(self._datastore, self.stream).position
 
     @property
     def digest(self) -> str:
@@ -64,7 +64,7 @@ class Conversation:
 
         Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
         """
-        return reading.head(self._datastore, self.stream).digest.hex()
+        return reader.head(self._datastore, self.stream).digest.hex()
 
     def append(
         self,
@@ -105,7 +105,7 @@ class Conversation:
     def sealing(self, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None) -> Append:
         """The append of some drafts, with all that is drawn at the edge."""
         edge = self.log.edge
-        items = [appending.prepare(edge, draft) for draft in drafts]
+        items = [appends.prepare(edge, draft) for draft in drafts]
         return Append(self.stream, items, expected, edge.salt, fence)
 
     def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
@@ -117,11 +117,11 @@ class Conversation:
 
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
         """
-        return reading.entries(self._datastore, self.stream, after, at)
+        return reader.entries(self._datastore, self.stream, after, at)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """The same as they are stored."""
-        return reading.records(self._datastore, self.stream, after, at)
+        return reader.records(self._datastore, self.stream, after, at)
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
         """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
@@ -129,19 +129,19 @@ class Conversation:
         It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
         mark = self.position if after is None else after
-        return tailing.follow(self._datastore, self._unread, mark, timeout)
+        return follow.follow(self._datastore, self._unread, mark, timeout)
 
     def state(self, at: int | None = None) -> State:
         """Where every lane stands."""
-        return keeping.fold_at(self, keeping.STATE, self._at(at))
+        return folds.fold_at(self, folds.STATE, self._at(at))
 
     def settings(self, at: int | None = None) -> Settings:
         """What is configured: mode, cards, members."""
-        return keeping.fold_at(self, keeping.SETTINGS, self._at(at))
+        return folds.fold_at(self, folds.SETTINGS, self._at(at))
 
     def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
         """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
-        return keeping.fold_at(self, kept, self._at(at))
+        return folds.fold_at(self, kept, self._at(at))
 
     def timeline(self, at: int | None = None) -> list[TimelineItem]:
         """What a person is shown."""
@@ -167,21 +167,21 @@ class Conversation:
         `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError`
         where an entry needs one.
         """
-        from . import viewing  # late: a program that builds no request need not wait for it
+        from .queries import requests  # late: a program that builds no request need not wait for it
 
         if at is not None:
-            asking.position(self, at, least=1)
+            arguments.position(self, at, least=1)
         try:
-            return viewing.request(self, agent, task, at, api, policy)
+            return requests.request(self, agent, task, at, api, policy)
         except AgentNotFoundError:
             if self.position:
                 raise
-        raise asking.missing(self.name, self.log.path)
+        raise arguments.missing(self.name, self.log.path)
 
     @property
     def outputs(self) -> Outputs:
         """The whole of large tool output and artifacts, by the aliases that requests name them by."""
-        from .outputs import Outputs  # late, as above
+        from .queries.outputs import Outputs  # late, as above
 
         return Outputs(self)
 
@@ -208,7 +208,7 @@ class Conversation:
         `ConversationNotFoundError`, `PositionNotFoundError`, and `ConversationExistsError` for a name that is
         taken.
         """
-        return forking.fork(self, after, name, close=pending == "close")
+        return forks.fork(self, after, name, close=pending == "close")
 
     def rename(self, name: str) -> None:
         """Give the conversation another name. Raises `ConversationExistsError` when that is taken."""
@@ -232,7 +232,7 @@ class Conversation:
         Raises `PositionNotFoundError`, `InvalidEventError` for a setting and for an entry that a fork
         inherits, and `ConversationExistsError` while a call of the entry has no result.
         """
-        from .erasing import erase  # late: few programs need it
+        from .maintenance.erase import erase  # late: few programs need it
 
         erase(self, position)
 
@@ -246,7 +246,7 @@ class Conversation:
         self.log.delete(self.stream)
 
     def _at(self, at: int | None) -> int | None:
-        return None if at is None else asking.position(self, at)
+        return None if at is None else arguments.position(self, at)
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))

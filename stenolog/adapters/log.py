@@ -24,26 +24,26 @@ from typing import TYPE_CHECKING
 from stenolog.domain.entry import Entry, check_name
 from stenolog.domain.errors import ConversationExistsError, OperationalError, StoredDataError, StoreError
 
-from . import asking
 from .conversation import Conversation
-from .edge import Sources, new_id, now, random_bytes
+from .queries import arguments
 from .search.index import Index
-from .stores import checkpoints, pins, reading, streams, unnamed
-from .stores.appending import Stream
-from .stores.application import LogApplication
-from .stores.blobs import Blobs
-from .stores.bookmarks import Bookmarks
-from .stores.checkpoints import Checkpoints
-from .stores.datastore import DEADLINE, Synchronous
-from .stores.seals import Seals
-from .stores.streams import Order, Which
-from .stores.unnamed import Collected
-from .tailing import follow
+from .store import blob_collection, checkpoints, conversation_rows, pins, reader
+from .store.appends import Stream
+from .store.blob_collection import Collected
+from .store.blobs import Blobs
+from .store.bookmarks import Bookmarks
+from .store.checkpoints import Checkpoints
+from .store.conversation_rows import Order, Which
+from .store.database import DEADLINE, Synchronous
+from .store.eventsourcing_app import LogApplication
+from .store.follow import follow
+from .store.seals import Seals
+from .store.sources import Sources, new_id, now, random_bytes
 
 if TYPE_CHECKING:
-    from .claiming import OpenClaim
-    from .holding import WindowCache
-    from .search.finding import Hit
+    from .maintenance.open_claims import OpenClaim
+    from .queries.window_cache import WindowCache
+    from .search.lookup import Hit
 
 REMEMBERED = 1000
 """How many conversations a log remembers the heads of."""
@@ -110,14 +110,16 @@ class Log:
     @cached_property
     def holding(self) -> WindowCache:
         """The windows that are held in memory for the next requests."""
-        from .holding import WindowCache  # late: a program that builds no request need not wait for it
+        from .queries.window_cache import (
+            WindowCache,  # late: a program that builds no request need not wait for it
+        )
 
         return WindowCache()
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
         if "holding" in vars(self) and not self.datastore.closed:
-            from .bookmarking import leave_all  # late, as above
+            from .queries.bookmarks import leave_all  # late, as above
 
             leave_all(self)
         self.bookmarks.close()
@@ -130,14 +132,14 @@ class Log:
         """The conversation of that name; one that does not exist yet is made by its first append."""
         check_name(name, what="conversation")
         with self.datastore.reading() as connection:
-            key = streams.find(connection, name)
+            key = conversation_rows.find(connection, name)
         return self.handle(Stream(name, key))
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
         with self.datastore.reading() as connection:
-            return streams.find(connection, name) is not None
+            return conversation_rows.find(connection, name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -166,11 +168,11 @@ class Log:
         Raises `InvalidEventError` for what is none of these.
         """
         if limit is not None:
-            asking.number("limit", limit)
-        asking.some_of("order", (order,), streams.ORDERS)
+            arguments.number("limit", limit)
+        arguments.some_of("order", (order,), conversation_rows.ORDERS)
         which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
-            return streams.names(connection, which, limit=limit, order=order)
+            return conversation_rows.names(connection, which, limit=limit, order=order)
 
     def count(
         self,
@@ -183,16 +185,16 @@ class Log:
         order: Order = "oldest",
     ) -> int:
         """How many conversations there are; of some of them, asked for as for their `names`."""
-        asking.some_of("order", (order,), streams.ORDERS)
+        arguments.some_of("order", (order,), conversation_rows.ORDERS)
         which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
-            return streams.count(connection, which)
+            return conversation_rows.count(connection, which)
 
     @staticmethod
     def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
         for what, asked in (("begins", begins), ("like", like), ("before", before)):
-            asking.text(what, asked)
-        return Which(archived, begins, like, asking.instant("since", since), before)
+            arguments.text(what, asked)
+        return Which(archived, begins, like, arguments.instant("since", since), before)
 
     def search(
         self,
@@ -218,9 +220,9 @@ class Log:
         Raises `InvalidEventError` for a query without a word and whatever else cannot be looked for, and
         `ConversationNotFoundError`.
         """
-        from .search import finding  # late: a program that looks for nothing need not wait for it
+        from .search import lookup  # late: a program that looks for nothing need not wait for it
 
-        found = finding.search(
+        found = lookup.search(
             self,
             query,
             conversation=conversation,
@@ -232,17 +234,17 @@ class Log:
             by_age=newest,
             progress=progress,
         )
-        return list(islice(found, asking.number("limit", limit)))
+        return list(islice(found, arguments.number("limit", limit)))
 
     @property
     def newest(self) -> int:
         """The notification id of the last entry of any conversation; 0 while there is none."""
         with self.datastore.reading() as connection:
-            return reading.newest(connection)
+            return reader.newest(connection)
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
-        unread = partial(reading.everything, self.datastore)
+        unread = partial(reader.everything, self.datastore)
         return follow(self.datastore, unread, self.newest, timeout)
 
     def claims(self, conversation: str | None = None) -> list[OpenClaim]:
@@ -250,9 +252,9 @@ class Log:
 
         Raises `ConversationNotFoundError`.
         """
-        from . import claiming  # late, as above
+        from .maintenance import open_claims  # late, as above
 
-        return claiming.listed(self, conversation)
+        return open_claims.listed(self, conversation)
 
     def take_claims(self, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
         """Take the effects of a conversation from the runners that are at them, and return them.
@@ -261,9 +263,9 @@ class Log:
         settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
         Raises `ConversationNotFoundError`.
         """
-        from . import claiming  # late, as above
+        from .maintenance import open_claims  # late, as above
 
-        return claiming.take(self, conversation, owner)
+        return open_claims.take(self, conversation, owner)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.
@@ -286,28 +288,28 @@ class Log:
         """See `Conversation.rename`."""
         key = self._existing(stream)
         with self.datastore.writing() as connection:
-            if streams.find(connection, name) not in (None, key):
+            if conversation_rows.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            streams.rename(connection, key, name)
+            conversation_rows.rename(connection, key, name)
         stream.name = name
 
     def archive(self, stream: Stream, *, at: int | None) -> None:
         """See `Conversation.archive`; `at` None takes it back."""
         key = self._existing(stream)
         with self.datastore.writing() as connection:
-            streams.archive(connection, key, at)
+            conversation_rows.archive(connection, key, at)
 
     def delete(self, stream: Stream) -> None:
         """See `Conversation.delete`."""
-        from .search.filling import Source, forgetting  # late, as above
+        from .search.indexing import Source, forgetting  # late, as above
 
         key = self._existing(stream)
         source = Source(self.datastore, self.blobs)
-        named = unnamed.named_by(self.datastore, key)
+        named = blob_collection.named_by(self.datastore, key)
         with forgetting(self.index, source, key), self.datastore.writing() as connection:
-            if living := streams.forks(connection, key):
+            if living := conversation_rows.forks(connection, key):
                 raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
-            streams.delete(connection, key)
+            conversation_rows.delete(connection, key)
         stream.head = None
         stream.recent = None
         self.purge(key, named)
@@ -331,7 +333,7 @@ class Log:
             self.checkpoints.erase_stream(stream)
         with suppress(OperationalError, StoredDataError):
             if named and pins.SUPPORTED:
-                unnamed.collect(self.datastore, self.blobs.pins, named)
+                blob_collection.collect(self.datastore, self.blobs.pins, named)
         with suppress(OperationalError):
             self.datastore.fold()
 
@@ -344,11 +346,11 @@ class Log:
         """
         if not pins.SUPPORTED:
             raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
-        found = unnamed.collect(self.datastore, self.blobs.pins)
+        found = blob_collection.collect(self.datastore, self.blobs.pins)
         return found._replace(folded=self.datastore.fold())
 
     def _existing(self, stream: Stream) -> int:
-        key = reading.resolve(self.datastore, stream)
+        key = reader.resolve(self.datastore, stream)
         if key is None:
-            raise asking.missing(stream.name, self.path)
+            raise arguments.missing(stream.name, self.path)
         return key

@@ -18,8 +18,8 @@ from typing import (
 from pydantic import Field
 
 from .errors import InvalidEventError
+from .json_types import Integer, Json, Key, Name, Utc
 from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
-from .scalars import Integer, Json, Key, Name, Utc
 from .turns import TurnRule
 from .values import (
     AgentCard,

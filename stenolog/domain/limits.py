@@ -14,9 +14,9 @@ from pydantic import Field, JsonValue
 
 from .entry import Entry
 from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from .json_types import Natural
+from .model import rule
 from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
-from .placed import rule
-from .scalars import Natural
 from .state import address
 from .values import TurnPolicy, Usage
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from pydantic import Field as Declared
 
 from .errors import InvalidPolicyError
-from .placed import non_default_fields, rule
-from .scalars import Natural, Positive
+from .json_types import Natural, Positive
+from .model import non_default_fields, rule
 from .values import Many, construct
 
 T = TypeVar("T")
@@ -222,7 +222,7 @@ class Reminder(PolicyRule):
 
 @rule
 class Transforms(PolicyRule):
-    """Rules of an application's own, by name and in order: see `stenolog.projections.requests.rewrites`."""
+    """Rules of an application's own, by name and in order; `pipeline/transforms.py` registers them."""
 
     slot: ClassVar[str] = "rewrites"
     names: Many[str] = ()

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from .entry import Entry
-from .floor import resting
-from .impulses import LaneTrigger, following, interpret
 from .lifecycle import Row, Status, Trigger, move
 from .replacing import field_replacer
 from .state import Decision, LaneState, State, decision
+from .triggers import LaneTrigger, following, interpret
+from .turn_taking import resting
 
 INITIAL = State()
 _stands = field_replacer(State, "position", "lanes", "anomalies")

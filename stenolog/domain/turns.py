@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidPolicyError
-from .placed import non_default_fields, rule
-from .scalars import Natural
+from .json_types import Natural
+from .model import non_default_fields, rule
 from .values import Many, TurnPolicy
 
 if TYPE_CHECKING:

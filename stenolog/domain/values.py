@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
 from .errors import InvalidEventError
-from .scalars import Integer, Json, Positive
+from .json_types import Integer, Json, Positive
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""

@@ -9,7 +9,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult, UserMessage
 from stenolog.domain.parts import FilePart
 
-from .base import fold
+from .fold import fold
 
 ARTIFACTS = "@project/artifacts/"
 """What the name of such a file begins with."""

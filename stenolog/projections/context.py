@@ -14,7 +14,7 @@ from stenolog.domain.summaries import Summary as Summary
 from stenolog.domain.summaries import fault, joined
 from stenolog.domain.values import PositionRange
 
-from .pairing import ToolCallIndex, pair
+from .tool_pairs import ToolCallIndex, pair
 
 
 class SummaryRecord(NamedTuple):

@@ -26,7 +26,7 @@ from stenolog.domain.values import ConversationRef, TurnPolicy, WorkflowRun
 
 from .context import Context, context
 from .cuts import cuts
-from .pairing import CallKey
+from .tool_pairs import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown", "erased"]
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))

@@ -16,7 +16,7 @@ from stenolog.domain.limits import Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
-from .base import Fold
+from .fold import Fold
 from .histogram import Histogram
 from .prices import Prices, known_cost, unpriced
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.agents.residents import SessionPlace
-from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.adapters.agents.session_pool import SessionPlace
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of
 

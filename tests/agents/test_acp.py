@@ -13,7 +13,7 @@ import pytest
 
 from stenolog.adapters.agents.acp import ACP
 from stenolog.adapters.agents.permission import PermissionRequest
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta, Timeouts
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
 from stenolog.domain.errors import CallerError, MissingExtraError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage

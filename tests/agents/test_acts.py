@@ -12,12 +12,12 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError
-from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import LinesParser
-from stenolog.adapters.agents.turn import ResponseBuilder
+from stenolog.adapters.agents.answer_buffer import ResponseBuilder
+from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.drafts import StreamDraft, load
-from stenolog.adapters.llms.port import (
+from stenolog.adapters.llms.base import (
     Model,
     ModelCall,
     ModelResponse,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from stenolog.adapters.agents.answer_buffer import LARGEST_NOTE, ResponseBuilder
 from stenolog.adapters.agents.command import Command
-from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import LinesParser
-from stenolog.adapters.agents.turn import LARGEST_NOTE, ResponseBuilder
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_parser import LinesParser
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage

@@ -7,10 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog.adapters.agents.formats import FORMATS
-from stenolog.adapters.agents.hearing import LinesParser, OutputParser, TextParser
-from stenolog.adapters.agents.turn import ResponseBuilder
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.adapters.agents.answer_buffer import ResponseBuilder
+from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_parser import LinesParser, OutputParser, TextParser
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 
 END = "<end>"
 SCRAPS = ("a", "<en", "<end>", "d>", "\n", "\r\n", "\x1b[1m", "\x1b]0;t\x07", "\x1b", "é", "𝄞", "{", " ")

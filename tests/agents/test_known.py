@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.agents.formats import split_command
+from stenolog.adapters.agents.output_formats import split_command
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.agents.command_line import END, CommandLine, HealthCheck
-from stenolog.adapters.agents.formats import FORMATS, JsonLines
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.adapters.agents.output_formats import FORMATS, JsonLines
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 from tests.agents import given

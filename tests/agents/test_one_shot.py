@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.agents import process
+from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.agents.formats import FORMATS, JsonLines
-from stenolog.adapters.agents.turn import ResponseBuilder
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
+from stenolog.adapters.agents.output_formats import FORMATS, JsonLines
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import CallerError
 from stenolog.domain.parts import TextPart
 from tests.agents import given

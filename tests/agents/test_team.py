@@ -15,7 +15,7 @@ import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, PositionRange
 from stenolog.adapters.agents.acp import ACP
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.llms.port import Model
+from stenolog.adapters.llms.base import Model
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from tests.agents import given

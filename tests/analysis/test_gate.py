@@ -11,8 +11,8 @@ import pytest
 from stenolog import InvalidEventError, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.context import LastN, policy
 from stenolog.domain.codec import REGISTRY
-from stenolog.projections.analysis import gate
-from stenolog.projections.analysis.gate import Compared, Digest, Fresh, RequestPlace
+from stenolog.projections.analysis import regression
+from stenolog.projections.analysis.regression import Compared, Digest, Fresh, RequestPlace
 from stenolog.projections.requests import APIS, every_request
 from tests.requests.given import ASKED, CALL, calls, log
 
@@ -28,7 +28,7 @@ TALK = log(
 
 
 def fresh(**given: Any) -> list[Fresh]:
-    return list(gate.fresh(TALK, **given))
+    return list(regression.fresh(TALK, **given))
 
 
 def digests(made: Iterable[Fresh]) -> list[Digest]:
@@ -50,14 +50,14 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
 
 def test_what_is_written_is_read_again() -> None:
     made = fresh()
-    head = gate.header(APIS, policy(LastN(3)))
+    head = regression.header(APIS, policy(LastN(3)))
 
-    assert list(gate.read([gate.line(one.digest) for one in made])) == digests(made)
-    assert gate.read_header(gate.header_line(head)) == head
+    assert list(regression.read([regression.line(one.digest) for one in made])) == digests(made)
+    assert regression.read_header(regression.header_line(head)) == head
 
 
 def test_the_same_code_finds_the_same() -> None:
-    assert {one.what for one in gate.compare(digests(fresh()), fresh())} == {"same"}
+    assert {one.what for one in regression.compare(digests(fresh()), fresh())} == {"same"}
 
 
 def test_a_request_that_would_be_another_is_named_with_its_first_difference() -> None:
@@ -65,7 +65,7 @@ def test_a_request_that_would_be_another_is_named_with_its_first_difference() ->
     said = list(TALK)
     said[3] = said[3]._replace(event=ToolResult(call_id="c1", text="b.py"))
 
-    found = list(gate.compare(then, gate.fresh(said, apis=CHAT)))
+    found = list(regression.compare(then, regression.fresh(said, apis=CHAT)))
 
     changed = [(one.place.lane, one.place.position, one.difference) for one in found if one.what == "changed"]
     assert changed == [
@@ -80,7 +80,7 @@ def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
     then = digests([*made[:1], *made[2:]])
     other = RequestPlace("", "talk", "zoe", 3, "plain")
 
-    found = gate.compare([*then, Digest(other, "0", {})], made)
+    found = regression.compare([*then, Digest(other, "0", {})], made)
 
     assert [one for one in found if one.what != "same"] == [
         Compared(made[1].place, "new"),
@@ -89,15 +89,17 @@ def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
 
 
 def test_nothing_against_nothing_is_nothing() -> None:
-    assert list(gate.compare([], [])) == []
-    assert [one.what for one in gate.compare(digests(fresh())[:2], [])] == ["vanished", "vanished"]
+    assert list(regression.compare([], [])) == []
+    assert [one.what for one in regression.compare(digests(fresh())[:2], [])] == ["vanished", "vanished"]
 
 
 def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:
     (one, *_) = fresh(apis=CHAT)
     turned = one._replace(sha256="other", body=dict(reversed([*one.body.items()])))
 
-    assert [found.difference for found in gate.compare([one.digest], [turned])] == ["the order of the keys"]
+    assert [found.difference for found in regression.compare([one.digest], [turned])] == [
+        "the order of the keys"
+    ]
 
 
 def test_behind_what_this_release_does_not_know_nothing_is_sent() -> None:
@@ -106,7 +108,9 @@ def test_behind_what_this_release_does_not_know_nothing_is_sent() -> None:
     later = log(*(e.event for e in TALK[:2]), REGISTRY.load("mode_switch@1", stored), ASKED)
 
     for entries in (unknown, later):
-        found = [one.place.position for one in gate.fresh(entries, apis=PLAIN) if one.place.lane == "coder"]
+        found = [
+            one.place.position for one in regression.fresh(entries, apis=PLAIN) if one.place.lane == "coder"
+        ]
         assert found == [2]
 
 
@@ -116,8 +120,8 @@ def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
 
     assert [one.place for one in full] == [one.place for one in short]
     assert full[-1].sha256 != short[-1].sha256
-    assert gate.header(PLAIN, chosen).policy == {"history": {"kind": "last", "n": 1}}
-    assert gate.header(PLAIN, None).policy is None
+    assert regression.header(PLAIN, chosen).policy == {"history": {"kind": "last", "n": 1}}
+    assert regression.header(PLAIN, None).policy is None
 
 
 @pytest.mark.parametrize(
@@ -130,17 +134,17 @@ def test_a_policy_is_for_all_and_stands_in_the_header() -> None:
 )
 def test_a_line_that_is_no_digest_is_refused_with_its_number(lines: list[str], complaint: str) -> None:
     with pytest.raises(InvalidEventError, match=complaint):
-        list(gate.read(lines))
+        list(regression.read(lines))
 
 
 def test_a_file_out_of_order_is_refused_since_it_would_be_read_wrongly() -> None:
-    first, second = (gate.line(one.digest) for one in fresh()[:2])
+    first, second = (regression.line(one.digest) for one in fresh()[:2])
 
     with pytest.raises(InvalidEventError, match="line 3: expected a place behind"):
-        list(gate.read([second, first]))
+        list(regression.read([second, first]))
 
 
 @pytest.mark.parametrize("text", ["", "{}", json.dumps({"form": "other@1"})])
 def test_a_file_without_its_header_is_refused(text: str) -> None:
     with pytest.raises(InvalidEventError, match="line 1"):
-        gate.read_header(text)
+        regression.read_header(text)

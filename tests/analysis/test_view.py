@@ -8,7 +8,7 @@ import pytest
 
 from stenolog import AgentNotFoundError, AssistantMessage, ModeSwitch, Receipt, UserMessage
 from stenolog.context import SinceLastTurn
-from stenolog.projections.analysis.view import PROOFS, Seen, seen, view
+from stenolog.projections.analysis.knowledge import PROOFS, Seen, seen, view
 from stenolog.projections.requests import LaneId, build
 from stenolog.testing import entries
 from tests.analysis.crew import Pen, crew

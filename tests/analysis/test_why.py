@@ -17,7 +17,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Prompt
-from stenolog.projections.analysis.bodies import text_of
+from stenolog.projections.analysis.body_text import text_of
 from stenolog.projections.analysis.why import left_out, why
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.rules import RULES

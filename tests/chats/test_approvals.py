@@ -26,7 +26,7 @@ from stenolog import (
 )
 from stenolog.adapters.chats.commands import CommandContext, call, typed
 from stenolog.adapters.chats.splitting import fence_of
-from stenolog.adapters.engine.waiting import PendingApproval, waiting
+from stenolog.adapters.engine.pending import PendingApproval, waiting
 from stenolog.chats import ChatSession, Delivery, OutgoingMessage, render_entry
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.settings import NOTHING, configure

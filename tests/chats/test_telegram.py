@@ -12,8 +12,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, FilePart, ImagePart, Log, ModeSwitch, ToolCall, UserMessage
 from stenolog.adapters.chats.telegram import chat as telegram_chat
-from stenolog.adapters.llms.port import Model, ResponseDelta, StreamItem
-from stenolog.adapters.llms.port import ModelResponse as ModelAnswer
+from stenolog.adapters.llms.base import Model, ResponseDelta, StreamItem
+from stenolog.adapters.llms.base import ModelResponse as ModelAnswer
 from stenolog.chats import Telegram, split, utf16_length
 from stenolog.engine import RoundRobin
 from stenolog.models import ModelCall, Scripted

@@ -23,7 +23,7 @@ from stenolog import (
     Usage,
     UserMessage,
 )
-from stenolog.adapters.cli.chat_standing import Hints
+from stenolog.adapters.cli.chat_status import Hints
 from stenolog.models import ModelResponse
 from tests.cli.conftest import Ran
 from tests.cli.teams import LOOKS, SELLS, events, script, team

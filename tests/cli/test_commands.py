@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.cli.commands import MODULES, app
+from stenolog.adapters.cli.app import MODULES, app
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.cli import shell
-from stenolog.adapters.cli.answer import plain
-from stenolog.adapters.cli.commands import MODULES
+from stenolog.adapters.cli import framework
+from stenolog.adapters.cli.app import MODULES
 from stenolog.adapters.cli.exits import EXITS, exit_of
+from stenolog.adapters.cli.result import plain
 from stenolog.adapters.cli.setup import envelope_schema
 from stenolog.adapters.log import open as open_log
 from stenolog.domain import errors
@@ -202,7 +202,7 @@ def test_an_interruption_is_130(demo: Callable[..., Any], monkeypatch: pytest.Mo
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shell, "show", interrupt)
+    monkeypatch.setattr(framework, "show", interrupt)
 
     assert demo("ls").status == 130
 
@@ -210,7 +210,7 @@ def test_an_interruption_is_130(demo: Callable[..., Any], monkeypatch: pytest.Mo
 def test_a_defect_is_one_line_and_how_to_report_it(
     demo: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell, "show", lambda *_: 1 // 0)
+    monkeypatch.setattr(framework, "show", lambda *_: 1 // 0)
 
     ran = demo("ls")
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.cli import exchange, screen
+from stenolog.adapters.cli import import_export, terminal
 from stenolog.adapters.cli.progress import STEP, Bytes
-from stenolog.adapters.transcripts import batch
+from stenolog.adapters.importers import batch
 
 ROOT = Path(__file__).parents[2]
 SESSION = (ROOT / "docs" / "examples" / "session.jsonl").read_bytes()
@@ -50,7 +50,7 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
 def test_of_many_files_one_line_is_shown_unless_each_is_asked_for(
     cli: Callable[..., Any], projects: Path
 ) -> None:
-    for number in range(exchange.MANY):
+    for number in range(import_export.MANY):
         glued = '{"role":"user","content":"Hi"}{"role":"user","content":"Ho"}\n'
         (projects / f"chat-{number:02}.jsonl").write_text(
             glued if number == 3 else json.dumps(CHAT[0]) + "\n"
@@ -63,7 +63,7 @@ def test_of_many_files_one_line_is_shown_unless_each_is_asked_for(
     assert "glued" not in ran.err
 
     again = cli("import", "projects", "-v")
-    assert len(again.out.splitlines()) > exchange.MANY
+    assert len(again.out.splitlines()) > import_export.MANY
     assert "glued" in again.err
     assert again.out.splitlines()[-1].endswith("59 were there already; 1 other passed over")
 
@@ -161,7 +161,7 @@ def test_an_interrupted_import_says_how_to_go_on(
         yield
 
     with monkeypatch.context() as broken:
-        broken.setattr(exchange, "import_files", interrupted)
+        broken.setattr(import_export, "import_files", interrupted)
         ran = cli("import", "projects")
 
     assert (ran.status, ran.out) == (130, "")
@@ -185,7 +185,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(exchange, "Bytes", Pressed)
+        broken.setattr(import_export, "Bytes", Pressed)
         broken.setattr(batch, "BYTES", 7_000)
         ran = cli("import", "many")
 
@@ -206,7 +206,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
     """What a terminal shows of two files, each of a megabyte."""
     err = Terminal()
     monkeypatch.setattr("sys.stderr", err)
-    monkeypatch.setattr(screen, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(terminal, "PATIENCE_S", -1.0)
     monkeypatch.setenv("COLUMNS", "120")
     with Bytes("importing", 8 * STEP, **options) as bar:
         for number, _ in enumerate(bar.counting([Path("a"), Path("b")])):
@@ -237,7 +237,7 @@ def test_no_bar_is_shown_beside_json(
             made.append(quiet)
             super().__init__(label, total, quiet=quiet)
 
-    monkeypatch.setattr(exchange, "Bytes", Seen)
+    monkeypatch.setattr(import_export, "Bytes", Seen)
     cli("import", "projects")
     cli("import", "projects", "--json")
 

@@ -10,8 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.presence import LivenessLock
+from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.liveness import LivenessLock
 
 Cli = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.outputs import store_large
+from stenolog.adapters.queries.outputs import store_large
 from stenolog.domain.events import ToolResult
 
 FOURTH = "@state/logs/tool-results/demo-4.json"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog.adapters.cli.safety import one_line, safe, safe_json
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
+from stenolog.projections.terminal_text import one_line, safe, safe_json
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\r\x00\x7f [red]bold[/red] :smile:"
 OBEYED = {"Cc", "Cs"}

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from stenolog.adapters.cli import screen
-from stenolog.adapters.cli.chat_paper import TerminalWriter
-from stenolog.adapters.cli.drawing import table, wrapped
+from stenolog.adapters.cli import terminal as terminal_module
+from stenolog.adapters.cli.chat_terminal import TerminalWriter
+from stenolog.adapters.cli.layout import table, wrapped
 
 
 class Terminal(io.StringIO):
@@ -47,7 +47,7 @@ def paged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_taller_than_the_terminal_is_paged(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    screen.draw((Text(str(line)) for line in range(50)), "never", page=True)
+    terminal_module.draw((Text(str(line)) for line in range(50)), "never", page=True)
 
     assert paged == ["".join(f"{line}\n" for line in range(50))]
     assert out.getvalue() == ""
@@ -70,14 +70,14 @@ def test_a_pager_is_told_to_obey_colours_unless_a_person_has_told_it_otherwise(
     monkeypatch.setenv("LESS", given or "")
     if given is None:
         monkeypatch.delenv("LESS")
-    screen.draw((Text(str(line)) for line in range(50)), "always", page=True)
+    terminal_module.draw((Text(str(line)) for line in range(50)), "always", page=True)
 
     assert os.environ["LESS"] == told
 
 
 def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    screen.draw((Text(str(line)) for line in range(9)), "never", page=True)
+    terminal_module.draw((Text(str(line)) for line in range(9)), "never", page=True)
 
     assert paged == []
     assert out.getvalue() == "".join(f"{line}\n" for line in range(9))
@@ -85,27 +85,27 @@ def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str])
 
 def test_no_pager_is_heard(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    screen.draw((Text(str(line)) for line in range(50)), "never", page=False)
+    terminal_module.draw((Text(str(line)) for line in range(50)), "never", page=False)
 
     assert paged == []
     assert out.getvalue().count("\n") == 50
 
 
 def test_a_pipe_is_never_paged(paged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    screen.draw((Text(str(line)) for line in range(500)), "auto", page=True)
+    terminal_module.draw((Text(str(line)) for line in range(500)), "auto", page=True)
 
     assert paged == []
     assert capsys.readouterr().out.count("\n") == 500
 
 
 def test_lines_end_without_blanks_and_strings_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    screen.draw([Text("a  "), "b  ", Text("")], "never", page=False)
+    terminal_module.draw([Text("a  "), "b  ", Text("")], "never", page=False)
 
     assert capsys.readouterr().out == "a\nb  \n\n"
 
 
 def test_progress_hands_the_items_on_and_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [*screen.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
+    assert [*terminal_module.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
     assert capsys.readouterr().err == ""
 
 
@@ -114,18 +114,18 @@ def test_progress_shows_a_bar_once_patience_is_at_its_end(
 ) -> None:
     err = Terminal()
     monkeypatch.setattr("sys.stderr", err)
-    monkeypatch.setattr(screen, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(terminal_module, "PATIENCE_S", -1.0)
 
-    assert [*screen.progress(iter(range(5)), "counting", total=5)] == [0, 1, 2, 3, 4]
+    assert [*terminal_module.progress(iter(range(5)), "counting", total=5)] == [0, 1, 2, 3, 4]
     assert "counting" in err.getvalue()
 
 
 def test_progress_is_quiet_while_there_is_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     err = Terminal()
     monkeypatch.setattr("sys.stderr", err)
-    monkeypatch.setattr(screen, "PATIENCE_S", 3600.0)
+    monkeypatch.setattr(terminal_module, "PATIENCE_S", 3600.0)
 
-    assert [*screen.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
+    assert [*terminal_module.progress(range(5), "counting")] == [0, 1, 2, 3, 4]
     assert err.getvalue() == ""
 
 

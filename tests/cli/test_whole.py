@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 import stenolog
 from stenolog import AssistantMessage, ReasoningPart, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.cli import run, screen
-from stenolog.adapters.cli.drawing import table, wrapped
+from stenolog.adapters.cli import run, terminal
+from stenolog.adapters.cli.layout import table, wrapped
 from stenolog.adapters.cli.lines import line, paragraph
 
 PROMPT = "Eliminate double work. " + "Read each of the files with care. " * 30 + "THE END"
@@ -80,10 +80,10 @@ def test_a_table_in_a_pipe_has_whole_cells_and_fills_no_row_up_to_the_widest(
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     rows = [("1", "x" * 5_000), ("2", "short")]
-    screen.draw([table((">N", "*TEXT"), rows), wrapped("y " * 900, hang=2, indent=1)], "never", page=False)
+    terminal.draw([table((">N", "*TEXT"), rows), wrapped("y " * 900, hang=2, indent=1)], "never", page=False)
 
     titles, rule, *shown, last = capsys.readouterr().out.splitlines()
-    assert (titles, len(rule)) == ("N  TEXT", screen.PIPED_WIDTH)
+    assert (titles, len(rule)) == ("N  TEXT", terminal.PIPED_WIDTH)
     assert shown == ["1  " + "x" * 5_000, "2  short"]
     assert last == (" " + "y " * 900).rstrip()
 

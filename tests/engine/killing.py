@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, Log, ToolResult
-from stenolog.adapters.proving import prove
-from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.receipts import prove
 from stenolog.domain.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.build import from_window, takes_part, windows
+from stenolog.projections.requests.builder import from_window, takes_part, windows
 from tests.engine.workload import NEVER, TALKS, Files, lines, work
 from tests.requests.judging import HERE, faults
 from tests.stores import workers

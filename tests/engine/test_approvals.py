@@ -22,8 +22,8 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.transcripts.load import import_file
-from stenolog.adapters.transcripts.portable import export_jsonl
+from stenolog.adapters.importers.importer import import_file
+from stenolog.adapters.importers.jsonl import export_jsonl
 from stenolog.domain.values import Control
 from stenolog.engine import Agent, AgentTool, RoundRobin
 from stenolog.models import Scripted

@@ -21,8 +21,8 @@ from stenolog import (
     ToolCall,
     ToolResult,
 )
-from stenolog.adapters.proving import prove
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.receipts import prove
 from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted

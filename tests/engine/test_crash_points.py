@@ -13,8 +13,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, ModelError, Team, ToolResult, UserMessage
-from stenolog.adapters.stores.claims import Claims
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
 from stenolog.models import ModelCall, Scripted

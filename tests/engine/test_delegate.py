@@ -25,8 +25,8 @@ from stenolog import (
     Usage,
 )
 from stenolog.adapters.engine import delegate
-from stenolog.adapters.engine.waiting import waiting
-from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.engine.pending import waiting
+from stenolog.adapters.store.claims import Claims
 from stenolog.domain.limits import delegated_usage
 from stenolog.engine import Agent, AgentTool, Limits
 from stenolog.models import ModelCall, ModelResponse, Scripted

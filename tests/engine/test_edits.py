@@ -7,7 +7,7 @@ from pathlib import Path
 from stenolog import Team, UserMessage
 from stenolog.engine import Agent
 from stenolog.models import ModelCall, Scripted
-from stenolog.projections.requests.edits import ANEW
+from stenolog.projections.requests.pipeline.edits import ANEW
 from tests.engine.given import opened, run, told, worked
 
 EDITED = UserMessage(text="Two, edited", replaces=2)

@@ -18,13 +18,13 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.engine import doing
-from stenolog.adapters.engine.doing import GOES_ON
+from stenolog.adapters.engine import effects
 from stenolog.adapters.engine.drafts import StreamDraft, keep, load
-from stenolog.adapters.engine.queueing import enqueue
-from stenolog.adapters.stores.claims import Claims
+from stenolog.adapters.engine.effects import GOES_ON
+from stenolog.adapters.engine.queue import enqueue
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.tools.base import RetrySafety
 from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.port import RetrySafety
 from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
@@ -219,7 +219,7 @@ class TestTools:
                 await asyncio.sleep(0.05)
                 gate.set()
 
-            monkeypatch.setattr(doing, "result_of", slow)
+            monkeypatch.setattr(effects, "result_of", slow)
             await self.cut(tool(lambda: "receipt 4711", name="pay"), begun, stop)
 
         run(main())

@@ -20,7 +20,7 @@ from stenolog import (
     Team,
     UserMessage,
 )
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.engine import regenerate
 from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted

@@ -23,7 +23,7 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.engine import listening
+from stenolog.adapters.engine import streaming
 from stenolog.engine import Agent, CircuitBreaker, Limits, RetryPolicy, RoundRobin
 from stenolog.models import Scripted, Timeouts
 from stenolog.tools import tool
@@ -357,7 +357,7 @@ def test_a_model_that_closes_slowly_keeps_nobody_waiting(
             finally:
                 await asyncio.sleep(1)
 
-    monkeypatch.setattr(listening, "GRACE", 0.01)
+    monkeypatch.setattr(streaming, "GRACE", 0.01)
     model = Slow("late", pause=5, timeouts=Timeouts(first_token=0.01))
 
     async def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import LlmError
-from stenolog.adapters.transcripts import export_crewagent, import_file
+from stenolog.adapters.importers import export_crewagent, import_file
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "crewagent"

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 import stenolog
 from stenolog import Agent, Entry, Log, ModelError, Team
 from stenolog.adapters.frameworks.ag_ui_messages import messages
-from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages

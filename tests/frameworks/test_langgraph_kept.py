@@ -29,7 +29,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.types import Send
 
 import stenolog
-from stenolog.adapters.transcripts import export_jsonl, import_file
+from stenolog.adapters.importers import export_jsonl, import_file
 from stenolog.domain.errors import BlobNotFoundError, CallerError, CorruptLogError
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing, talking

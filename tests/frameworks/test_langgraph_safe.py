@@ -23,7 +23,7 @@ from langgraph.types import Command, Interrupt, Overwrite, Send
 
 import stenolog
 from stenolog import ModeSwitch, UserMessage
-from stenolog.adapters.transcripts import export_crewagent, export_jsonl, import_file
+from stenolog.adapters.importers import export_crewagent, export_jsonl, import_file
 from stenolog.domain.errors import CallerError, CorruptLogError
 from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import talking

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import AgentCard, Event, ModeSwitch, Tool, UserMessage
-from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.projections.requests import build
 from tests.requests.given import log

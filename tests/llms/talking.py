@@ -6,7 +6,7 @@ import asyncio
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, ToolCall, ToolResult
-from stenolog.adapters.llms.port import Model, ModelCall, ModelResponse
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse
 from tests.llms.listening import HI, SHELL, heard
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.anthropic import Anthropic
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta, Timeouts
-from stenolog.projections.requests.model import compact
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
+from stenolog.projections.requests.request import compact
 from tests.llms import wire_anthropic as api
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.port import ResponseDelta
-from stenolog.projections.requests.model import compact
+from stenolog.adapters.llms.base import ResponseDelta
+from stenolog.projections.requests.request import compact
 from tests.llms.apis import CALLS, Api, every
 from tests.llms.listening import ask, prompt, streamed
 from tests.llms.server import Reply, Server

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from stenolog import ReasoningPart, TextPart
-from stenolog.adapters.llms.port import Timeouts
+from stenolog.adapters.llms.base import Timeouts
 from tests.llms.apis import KEY, Api, every, until_it_fails
 from tests.llms.listening import failure
 from tests.llms.server import CUT, SILENCE, Reply, Server, sse

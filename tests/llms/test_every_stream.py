@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.adapters.llms import anthropic_events, gemini_chunks
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai_chat import OpenAIChat
 from stenolog.adapters.llms.openai_responses import OpenAIResponses
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
-from stenolog.projections.requests.model import compact
+from stenolog.projections.requests.request import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api
 from tests.llms.listening import streamed
 

@@ -13,7 +13,7 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, Team, TextPart, Usage
 from stenolog.adapters.cli import run as stenolog
-from stenolog.adapters.llms.port import ModelResponse, Progress, Timeouts
+from stenolog.adapters.llms.base import ModelResponse, Progress, Timeouts
 from stenolog.domain.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.projections.usage import usage as used

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from stenolog import ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.adapters.llms.port import ResponseDelta
+from stenolog.adapters.llms.base import ResponseDelta
 from tests.llms.apis import CHAT, Api, both_of_openai, closed_after
 from tests.llms.listening import ask, prompt, streamed
 from tests.llms.server import Reply, Server

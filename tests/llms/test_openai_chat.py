@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import ReasoningPart, TextPart, ToolCall, Usage
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai_chat import Chunks, OpenAIChat
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall, Usage, UserMessage
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai_responses import Events, OpenAIResponses
-from stenolog.adapters.llms.port import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.port import ModelResponse
+from stenolog.adapters.llms.base import ModelResponse
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from tests.llms.server import sse

@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Log, TextPart, ToolResult, UserMessage
-from stenolog.adapters.outputs import store_large
+from stenolog.adapters.queries.outputs import store_large
 from tests.outputs.given import LARGE, artifact
 
 

@@ -23,14 +23,14 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.outputs import (
+from stenolog.adapters.queries.outputs import (
     READ,
     read_output,
     read_output_tool,
     run_read_output,
     store_large,
 )
-from stenolog.projections.requests.compact import LONGEST_READ, alias
+from stenolog.projections.requests.pipeline.truncation import LONGEST_READ, alias
 from tests.outputs.given import LARGE, PLAN, RESULTS, artifact
 
 # Looking up

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from stenolog import AssistantMessage, CallRef, Entry, Event, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.domain.step import fold
-from stenolog.projections.pairing import CallKey, pair
+from stenolog.projections.tool_pairs import CallKey, pair
 from stenolog.testing import entries, example_conversation
 from tests.strategies import decided, logs
 

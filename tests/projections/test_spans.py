@@ -23,7 +23,7 @@ from stenolog import (
 )
 from stenolog.domain.settings import settings as fold
 from stenolog.domain.values import PositionRange as Covered
-from stenolog.projections.spans import Span, inherited, spans
+from stenolog.projections.otel_spans import Span, inherited, spans
 from stenolog.testing import START, entries
 from tests.strategies import logs
 

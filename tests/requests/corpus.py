@@ -20,10 +20,10 @@ from stenolog import (
     UnknownFormatError,
     UserMessage,
 )
-from stenolog.adapters.transcripts import import_file
+from stenolog.adapters.importers import import_file
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.requests.build import from_window, lanes, takes_part, windows
-from stenolog.projections.requests.window import Window
+from stenolog.projections.requests.builder import from_window, lanes, takes_part, windows
+from stenolog.projections.requests.incremental.window import Window
 from tests.requests.histories import START
 from tests.requests.judging import MODELS, SHARED
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from stenolog import Request
-from stenolog.projections.requests.caps import limits
-from stenolog.projections.requests.laws import validate
-from stenolog.projections.requests.model import BlobText, Size
+from stenolog.projections.requests.pipeline.budget import limits
+from stenolog.projections.requests.request import BlobText, Size
 from stenolog.projections.requests.tokens import count
+from stenolog.projections.requests.validation import validate
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 MODELS = {

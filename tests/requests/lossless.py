@@ -9,8 +9,8 @@ from typing import Any
 
 from stenolog import Entry, Request, ToolCall
 from stenolog.domain.parts import TextPart
-from stenolog.projections.requests.left_out import said_by
-from stenolog.projections.requests.names import called, tool_name
+from stenolog.projections.requests.pipeline.identifiers import called, tool_name
+from stenolog.projections.requests.pipeline.omissions import said_by
 from stenolog.projections.requests.rules import RULES
 from tests.requests.judging import words_of
 

@@ -29,9 +29,9 @@ from stenolog import (
 )
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import LaneId
-from stenolog.projections.requests.live import RequestSession
+from stenolog.projections.requests.incremental.session import RequestSession
+from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.tokens import COUNTERS
-from stenolog.projections.requests.window import Window
 from tests.requests.histories import START
 
 AGENTS = ("coder", "reviewer", "writer")

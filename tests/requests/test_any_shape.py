@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, ProviderPart
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.laws import LAWS, validate
+from stenolog.projections.requests.validation import LAWS, validate
 from stenolog.projections.requests.wires.openai_responses import STANDING
 from tests.requests.given import ASKED, log
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
 from stenolog.domain.policy import TruncateToolOutput
-from stenolog.projections.requests.compact import (
+from stenolog.projections.requests.pipeline.graphemes import cut_after, cut_before
+from stenolog.projections.requests.pipeline.json_outline import WHOLE, parse, sketch
+from stenolog.projections.requests.pipeline.truncation import (
     LONGEST_READ,
     READ_OUTPUT,
     RESULTS,
@@ -22,8 +24,6 @@ from stenolog.projections.requests.compact import (
     entry_of,
     preview,
 )
-from stenolog.projections.requests.cutting import cut_after, cut_before
-from stenolog.projections.requests.sketch import WHOLE, parse, sketch
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, measure
 
 RULE = TruncateToolOutput()

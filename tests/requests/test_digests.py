@@ -15,8 +15,8 @@ import pytest
 from stenolog import Request, UserMessage
 from stenolog.domain.policy import PolicyRule
 from stenolog.projections.requests import APIS, every_request, lanes
-from stenolog.projections.requests import sections as digests
-from stenolog.projections.requests.sections import by_hash, first_difference, sections
+from stenolog.projections.requests import body_digest as digests
+from stenolog.projections.requests.body_digest import by_hash, first_difference, sections
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS
 from tests.requests.policies import AROUND

@@ -15,9 +15,9 @@ import pytest
 
 from stenolog import Entry, Request
 from stenolog.projections.requests import APIS, LaneId, build, lanes
-from stenolog.projections.requests.laws import validate
+from stenolog.projections.requests.body_digest import MESSAGES
 from stenolog.projections.requests.rules import RULES
-from stenolog.projections.requests.sections import MESSAGES
+from stenolog.projections.requests.validation import validate
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import unaccounted

@@ -29,9 +29,9 @@ from stenolog import (
 )
 from stenolog.context import Attribution, MissedMessages, Policy, policy
 from stenolog.projections.requests import APIS, Request, build
-from stenolog.projections.requests.laws import validate
-from stenolog.projections.requests.model import texts
-from stenolog.projections.requests.quoting import TAGS, markers, unforged
+from stenolog.projections.requests.pipeline.quoting import TAGS, markers, unforged
+from stenolog.projections.requests.request import texts
+from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, CALL, calls, log
 
 CORPUS = (

@@ -21,7 +21,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import LAWS, Check, validate
+from stenolog.projections.requests.validation import LAWS, Check, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 

@@ -12,14 +12,15 @@ import pytest
 from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall, ToolResult, UserMessage
 from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
-from stenolog.projections.requests import APIS, LaneId, build, lanes, live
-from stenolog.projections.requests.build import every_request, from_window, takes_part, windows
-from stenolog.projections.requests.live import RequestSession
-from stenolog.projections.requests.model import Body, Message
-from stenolog.projections.requests.settled import LONG
-from stenolog.projections.requests.window import Window
+from stenolog.projections.requests import APIS, LaneId, build, lanes
+from stenolog.projections.requests.builder import every_request, from_window, takes_part, windows
+from stenolog.projections.requests.incremental import session
+from stenolog.projections.requests.incremental.frozen import LONG
+from stenolog.projections.requests.incremental.session import RequestSession
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.requests.wires import written_by
-from stenolog.projections.requests.wires.sheet import texts
+from stenolog.projections.requests.wires.body_builder import texts
 from stenolog.projections.requests.wires.writer import Writer
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS, history
@@ -106,7 +107,7 @@ def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> 
 def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_go_of(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "SHED", 2)
+    monkeypatch.setattr(session, "SHED", 2)
     log = session_log(seed, 300)
     for lane in lanes(log):
         api = [*APIS][seed % len(APIS)]

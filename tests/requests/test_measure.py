@@ -9,8 +9,8 @@ import pytest
 from stenolog import AgentCard, Entry, FilePart, ImagePart, ModeSwitch, Tool, ToolCall
 from stenolog.context import Budget
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.measure import Measure, parameters_size
-from stenolog.projections.requests.model import Message, Size
+from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
+from stenolog.projections.requests.request import Message, Size
 from stenolog.projections.requests.tokens import ESTIMATE
 from tests.requests.given import ASKED, calls, log
 

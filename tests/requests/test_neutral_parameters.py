@@ -8,7 +8,7 @@ import pytest
 
 from stenolog import AgentCard, CallerError, Event, ModeSwitch, Request, Tool, UserMessage
 from stenolog.projections.requests import build
-from stenolog.projections.requests.wires.neutral import merged
+from stenolog.projections.requests.wires.parameters import merged
 from stenolog.testing import entries
 
 ASKED = UserMessage(text="List the files")

@@ -28,8 +28,8 @@ from stenolog.context import Budget, LastN, Policy, SinceLastTurn, policy
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, PIPELINE, Api, build
-from stenolog.projections.requests.proof import Proof, proofs
-from stenolog.projections.requests.sections import CHUNKS, first_difference, sections
+from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
+from stenolog.projections.requests.receipts import Proof, proofs
 from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history

@@ -21,7 +21,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.projections.requests import APIS, Request, build
-from stenolog.projections.requests.laws import validate
+from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, log
 
 THOUGHT = ReasoningPart(text="I need the tool.", provider="openai")

@@ -24,13 +24,13 @@ from stenolog import (
 from stenolog.context import Budget, LastN, Pins, Policy, Prompt
 from stenolog.domain.errors import RequestNotSendableError
 from stenolog.projections.requests import APIS, build, every_request, lanes
-from stenolog.projections.requests.build import from_window, takes_part, windows
-from stenolog.projections.requests.caps import caps, limits
-from stenolog.projections.requests.laws import validate
-from stenolog.projections.requests.marks import WindowSnapshot
+from stenolog.projections.requests.body_digest import turns
+from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
+from stenolog.projections.requests.incremental.window import Window, window
+from stenolog.projections.requests.pipeline.budget import caps, limits
 from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.sections import turns
-from stenolog.projections.requests.window import Window, window
+from stenolog.projections.requests.validation import validate
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges

@@ -23,7 +23,7 @@ from stenolog import (
 )
 from stenolog.domain.policy import Prompt
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import validate
+from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import FOUND, PNG, SEARCH
 from tests.requests.judging import complaints, needs_judges

@@ -29,7 +29,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.projections.requests import build
-from stenolog.projections.requests.laws import validate
+from stenolog.projections.requests.validation import validate
 from stenolog.testing import entries
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.histories import PNG

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import Log
-from stenolog.adapters.search import filling
+from stenolog.adapters.search import indexing
 from tests.stores.conftest import conversation, log, path
 
 __all__ = ["conversation", "log", "path"]
@@ -23,14 +23,14 @@ def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:
 def indexed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many entries have been indexed since the last call."""
     seen: list[int] = []
-    page = filling.page
+    page = indexing.page
 
     def counting(*given: Any) -> Any:
         rows = page(*given)
         seen.extend(row.id for row in rows)
         return rows
 
-    monkeypatch.setattr(filling, "page", counting)
+    monkeypatch.setattr(indexing, "page", counting)
 
     def since() -> int:
         count = len(seen)

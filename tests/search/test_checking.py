@@ -11,9 +11,9 @@ import pytest
 
 import stenolog
 from stenolog import Log, ToolResult, UserMessage
-from stenolog.adapters.search import filling
+from stenolog.adapters.search import indexing
 from stenolog.adapters.search.checking import check
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from tests.search.conftest import places
 
 WORDS = ("needle", "hay", "straw", "word13")
@@ -39,7 +39,7 @@ def looked_for(log: Log) -> dict[str, Any]:
 def test_one_that_agrees_stays_whatever_was_deleted_and_appended_since(
     log: Log, batch: int, indexed: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "BATCH_ROWS", batch)
+    monkeypatch.setattr(indexing, "BATCH_ROWS", batch)
     for number in range(50):
         log[f"talk {number % 5}"].append(UserMessage(text=f"needle {number} hay"))
     log["talk 1"].append(ToolResult(call_id="c", text="cut", blob=log.blobs.put(b"all of the needle")))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Log, StoreError, ToolResult, UserMessage
-from stenolog.adapters.search import filling, index
-from stenolog.adapters.stores import streams
+from stenolog.adapters.search import index, indexing
+from stenolog.adapters.store import conversation_rows
 from tests.search.conftest import places
 from tests.stores.conftest import said
 
@@ -39,7 +39,7 @@ def test_a_search_indexes_what_is_new(log: Log, conversation: Conversation, inde
 def test_what_is_long_or_many_is_indexed_in_batches(
     log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "BATCH_ROWS", 64)
+    monkeypatch.setattr(indexing, "BATCH_ROWS", 64)
     said(conversation, *["a needle"] * 200)
     come: list[int] = []
 
@@ -152,7 +152,7 @@ def test_whatever_happens_to_a_log_a_search_finds_what_stands_in_it(steps: list[
 
 def _has_forks(log: Log, conversation: Conversation) -> bool:
     with log.datastore.reading() as connection:
-        return bool(conversation.stream.key and streams.forks(connection, conversation.stream.key))
+        return bool(conversation.stream.key and conversation_rows.forks(connection, conversation.stream.key))
 
 
 def put_back(copy: Path, path: Path) -> None:
@@ -317,7 +317,7 @@ class TestOnDisk:
         with stenolog.open(path) as log:
             said(log["other"], "a needle")
             with log.datastore.writing() as connection:
-                streams.delete(connection, 1)
+                conversation_rows.delete(connection, 1)
 
             assert places(log, "needle") == [("other", 2)]
 

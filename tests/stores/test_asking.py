@@ -23,7 +23,7 @@ from stenolog import (
     PositionNotFoundError,
     UserMessage,
 )
-from stenolog.adapters.keeping import STATE
+from stenolog.adapters.queries.folds import STATE
 from tests.stores.conftest import said, turns
 
 Look = Callable[[Conversation, Any], object]

@@ -21,9 +21,9 @@ from stenolog import (
     UserMessage,
     VersionConflictError,
 )
-from stenolog.adapters.asynchronous import AsyncConversation, AsyncLog, open_async
-from stenolog.adapters.keeping import persistent_fold
-from stenolog.projections.base import Fold
+from stenolog.adapters.aio import AsyncConversation, AsyncLog, open_async
+from stenolog.adapters.queries.folds import persistent_fold
+from stenolog.projections.fold import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 
 HI = UserMessage(text="hi")

@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import Log, StoreError, UserMessage
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import StoreTimeoutError
 from tests.stores import workers
 from tests.stores.conftest import said, texts

@@ -23,14 +23,16 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters import bookmarking
-from stenolog.adapters.stores import reading
+from stenolog.adapters.queries import bookmarks
+from stenolog.adapters.store import reader
 from stenolog.context import Transforms
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.parts import TextPart, ToolCall
-from stenolog.projections.requests import APIS, Api, build, live, rewrites
-from stenolog.projections.requests.model import Message, Rendered
-from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests import APIS, Api, build
+from stenolog.projections.requests.incremental import session
+from stenolog.projections.requests.pipeline import transforms
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Message, Rendered
 from tests.requests.histories import BLOBS, history
 
 CALLS = [ToolCall(id="a", name="look", arguments='{"at": 1}'), ToolCall(id="b", name="read", arguments="{}")]
@@ -47,8 +49,8 @@ BEFORE = ModeSwitch(cards={"coder": AgentCard(persona="You write code.")}, joins
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few messages are enough for a bookmark, and few units to be let go of."""
-    monkeypatch.setattr(bookmarking, "NEAR", 2)
-    monkeypatch.setattr(live, "SHED", 2)
+    monkeypatch.setattr(bookmarks, "NEAR", 2)
+    monkeypatch.setattr(session, "SHED", 2)
 
 
 @pytest.fixture
@@ -63,14 +65,14 @@ def path(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     """Every entry that is decoded."""
     seen: list[Entry] = []
-    decoded = reading._decoded
+    decoded = reader._decoded
 
     def watched(*asked: Any) -> Iterator[Entry]:
         for entry in decoded(*asked):
             seen.append(entry)
             yield entry
 
-    monkeypatch.setattr(reading, "_decoded", watched)
+    monkeypatch.setattr(reader, "_decoded", watched)
     return seen
 
 
@@ -193,8 +195,8 @@ def test_a_policy_that_this_process_cannot_use_costs_time_alone(path: Path) -> N
         conversation = log["talk"]
         blotted = AgentCard(policy=Transforms(["blot@1"]))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rewrites, "REWRITES", {})
-            rewrites.rewrite("blot@1", "nothing")(lambda piece, entry: piece)
+            patch.setattr(transforms, "REWRITES", {})
+            transforms.rewrite("blot@1", "nothing")(lambda piece, entry: piece)
             conversation.append(ModeSwitch(cards={"coder": blotted}), expected=conversation.position)
             conversation.request("coder")
             log.close()

@@ -17,10 +17,10 @@ from stenolog import (
     Fold,
     Log,
 )
-from stenolog.adapters import keeping
-from stenolog.adapters.keeping import SETTINGS, STATE, persistent_fold
-from stenolog.adapters.stores import checkpoints
-from stenolog.adapters.verify import verify
+from stenolog.adapters.queries import folds
+from stenolog.adapters.queries.folds import SETTINGS, STATE, persistent_fold
+from stenolog.adapters.store import checkpoints
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.settings import settings as settings_of
 from stenolog.domain.step import fold as state_of
 from stenolog.testing import examples
@@ -79,14 +79,14 @@ def test_a_look_back_at_what_was_never_folded_is_kept_too(
 
 def test_runs_of_several_looks_may_overlap(conversation: Conversation, folded: Callable[[], int]) -> None:
     conversation.extend(turns(50))
-    keeping.save_checkpoint(
+    folds.save_checkpoint(
         conversation, STATE, next(conversation.entries(after=119)), conversation.state(at=120)
     )
     conversation.log.checkpoints.put(
         conversation.stream.key or 0, "state", STATE.version
     )  # nothing at all is no harm
     conversation.state(at=180)
-    keeping.save_checkpoint(
+    folds.save_checkpoint(
         conversation, STATE, next(conversation.entries(after=139)), conversation.state(at=140)
     )
 
@@ -150,7 +150,7 @@ class TestLargeStates:
 @settings(max_examples=25, derandomize=True, deadline=None)
 def test_a_checkpoint_equals_the_fold_from_zero(events: list[Event], at: int) -> None:
     with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keeping, "WORTH_KEEPING", 1)
+        patch.setattr(folds, "WORTH_KEEPING", 1)
         conversation = log["demo"]
         log.blobs.put(b"test")  # the one that the examples name
         for event in events:

@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, ConversationExistsError, ConversationNotFoundError, InvalidEventError, Log
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 

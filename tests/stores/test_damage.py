@@ -22,7 +22,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from stenolog.testing import examples
 from tests.stores import workers
 from tests.stores.conftest import said, texts

@@ -20,10 +20,10 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.stores import pins
-from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.unnamed import Collected
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import pins
+from stenolog.adapters.store.blob_collection import Collected
+from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.verify.integrity import verify
 from tests.stores import workers
 
 WORD = "canaryword"
@@ -110,7 +110,7 @@ def test_a_process_that_has_the_conversation_in_memory_leaves_no_word_of_it_when
 def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stenolog.adapters.stores.datastore.FOLD_MS", 1)
+    monkeypatch.setattr("stenolog.adapters.store.database.FOLD_MS", 1)
     with stenolog.open(path) as log, stenolog.open(path) as other:
         victim(log)
         with other.datastore.reading() as connection:

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters import edge
-from stenolog.adapters.edge import DRAWN, Sources, new_id, random_bytes
+from stenolog.adapters.store import sources
+from stenolog.adapters.store.sources import DRAWN, Sources, new_id, random_bytes
 
 
 def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
@@ -27,15 +27,15 @@ def test_there_are_as_many_bytes_as_were_asked_for(number: int) -> None:
 
 
 def test_salts_of_an_edge_differ() -> None:
-    edge = Sources()
+    sources = Sources()
 
-    assert len({edge.salt() for _ in range(1000)}) == 1000
+    assert len({sources.salt() for _ in range(1000)}) == 1000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
 def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
     code = (
-        "import os; from stenolog.adapters.edge import new_id\n"
+        "import os; from stenolog.adapters.store.sources import new_id\n"
         "new_id(); child = os.fork(); os.write(1, f'{new_id()} '.encode())\n"
         "if child: os.waitpid(child, 0)"
     )
@@ -46,7 +46,7 @@ def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
 
 def test_nor_does_one_that_was_copied_without_a_word_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = [new_id() for _ in range(3)]
-    left = list(edge._pools[os.getpid()])
+    left = list(sources._pools[os.getpid()])
     monkeypatch.setattr(os, "getpid", lambda: -1)
     theirs = [random_bytes(DRAWN) for _ in range(1000)]
 

@@ -23,7 +23,7 @@ from stenolog import (
     Unknown,
     UserMessage,
 )
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"

@@ -16,9 +16,9 @@ from eventsourcing.utils import get_topic
 
 import stenolog
 from stenolog import CorruptLogError, InvalidEventError, Log, ModeSwitch, Unknown, UserMessage
-from stenolog.adapters.stores.application import LogApplication, Recorded
-from stenolog.adapters.stores.recorder import LogRecorder
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 WAIT = 20.0

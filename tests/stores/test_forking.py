@@ -18,7 +18,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 

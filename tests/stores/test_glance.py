@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Log, ModeSwitch, NewEntry, UserMessage
-from stenolog.adapters.stores import reading
+from stenolog.adapters.store import reader
 from stenolog.projections.requests import build
 
 
@@ -45,7 +45,7 @@ def test_what_this_process_appended_is_not_decoded_again(
         raise AssertionError(f"{asked} was read")
 
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "_decoded", refused)
+        patched.setattr(reader, "_decoded", refused)
         for number in range(40):
             conversation.append(UserMessage(text=f"{number}"))
             conversation.append(AssistantMessage(agent="coder", text=f"{number}"))

@@ -30,10 +30,10 @@ from stenolog import (
     UserMessage,
     VersionConflictError,
 )
-from stenolog.adapters.stores.claims import Claim, Claims
-from stenolog.adapters.stores.grouping import PendingWrite
-from stenolog.adapters.stores.parts import Savepoint
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.group_commit import PendingWrite
+from stenolog.adapters.store.savepoints import Savepoint
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
 from tests.stores.together import at_once, in_groups, outcome

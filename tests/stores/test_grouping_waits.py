@@ -15,10 +15,10 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Entry, Log, NewEntry, StoreError, StoreTimeoutError, UserMessage
-from stenolog.adapters.stores import filelock
-from stenolog.adapters.stores.filelock import FileLock
-from stenolog.adapters.stores.grouping import PendingWrite
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import filelock
+from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.store.group_commit import PendingWrite
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome
 from tests.stores.workers import PATIENCE

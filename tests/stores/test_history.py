@@ -10,10 +10,10 @@ import pytest
 
 import stenolog
 from stenolog import CorruptLogError, Entry, Log
-from stenolog.adapters import verify_conversation
-from stenolog.adapters.report import Report
-from stenolog.adapters.stores import noted, schema
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import durable_head, schema
+from stenolog.adapters.verify import one_conversation
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.report import Report
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
 from tests.stores.conftest import said, texts
@@ -39,7 +39,7 @@ def changed(path: Path, *statements: str) -> None:
         connection.execute(statement)
     connection.commit()
     connection.close()
-    noted.forget(path)
+    durable_head.forget(path)
 
 
 def checked(path: Path, head: str | None = None) -> Report:
@@ -175,7 +175,7 @@ def test_a_name_that_is_erased_from_the_history_of_a_living_conversation_is_foun
 
 
 def test_what_is_written_by_the_librarys_recorder_stands_in_the_history_too(path: Path) -> None:
-    from stenolog.adapters.stores.application import LogApplication, Recorded
+    from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
 
     with LogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
         application.save(Recorded("demo", 1, stenolog.UserMessage(text="a")))
@@ -216,7 +216,7 @@ def test_verify_of_nested_forks_folds_each_entry_once(log: Log, monkeypatch: pyt
         folded.append(entry.position)
         return step(state, entry)
 
-    monkeypatch.setattr(verify_conversation, "step", counting)
+    monkeypatch.setattr(one_conversation, "step", counting)
     conversation = log["demo"]
     said(conversation, "a")
     for _ in range(30):
@@ -268,7 +268,9 @@ def test_a_name_and_its_salt_are_told_apart(
     path: Path, statements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.urandom", lambda size: b"A" * size)
-    monkeypatch.setattr("stenolog.adapters.edge._pools", {})  # what is drawn here is for no other test
+    monkeypatch.setattr(
+        "stenolog.adapters.store.sources._pools", {}
+    )  # what is drawn here is for no other test
     with stenolog.open(path) as log:
         said(log["demo"], "a")
         head = verify(log).head

@@ -24,11 +24,12 @@ from stenolog import (
     ModeSwitch,
     UserMessage,
 )
-from stenolog.adapters import holding
-from stenolog.adapters.stores import reading
+from stenolog.adapters.queries import window_cache
+from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
-from stenolog.projections.requests import build, live
+from stenolog.projections.requests import build
+from stenolog.projections.requests.incremental import session
 from tests.strategies import events
 
 WORDS = "word " * 20
@@ -44,7 +45,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 def shed() -> Iterator[None]:
     """Few units are enough to be let go of."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "SHED", 2)
+        patch.setattr(session, "SHED", 2)
         yield
 
 
@@ -66,14 +67,14 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 ) -> None:
     conversation.request("coder")
     read: list[Entry] = []
-    decoded = reading._decoded
+    decoded = reader._decoded
 
     def watched(*asked: Any) -> Iterator[Entry]:
         for entry in decoded(*asked):
             read.append(entry)
             yield entry
 
-    monkeypatch.setattr(reading, "_decoded", watched)
+    monkeypatch.setattr(reader, "_decoded", watched)
     conversation.append(UserMessage(text="And now?"))
     conversation.append(AssistantMessage(agent="coder", text="Now."))
 
@@ -189,7 +190,7 @@ def test_a_blob_that_comes_later_counts_in_the_next_request(conversation: Conver
 def test_those_not_used_for_longest_are_let_go(
     conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "ROWS", 3 * (holding.LEAST + 75))
+    monkeypatch.setattr(window_cache, "ROWS", 3 * (window_cache.LEAST + 75))
     for number in range(6):
         conversation.request("coder", policy=LastN(100 + number))
 

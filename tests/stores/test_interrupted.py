@@ -21,10 +21,10 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.stores import filelock, glance
-from stenolog.adapters.stores.datastore import LogDatastore
-from stenolog.adapters.stores.filelock import FileLock
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import filelock, peek
+from stenolog.adapters.store.database import LogDatastore
+from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 
@@ -101,7 +101,7 @@ def read(log: Log) -> None:
 
 def look(log: Log) -> None:
     stream = log["demo"].stream
-    glance.peek(log.datastore, stream, 1, "")
+    peek.peek(log.datastore, stream, 1, "")
 
 
 @pytest.mark.parametrize("where", ["talks.db", ":memory:"])

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, CorruptLogError, Event, Fold, ToolResult, Unknown, UserMessage
-from stenolog.adapters import keeping
-from stenolog.adapters.keeping import SETTINGS, persistent_fold
-from stenolog.adapters.stores import reading
-from stenolog.adapters.stores.reading import DECODERS
+from stenolog.adapters.queries import folds
+from stenolog.adapters.queries.folds import SETTINGS, persistent_fold
+from stenolog.adapters.store import reader
+from stenolog.adapters.store.reader import DECODERS
 from stenolog.domain.settings import settings as settings_of
 from stenolog.testing import examples
 from tests.stores.conftest import turns
@@ -51,7 +51,7 @@ def test_the_payloads_of_others_are_not_decoded(
             met.append(topic)
             return DECODERS[topic]
 
-    monkeypatch.setattr(reading, "DECODERS", Watched())
+    monkeypatch.setattr(reader, "DECODERS", Watched())
     assert conversation.settings() == settings_of(whole)
     assert met == ["mode_switch@1"]
 
@@ -82,7 +82,7 @@ def test_folds_of_several_kinds_go_on_by_themselves(conversation: Conversation) 
     conversation.settings()
     conversation.extend(turns(20))
 
-    both = keeping.folds_at(conversation, (SETTINGS, persistent_fold(HEARD, int)))
+    both = folds.folds_at(conversation, (SETTINGS, persistent_fold(HEARD, int)))
     assert both == [settings_of(conversation.entries()), HEARD(conversation.entries())]
 
 

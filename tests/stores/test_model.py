@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import stenolog
 from stenolog import Conversation, ConversationExistsError, NewEntry, UserMessage, VersionConflictError
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import texts
 
 WORDS = st.text("abc \n\0é🙂", max_size=8)

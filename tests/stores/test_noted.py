@@ -14,8 +14,8 @@ import pytest
 
 import stenolog
 from stenolog import CorruptLogError, StoreError
-from stenolog.adapters.stores import noted
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import durable_head
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 KILLED = """
@@ -171,7 +171,7 @@ def test_a_copy_put_in_place_goes_on_once_its_note_is_forgotten(path: Path, tmp_
     shutil.copy(tmp_path / "copy.db", path)
     beside(path, "wal").unlink()
     beside(path, "shm").unlink()
-    noted.forget(path)
+    durable_head.forget(path)
 
     with stenolog.open(path) as log:
         assert log["demo"].position == 21
@@ -231,7 +231,7 @@ class TestNeverTooMuch:
     def test_where_a_power_cut_may_take_the_last_entries_nothing_is_noted(self, path: Path) -> None:
         with stenolog.open(path, synchronous="normal") as log:
             said(log["demo"], "a")
-        assert noted.read(str(path)) is None
+        assert durable_head.read(str(path)) is None
 
     def test_where_only_claims_drafts_or_names_were_written(self, path: Path) -> None:
         with stenolog.open(path) as log:
@@ -246,9 +246,9 @@ class TestNeverTooMuch:
 def test_verify_compares_the_log_with_its_note(path: Path) -> None:
     with stenolog.open(path) as log:
         said(log["demo"], "a")
-        note = noted.read(str(path))
+        note = durable_head.read(str(path))
         assert note is not None
-        beside(path, "lock").write_bytes(noted.packed(note._replace(entry=9)))
+        beside(path, "lock").write_bytes(durable_head.packed(note._replace(entry=9)))
 
         (problem,) = verify(log).problems
     assert (problem.code, problem.expected) == ("noted", "a log up to entry 9 and record 1 of its history")

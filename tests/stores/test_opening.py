@@ -18,8 +18,8 @@ from stenolog import (
     UnsupportedVersionError,
     UserMessage,
 )
-from stenolog.adapters.stores import schema
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import schema
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 VERSION = schema.VERSION

@@ -11,8 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, UserMessage
-from stenolog.adapters.stores import backups
-from stenolog.adapters.stores.presence import LivenessLock
+from stenolog.adapters.store import backups
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.domain.errors import NotADatabaseError
 from tests.cli.conftest import cli
 from tests.stores.conftest import path

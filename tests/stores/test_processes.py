@@ -18,8 +18,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, StoreError, StoreTimeoutError, UserMessage, VersionConflictError
-from stenolog.adapters.stores.filelock import FileLock
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.verify.integrity import verify
 from tests.stores import workers
 from tests.stores.conftest import said, texts
 

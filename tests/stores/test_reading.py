@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, CorruptLogError, Log, Unknown, UserMessage
-from stenolog.adapters.stores import events
+from stenolog.adapters.store import event_rows
 from stenolog.domain.entry import digest_of
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
@@ -40,7 +40,7 @@ def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, at: int
     with stenolog.open(":memory:") as log, pytest.MonkeyPatch.context() as patch:
         conversation = log["demo"]
         conversation.extend([UserMessage(text=str(n)) for n in range(2, 21)])
-        patch.setattr(events, "PAGE", events.PAGE.replace("512", str(pages)))
+        patch.setattr(event_rows, "PAGE", event_rows.PAGE.replace("512", str(pages)))
 
         expected = range(max(after, 0) + 1, min(20, 20 if at is None else at) + 1)
         assert [entry.position for entry in conversation.entries(after, at)] == list(expected)
@@ -50,12 +50,12 @@ def test_pages_of_any_size_give_the_same_entries(pages: int, after: int, at: int
 def test_long_entries_are_read_a_few_at_a_time(
     log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PAGE_BYTES", 1000)
-    monkeypatch.setattr(events, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(event_rows, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(event_rows, "CHUNK_ROWS", 2)
     conversation.extend([UserMessage(text="x" * 600) for _ in range(9)])
 
     with log.datastore.reading() as connection:
-        rows = events.page(connection, events.WHOLE, 1, 0, 99)
+        rows = event_rows.page(connection, event_rows.WHOLE, 1, 0, 99)
 
     assert len(rows) == 4
     assert len(list(conversation.entries())) == 10

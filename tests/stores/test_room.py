@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.adapters.stores.datastore import WAL_BYTES
-from stenolog.adapters.stores.room import STEP, WalPreallocator
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store.database import WAL_BYTES
+from stenolog.adapters.store.wal_preallocation import STEP, WalPreallocator
+from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 
 from stenolog import Entry, Settings, State, evolve
-from stenolog.adapters.keeping import Json, Rows
-from stenolog.adapters.rows import reader
+from stenolog.adapters.queries.folds import Json, Rows
+from stenolog.adapters.queries.rows import reader
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import configure
 from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import LaneId
-from stenolog.projections.requests.marks import WindowSnapshot
-from stenolog.projections.requests.window import Window
+from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
+from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.usage import Usage, usage
 from tests.requests.policies import SMALL
 from tests.strategies import logs

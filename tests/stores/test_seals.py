@@ -12,11 +12,11 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters import bookmarking
-from stenolog.adapters.keeping import STATE
-from stenolog.adapters.stores import bookmarks, checkpoints
-from stenolog.adapters.stores.seals import Seals
-from stenolog.adapters.verify import verify
+from stenolog.adapters.queries import bookmarks as bookmarks_module
+from stenolog.adapters.queries.folds import STATE
+from stenolog.adapters.store import bookmarks, checkpoints
+from stenolog.adapters.store.seals import Seals
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
 
@@ -26,7 +26,7 @@ TURN = (UserMessage(text="transfer to ALICE"), AssistantMessage(agent="a", text=
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few messages are enough for a bookmark."""
-    monkeypatch.setattr(bookmarking, "NEAR", 2)
+    monkeypatch.setattr(bookmarks_module, "NEAR", 2)
 
 
 def forged_bookmark(path: Path, *, seals: Seals | None = None) -> None:

@@ -21,9 +21,9 @@ from stenolog import (
     Unknown,
     UserMessage,
 )
-from stenolog.adapters.report import Report
-from stenolog.adapters.verify import verify
-from stenolog.projections.difference import JsonDifference, first_difference
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.report import Report
+from stenolog.projections.json_diff import JsonDifference, first_difference
 from tests.stores.conftest import said
 
 Damage = Callable[..., Report]

@@ -9,11 +9,11 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
-from stenolog.adapters.stores import reading
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import reader
+from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
-from stenolog.projections.requests.marks import WindowSnapshot
+from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
 
 POLICY = Budget(tokens=2_000)
 WORDS = "word " * 20
@@ -31,14 +31,14 @@ def conversation(tmp_path: Path) -> Iterator[Conversation]:
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     """Every entry that is read."""
     read: list[Entry] = []
-    whole = reading.entries
+    whole = reader.entries
 
     def watched(*asked: object) -> Iterator[Entry]:
         for entry in whole(*asked):  # type: ignore[arg-type]
             read.append(entry)
             yield entry
 
-    monkeypatch.setattr(reading, "entries", watched)
+    monkeypatch.setattr(reader, "entries", watched)
     return read
 
 
@@ -91,8 +91,8 @@ def test_where_little_is_between_the_rows_of_a_window_they_are_read_at_once(
         conversation.extend([UserMessage(text=WORDS, to=["other"])] * 2)
     conversation.request("coder")
     conversation.log.holding.clear()
-    whole, asked = reading.entries, list[object]()
-    monkeypatch.setattr(reading, "entries", lambda *each: asked.append(each) or whole(*each))  # type: ignore[func-returns-value]
+    whole, asked = reader.entries, list[object]()
+    monkeypatch.setattr(reader, "entries", lambda *each: asked.append(each) or whole(*each))  # type: ignore[func-returns-value]
 
     assert in_it(conversation.request("coder")) == 30
     assert len(asked) <= 30 - 32 // 2 + 2

@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import stenolog
 from stenolog import ImagePart, NewEntry, StoreTimeoutError, UserMessage, VersionConflictError
-from stenolog.adapters.stores import backups
-from stenolog.adapters.stores.filelock import FileLock
+from stenolog.adapters.store import backups
+from stenolog.adapters.store.filelock import FileLock
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])

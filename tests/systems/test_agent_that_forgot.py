@@ -18,7 +18,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters import counters
+from stenolog.adapters.queries import token_counters
 from stenolog.context import Budget, LastN, Pins, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from tests.systems.given import Room, left_out, shown, words
@@ -156,9 +156,9 @@ def tokenizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoding]:
     """A tokenizer of tiktoken's, under the name "small"."""
     monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {"small": small})
     monkeypatch.setattr(registry, "ENCODINGS", {})
-    counters._loaded.cache_clear()
+    token_counters._loaded.cache_clear()
     yield SMALL
-    counters._loaded.cache_clear()
+    token_counters._loaded.cache_clear()
 
 
 def test_a_real_tokenizer_counts_where_there_is_one(room: Room, tokenizer: Encoding) -> None:

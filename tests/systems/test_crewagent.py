@@ -18,7 +18,7 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.outputs import read_output, read_output_tool
+from stenolog.adapters.queries.outputs import read_output, read_output_tool
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
 from stenolog.projections.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words

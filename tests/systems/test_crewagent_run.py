@@ -24,7 +24,7 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.transcripts import export_crewagent, import_file
+from stenolog.adapters.importers import export_crewagent, import_file
 from stenolog.context import Budget, TruncateToolOutput
 from stenolog.domain.policy import PolicyLike
 from stenolog.engine import RetryPolicy, compact

@@ -15,7 +15,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, EntryAppended, LlmError, ModelError, ModeSwitch, UserMessage
 from stenolog.adapters.cli import run
-from stenolog.adapters.teamfile import load
+from stenolog.adapters.team_file import load
 from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
 from stenolog.engine import Agent, RetryPolicy, RoundRobin, Team
 from stenolog.models import CommandLine, Model, Scripted

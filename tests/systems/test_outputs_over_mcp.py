@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.outputs import store_large
-from stenolog.adapters.tools.collect import opened
-from stenolog.adapters.tools.perform import execute
+from stenolog.adapters.queries.outputs import store_large
+from stenolog.adapters.tools.execute import execute
+from stenolog.adapters.tools.toolset import opened
 from stenolog.tools import MCPServer, ToolOutput
 from tests.systems.given import Room
 from tests.tools.given import call, text

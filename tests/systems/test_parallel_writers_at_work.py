@@ -18,7 +18,7 @@ from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.tables import tables
 from examples.stakeholder_mail.workflow import TALK, answers, mails, plan, said, write
 from stenolog import Conversation, Log, Team
-from stenolog.adapters.transcripts import import_file
+from stenolog.adapters.importers import import_file
 from stenolog.engine import Replay, RunEvent, regenerate
 from stenolog.models import Scripted
 from stenolog.projections.prices import Price

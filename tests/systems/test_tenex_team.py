@@ -26,8 +26,8 @@ from stenolog import (
     TextPart,
     UserMessage,
 )
-from stenolog.adapters.stores import reading
-from stenolog.adapters.verify import verify
+from stenolog.adapters.store import reader
+from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.models import ModelCall, ModelResponse, Scripted
@@ -374,14 +374,14 @@ def test_a_view_is_loaded_when_it_is_looked_at_and_nothing_else_with_it(
                 [ModeSwitch(joins=NAMES), UserMessage(text="Hi.", to=["coder"])], expected=0
             )
     read: list[tuple[str, int]] = []
-    whole = reading.entries
+    whole = reader.entries
 
     def watched(store: Any, stream: Any, *rest: Any) -> Iterator[Entry]:
         for entry in whole(store, stream, *rest):
             read.append((stream.name, entry.position))
             yield entry
 
-    monkeypatch.setattr(reading, "entries", watched)
+    monkeypatch.setattr(reader, "entries", watched)
     with stenolog.open(tmp_path / "t.db") as log:
         assert (len(log.names()), read) == (40, [])
         log["talk-7"].request("coder")

@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, Log, UserMessage
-from stenolog.adapters.verify import verify
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import CallerError, TableError, VersionConflictError
 from stenolog.tables import Delete, Table, attach_table, attached_tables
 from tests.tables.given import lines, plain_sql, scores

@@ -6,8 +6,8 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from stenolog.adapters.tools.perform import execute
-from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.execute import execute
 
 
 def call(name: str = "f", arguments: object = None, *, raw: str | None = None) -> ToolContext:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from stenolog.adapters.tools.base import ToolContext
 from stenolog.adapters.tools.functions import Function, tool
-from stenolog.adapters.tools.port import ToolContext
 from stenolog.domain.errors import CallerError
 from tests.tools.given import error, outcome, text
 
@@ -326,7 +326,7 @@ def test_sync_tools_run_at_the_same_time() -> None:
     made = tool(lambda: str(both.wait() in (0, 1)), name="f")
 
     async def main() -> list[str]:
-        from stenolog.adapters.tools.perform import execute
+        from stenolog.adapters.tools.execute import execute
         from tests.tools.given import call
 
         return [text(found) for found in await asyncio.gather(*(execute(made, call(), []) for _ in "ab"))]

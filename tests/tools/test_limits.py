@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.adapters.tools.functions import tool
 from stenolog.adapters.tools.limits import LARGEST_META, truncate_output
-from stenolog.adapters.tools.port import Attachment, ToolOutput
 from tests.tools.given import outcome
 
 ANY = st.characters(exclude_categories=())  # halves of surrogate pairs too

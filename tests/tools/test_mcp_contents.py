@@ -6,8 +6,8 @@ from base64 import b64encode
 
 from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, TextContent
 
+from stenolog.adapters.tools.base import Attachment
 from stenolog.adapters.tools.mcp.contents import outcome_from
-from stenolog.adapters.tools.port import Attachment
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 3_000
 DATA = b64encode(PNG).decode()

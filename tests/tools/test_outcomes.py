@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.outcomes import failure, media_of, outcome_of
-from stenolog.adapters.tools.port import Attachment, ToolOutput
+from stenolog.adapters.tools.results import failure, media_of, outcome_of
 from stenolog.domain.errors import ToolError
 from tests.tools.given import error, outcome
 

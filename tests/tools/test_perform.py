@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.tools import perform as module
+from stenolog.adapters.tools import execute as module
+from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.execute import execute, needs_approval
 from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.perform import execute, needs_approval
-from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
 from stenolog.domain.errors import ToolError
 from stenolog.domain.values import Tool
 from tests.tools.given import call, error, outcome, text
@@ -222,8 +222,8 @@ def test_a_process_ends_although_a_tool_hangs_in_it() -> None:
     code = (
         "import asyncio, threading\n"
         "from stenolog.adapters.tools.functions import tool\n"
-        "from stenolog.adapters.tools.perform import execute\n"
-        "from stenolog.adapters.tools.port import ToolContext\n"
+        "from stenolog.adapters.tools.execute import execute\n"
+        "from stenolog.adapters.tools.base import ToolContext\n"
         "hang = tool(threading.Event().wait, name='hang', timeout=0.01)\n"
         "print(asyncio.run(execute(hang, ToolContext('hang', '', '', '', ''), [])).is_error)\n"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stenolog import Log
-from stenolog.adapters.verify import verify
-from stenolog.projections.requests.prefixes import invalid_requests
+from stenolog.adapters.verify.integrity import verify
+from stenolog.projections.requests.validate import invalid_requests
 from tests.transcripts.given import Import, importing
 
 

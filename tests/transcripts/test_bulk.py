@@ -15,8 +15,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, StenologError, UserMessage
-from stenolog.adapters.transcripts import Refused, Report, batch, import_file, import_files
-from stenolog.adapters.verify import verify
+from stenolog.adapters.importers import Refused, Report, batch, import_file, import_files
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import TableError
 from tests.stores.workers import CONTEXT, started
 from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user

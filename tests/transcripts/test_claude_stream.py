@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.adapters.transcripts import recognise
+from stenolog.adapters.importers import recognise
 from stenolog.domain.errors import UnknownFormatError
 from tests.transcripts.given import SESSION, Import, Json, lines, text, tool_result, tool_use
 

@@ -21,7 +21,7 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.transcripts import import_file, originals, recognise
+from stenolog.adapters.importers import import_file, originals, recognise
 from stenolog.domain.events import UNCHANGED, Known
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Event, Log, NewEntry, Unknown
-from stenolog.adapters.transcripts import export_crewagent, import_file
+from stenolog.adapters.importers import export_crewagent, import_file
 from stenolog.projections.requests import lanes
 from stenolog.testing import example_conversation
 from tests.strategies import decided, histories, json_values

@@ -23,8 +23,8 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.proving import prove
-from stenolog.adapters.transcripts import export_crewagent, import_file
+from stenolog.adapters.importers import export_crewagent, import_file
+from stenolog.adapters.verify.receipts import prove
 from stenolog.domain.values import CallRef, PositionRange
 from stenolog.models import Scripted
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message, read

@@ -25,9 +25,9 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.outputs import store_large
-from stenolog.adapters.transcripts.crewagent import place
-from stenolog.adapters.transcripts.crewagent.export import export_crewagent
+from stenolog.adapters.importers.crewagent import conversation_files
+from stenolog.adapters.importers.crewagent.export import export_crewagent
+from stenolog.adapters.queries.outputs import store_large
 from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (
@@ -249,7 +249,7 @@ def test_a_disk_that_fails_leaves_what_was_there(
     def full(path: Path, *_: object, **__: object) -> int:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(place, "_write_new", full)
+    monkeypatch.setattr(conversation_files, "_write_new", full)
     with pytest.raises(OSError, match="No space left"):
         export_crewagent(into.log["talk"], made)
 

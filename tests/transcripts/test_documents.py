@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from stenolog import UnknownFormatError
-from stenolog.adapters.transcripts import lines
-from stenolog.adapters.transcripts.lines import DEEPEST, JsonLinesReader
+from stenolog.adapters.importers import json_lines
+from stenolog.adapters.importers.json_lines import DEEPEST, JsonLinesReader
 
 NUMBERS = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 VALUES = some.recursive(
@@ -30,7 +30,7 @@ def read(raw: bytes) -> tuple[Any, dict[str, int]]:
 
 def mended(raw: bytes) -> tuple[Any, dict[str, int]]:
     """The same, read as text."""
-    with mock.patch.object(lines, "_sound", side_effect=ValueError):
+    with mock.patch.object(json_lines, "_sound", side_effect=ValueError):
         return read(raw)
 
 

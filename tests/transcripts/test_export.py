@@ -25,10 +25,10 @@ from stenolog import (
     UnsupportedVersionError,
     UserMessage,
 )
-from stenolog.adapters.transcripts import Report, export_jsonl, import_file
-from stenolog.adapters.verify import verify
+from stenolog.adapters.importers import Report, export_jsonl, import_file
+from stenolog.adapters.verify.integrity import verify
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.requests.laws import LAWS
+from stenolog.projections.requests.validation import LAWS
 from stenolog.testing import START, example_conversation, examples
 from tests.transcripts.given import Import
 

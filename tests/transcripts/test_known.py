@@ -10,8 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.transcripts import Format, Report, import_file, import_files
-from stenolog.adapters.transcripts.recognise import recognise_stream
+from stenolog.adapters.importers import Format, Report, import_file, import_files
+from stenolog.adapters.importers.detect import recognise_stream
 from tests.transcripts.given import assistant, item, lines, message, meta, text, user
 
 TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
@@ -40,7 +40,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(Path(stream.name))
         return recognise_stream(stream)
 
-    monkeypatch.setattr("stenolog.adapters.transcripts.load.recognise_stream", looked)
+    monkeypatch.setattr("stenolog.adapters.importers.importer.recognise_stream", looked)
     return found
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.adapters.transcripts import Refused, import_file, import_files, lines, recognise
-from stenolog.adapters.transcripts.claude import tree
-from stenolog.adapters.verify import verify
+from stenolog.adapters.importers import Refused, import_file, import_files, json_lines, recognise
+from stenolog.adapters.importers.claude import branch_tree
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.values import PositionRange
 from tests.transcripts.given import lines as as_lines
@@ -21,15 +21,15 @@ from tests.transcripts.given import user
 
 def test_objects_glued_together_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    mended = lines.JsonLinesReader._mended
+    mended = json_lines.JsonLinesReader._mended
 
-    def counted(self: lines.JsonLinesReader, text: str, value: Any) -> Any:
+    def counted(self: json_lines.JsonLinesReader, text: str, value: Any) -> Any:
         looked_at.append(len(text))
         return mended(self, text, value)
 
-    monkeypatch.setattr(lines.JsonLinesReader, "_mended", counted)
+    monkeypatch.setattr(json_lines.JsonLinesReader, "_mended", counted)
     line = b'{"role":"user","content":"\\u00e9"}' * 1_000
-    values = list(lines.JsonLinesReader().values(BytesIO(line + b"\n")))
+    values = list(json_lines.JsonLinesReader().values(BytesIO(line + b"\n")))
 
     assert len(values) == 1_000
     assert sum(looked_at) <= 2 * len(line)
@@ -45,7 +45,7 @@ def test_branches_are_hidden_and_kept_at_a_cost_that_grows_with_their_number(
         spans[0] += 1
         return PositionRange(**fields)
 
-    monkeypatch.setattr(tree, "PositionRange", counted)
+    monkeypatch.setattr(branch_tree, "PositionRange", counted)
     way = [user(f"w{n}", f"w{n - 1}" if n else None, "on") for n in range(60 if deep else 1)]
     branches = [user(f"u{n}", way[-1]["uuid"], "x") for n in range(60)]
     file = tmp_path / "talk.jsonl"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import UserMessage
-from stenolog.adapters.transcripts import Report, import_file
+from stenolog.adapters.importers import Report, import_file
 from stenolog.tables import import_rows
 from tests.transcripts.crewagent_given import folder, imported, index, keep, message
 from tests.transcripts.given import Import

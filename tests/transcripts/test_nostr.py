@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, CallerError, Entry, LlmError, ReasoningPart, Usage, UserMessage
-from stenolog.adapters.transcripts.nostr.events import event_of
-from stenolog.adapters.transcripts.nostr.signatures import checker
+from stenolog.adapters.importers.nostr.events import event_of
+from stenolog.adapters.importers.nostr.signatures import checker
 from stenolog.context import Attribution, MissedMessages
 from tests.transcripts.given import Import, lines
 from tests.transcripts.signing import NOON, Json, bot, entity, event, key, profile, signed

@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog import ProviderPart, ReasoningPart, ToolCall, UnknownFormatError
-from stenolog.adapters.transcripts import import_file
+from stenolog.adapters.importers import import_file
 from stenolog.domain.codec import REGISTRY
 from tests.requests.corpus import TRANSCRIPTS, files
 

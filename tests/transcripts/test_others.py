@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.transcripts import files_in, recognise
+from stenolog.adapters.importers import files_in, recognise
 from stenolog.domain.errors import UnknownFormatError
 from tests.transcripts.given import Json, lines
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.transcripts import files_in, size_of
+from stenolog.adapters.importers import files_in, size_of
 from tests.transcripts.crewagent_given import folder, message
 
 
@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_entered_stands_for_itself(
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
-    monkeypatch.setattr("stenolog.adapters.transcripts.walk.os.scandir", scandir)
+    monkeypatch.setattr("stenolog.adapters.importers.walk.os.scandir", scandir)
 
     assert found(tmp_path) == ["talk.jsonl", "closed"]
 

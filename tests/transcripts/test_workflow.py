@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, ToolResult, UnknownFormatError, UserMessage
-from stenolog.adapters.transcripts import import_file
-from stenolog.adapters.transcripts.lines import JsonLinesReader
-from stenolog.adapters.transcripts.recognise import recognise
-from stenolog.adapters.transcripts.workflow.files import source_conversations
+from stenolog.adapters.importers import import_file
+from stenolog.adapters.importers.detect import recognise
+from stenolog.adapters.importers.json_lines import JsonLinesReader
+from stenolog.adapters.importers.workflow.files import source_conversations
 from stenolog.tables import attach_table, conversation_messages, import_rows
 from tests.tables.server import programs, serving
 from tests.transcripts.given import Import

@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.llms.port import Model, ModelCall, StreamItem, Timeouts
+from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
 from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .command import Command
 from .command_line import PATIENT
 from .permission import Permit
 from .process import launch
-from .residents import SessionPlace, SessionPool
+from .session_pool import SessionPlace, SessionPool
 
 if TYPE_CHECKING:
     from .acp_session import Session

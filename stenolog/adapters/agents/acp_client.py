@@ -24,9 +24,9 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
+from .answer_buffer import ResponseBuilder
 from .permission import PermissionRequest, Permit
-from .residents import SessionPlace
-from .turn import ResponseBuilder
+from .session_pool import SessionPlace
 
 ANSWERS = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_always")}
 

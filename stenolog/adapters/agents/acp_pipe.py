@@ -8,8 +8,8 @@ from typing import Any
 
 from stenolog.domain.errors import ModelError
 
-from .hearing import JsonRows, parsed
-from .listening import LIMIT
+from .answers import LIMIT
+from .output_parser import JsonRows, parsed
 from .process import Process
 
 

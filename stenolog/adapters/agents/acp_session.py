@@ -19,17 +19,17 @@ from acp.schema import Usage as Counted
 from pydantic import ValidationError
 
 from stenolog import __version__
-from stenolog.adapters.llms.port import StreamItem
-from stenolog.adapters.transcripts.failures import category
+from stenolog.adapters.llms.base import StreamItem
+from stenolog.adapters.providers.error_category import category
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 
 from .acp_client import Client
 from .acp_pipe import Pipe
+from .answer_buffer import ResponseBuilder
 from .permission import Permit
 from .process import LINGER, Process
-from .residents import AgentSession, SessionPlace
-from .turn import ResponseBuilder
+from .session_pool import AgentSession, SessionPlace
 
 AUTH_REQUIRED, INTERNAL_ERROR = -32000, -32603
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from stenolog.adapters.transcripts.claude.blocks import usage
-from stenolog.adapters.transcripts.fields import as_dict, as_list, as_str
+from stenolog.adapters.providers.anthropic_blocks import usage
+from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
 from stenolog.domain.values import Usage
 
-from .turn import ResponseBuilder
+from .answer_buffer import ResponseBuilder
 
 RESUME = ("--resume", "{session}")
 SPEAK = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.adapters.transcripts.codex.items import usage
-from stenolog.adapters.transcripts.fields import as_dict, as_str
+from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.adapters.providers.openai_items import usage
 
-from .turn import ResponseBuilder
+from .answer_buffer import ResponseBuilder
 
 SPEAK = ("--json",)
 RESUME = ("resume", "{session}", "-")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stenolog.adapters.hiding import hide
+from stenolog.adapters.providers.redaction import hide
 from stenolog.domain.errors import CallerError
 
 from .environment import inherited

@@ -12,17 +12,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from stenolog.adapters.llms.port import Model, ModelCall, StreamItem, Timeouts
+from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
 
+from .answer_buffer import ResponseBuilder
+from .answers import heard_out
 from .command import Command
-from .formats import JsonLines, lines
-from .hearing import LinesParser, OutputParser, TextParser
-from .listening import heard_out
+from .long_lived import Program
+from .output_formats import JsonLines, lines
+from .output_parser import LinesParser, OutputParser, TextParser
 from .process import launch
-from .program import Program
-from .residents import SessionPlace, SessionPool
-from .turn import ResponseBuilder
+from .session_pool import SessionPlace, SessionPool
 
 Mode: TypeAlias = Literal["one-shot", "long-lived"]
 PATIENT = Timeouts(connect=60.0, first_token=600.0, idle=600.0, total=3600.0)

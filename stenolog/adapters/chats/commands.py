@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.editing import approval
+from stenolog.adapters.engine.pending import PendingApproval, waiting
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.engine.waiting import PendingApproval, waiting
-from stenolog.adapters.stores import reading
+from stenolog.adapters.store import reader
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
@@ -60,7 +60,7 @@ class CommandContext(NamedTuple):
         """Whether it was told before, and stands in the log."""
         return (
             bool(self.id)
-            and reading.find(self.conversation.log.datastore, self.conversation.stream, self.id) is not None
+            and reader.find(self.conversation.log.datastore, self.conversation.stream, self.id) is not None
         )
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:

@@ -10,18 +10,18 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-from stenolog.adapters.asynchronous import AsyncLog
+from stenolog.adapters.aio import AsyncLog
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Log
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 
+from .base import OutgoingMessage
 from .commands import COMMANDS, Command, typed
+from .delivery import Delivery
 from .hearing import called, mentioned
-from .outlet import Delivery
-from .port import OutgoingMessage
 from .rendering import NO_NAMES, render_entry
-from .room import ChatSession
+from .session import ChatSession
 
 
 class Console:
@@ -105,7 +105,7 @@ class Console:
 
 def _on_terminal(text: str) -> None:
     """Print a text; what a terminal would obey is spelled out."""
-    from stenolog.adapters.cli.safety import safe  # late: it brings the command line along
+    from stenolog.projections.terminal_text import safe  # late: it brings the command line along
 
     print(safe(text), flush=True)
 

@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.floor import is_pass
 from stenolog.domain.parts import RefusalPart
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import address
+from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import CallRef, TurnPolicy
 from stenolog.projections.showing import call_code, shown_call
 
-from .port import Question, Render
+from .base import Question, Render
 from .splitting import LIMIT, Weigh, in_block, split, utf16_length
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from .commands import app
-from .shell import fail
+from .app import app
+from .framework import fail
 
 __all__ = ["run"]
 

@@ -13,14 +13,14 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import address
 from stenolog.domain.values import PositionRange
 
-from .chat_standing import at_work, awaiting, failed, is_words, stopped
+from .chat_status import at_work, awaiting, failed, is_words, stopped
 from .lines import Piece
-from .positions import backwards
-from .reading import entry_line
+from .log_commands import entry_line
+from .position_argument import backwards
 from .words import counted
 
 if TYPE_CHECKING:
-    from .chat_loop import Chat
+    from .chat_session import Chat
 
 Command: TypeAlias = "Callable[[Chat, str], None]"
 COMMANDS: dict[str, Command] = {}
@@ -51,7 +51,7 @@ def call(chat: Chat, typed: str) -> None:
 @command
 def _help(chat: Chat, rest: str) -> None:
     """this list"""
-    from .drawing import wrapped
+    from .layout import wrapped
 
     chat.paper.drawn(
         wrapped((f"  /{name:<9}", "bold"), (function.__doc__ or "", "dim"), hang=12)
@@ -77,7 +77,7 @@ def why(chat: Chat, rest: str) -> None:
     """[AGENT]: the last request, and the reason for every part of it"""
     from stenolog.projections.analysis.why import why as reasons
 
-    from .draw_explaining import reasons_drawn
+    from .render_explain import reasons_drawn
 
     lane, view = _last_request(chat, rest)
     agent, _, task = lane.partition("/")
@@ -119,7 +119,7 @@ def agents(chat: Chat, rest: str) -> None:
 
 
 def _agents(chat: Chat) -> Iterator[Piece]:
-    from .drawing import table
+    from .layout import table
 
     settings, state = chat.conversation.settings(), chat.conversation.state()
     rows = []
@@ -133,7 +133,7 @@ def _agents(chat: Chat) -> Iterator[Piece]:
 @command
 def _cost(chat: Chat, rest: str) -> None:
     """what was used, and what it cost, by model"""
-    from .draw_stats import drawn
+    from .render_stats import drawn
     from .stats import USAGE
 
     rows = list(chat.conversation.fold(USAGE).by("model"))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .answer import CommandResult, when
+from .framework import command, find_conversation, names, open_log, takes_db
 from .lines import Piece, line
-from .shell import command, find_conversation, names, open_log, takes_db
+from .result import CommandResult, when
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.claiming import OpenClaim
+    from stenolog.adapters.maintenance.open_claims import OpenClaim
 
 NEXT = "the next run settles them: safe and keyed calls run again, the outcome of others is unknown"
 
@@ -54,7 +54,7 @@ def claims_command(db: Path, take: str | None, owner: str | None) -> CommandResu
 
 
 def _drawn(claims: list[OpenClaim]) -> Iterable[Piece]:
-    from .drawing import table
+    from .layout import table
 
     if not claims:
         yield line(("no effect is under way", "dim"))

@@ -19,12 +19,12 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import AgentCard, Control, Tool
 
-from .answer import CommandResult
+from .framework import command
 from .lines import Piece, line
-from .proofs import replay_lines, replayed
-from .reading import entry_line
-from .shell import command
-from .views import request_data, request_of
+from .log_commands import entry_line
+from .result import CommandResult
+from .verify_commands import replay_lines, replayed
+from .view_commands import request_data, request_of
 
 NAME = "demo"
 WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}
@@ -124,9 +124,9 @@ def demo_command(db: Path | None) -> CommandResult:
 
 
 def _render_demo(conversation: Conversation, db: Path | None) -> Iterator[Piece]:
-    from .draw_request import drawn as request_drawn
-    from .draw_timeline import drawn as timeline_drawn
-    from .drawing import heading
+    from .layout import heading
+    from .render_request import drawn as request_drawn
+    from .render_timeline import drawn as timeline_drawn
 
     yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
     yield heading("$ stenolog log demo")

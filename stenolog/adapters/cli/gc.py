@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answer import CommandResult
+from .framework import command, open_log, takes_db
 from .lines import Piece, line
-from .shell import command, open_log, takes_db
+from .result import CommandResult
 from .words import counted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .safety import one_line, safe
+from stenolog.projections.terminal_text import one_line, safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

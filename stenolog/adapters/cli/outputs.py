@@ -10,12 +10,12 @@ import click
 
 from stenolog.domain.errors import BlobNotFoundError
 
-from .answer import CommandResult
+from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db
 from .lines import Piece, line, paragraph
-from .shell import command, find_conversation, names, open_log, takes_conversation, takes_db
+from .result import CommandResult
 
 if TYPE_CHECKING:
-    from stenolog.adapters.outputs import Excerpt, Output, Outputs
+    from stenolog.adapters.queries.outputs import Excerpt, Output, Outputs
 
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
@@ -42,7 +42,7 @@ def outputs_command(db: Path, target: str, directory: Path | None, mcp: bool) ->
     }
 
     def draw() -> Iterable[Piece]:
-        from .drawing import table
+        from .layout import table
 
         columns = (">ENTRY", ">BYTES", "TOOL", "ALIAS")
         yield table(columns, [_cells(row) for row in rows])

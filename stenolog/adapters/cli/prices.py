@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from stenolog.adapters.prices import listed
+from stenolog.adapters.providers.prices import listed
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.prices import Prices, table
 

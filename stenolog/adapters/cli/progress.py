@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .safety import safe
-from .screen import Bar, console
+from stenolog.projections.terminal_text import safe
+
+from .terminal import Bar, console
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .answer import Diagnostic
 from .lines import TextLine, line
+from .result import Diagnostic
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.proving import Proved
+    from stenolog.adapters.verify.receipts import Proved
 
 DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
 TOLD = 5

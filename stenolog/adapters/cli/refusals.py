@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
 
-from .answer import Diagnostic, Severity
+from .result import Diagnostic, Severity
 
 
 def refusal(

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from stenolog.domain.codec import REGISTRY
 
-from .answer import CommandResult
+from .framework import command
 from .lines import Piece, line
-from .shell import command
+from .result import CommandResult
 
 SHELLS = {
     "bash": 'eval "$(stenolog completion bash)"   in ~/.bashrc',
@@ -57,7 +57,7 @@ def completion_command(shell: str) -> CommandResult:
     """Print what makes a shell complete a command line. Commands, options, names of conversations."""
     from click.shell_completion import get_completion_class
 
-    from .commands import app
+    from .app import app
 
     script = get_completion_class(shell)
     assert script is not None, shell

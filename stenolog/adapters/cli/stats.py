@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from stenolog.adapters import keeping
-from stenolog.adapters.prices import source
+from stenolog.adapters.providers.prices import source
+from stenolog.adapters.queries import folds
 from stenolog.projections.histogram import Histogram
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import By, Usage, UsageTotals, together, usage
 
-from .answer import CommandResult
+from .framework import command, find_conversations, open_log, takes_conversation
 from .lines import Piece
-from .positions import resolve
+from .policy_commands import THERE
+from .position_argument import resolve
 from .prices import prices_of
-from .shell import command, find_conversations, open_log, takes_conversation
-from .trying import THERE
+from .result import CommandResult
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
-USAGE = keeping.persistent_fold(usage, Usage)
+USAGE = folds.persistent_fold(usage, Usage)
 BY = ("agent", "lane", "run", "model", "conversation")
 
 
@@ -52,7 +52,7 @@ def stats_command(
     }
 
     def draw() -> Iterable[Piece]:
-        from .draw_stats import drawn
+        from .render_stats import drawn
 
         return drawn(rows, by, table, "" if prices else source())
 
@@ -60,7 +60,7 @@ def stats_command(
 
 
 def _used(conversation: Conversation, at: str | None) -> Usage:
-    return keeping.fold_at(conversation, USAGE, None if at is None else resolve(conversation, at))
+    return folds.fold_at(conversation, USAGE, None if at is None else resolve(conversation, at))
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:

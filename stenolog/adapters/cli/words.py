@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.floor import is_pass
+from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
-from stenolog.projections.words import Description as Description
-from stenolog.projections.words import describe as describe
-from stenolog.projections.words import in_words as in_words
-from stenolog.projections.words import thoughts as thoughts
+from stenolog.projections.describe import Description as Description
+from stenolog.projections.describe import describe as describe
+from stenolog.projections.describe import in_words as in_words
+from stenolog.projections.describe import thoughts as thoughts
 
 
 def counted(number: int, what: str, many: str = "") -> str:

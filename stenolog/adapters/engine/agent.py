@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stenolog.adapters.llms.port import Model
-from stenolog.adapters.tools.collect import ToolLike
+from stenolog.adapters.llms.base import Model
+from stenolog.adapters.tools.toolset import ToolLike
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits

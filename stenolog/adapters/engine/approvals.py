@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stenolog.adapters.tools.perform import needs_approval
-from stenolog.adapters.tools.port import BaseTool
+from stenolog.adapters.tools.base import BaseTool
+from stenolog.adapters.tools.execute import needs_approval
 from stenolog.domain.effects import RunTool, ref
 from stenolog.domain.events import UserMessage
 from stenolog.domain.values import Control
 
-from .scribe import Journal
+from .journal import Journal
 
 POLICY = "approval policy"
 

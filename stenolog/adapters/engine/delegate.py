@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from stenolog.adapters import keeping
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.tools.port import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.queries import folds
+from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
@@ -28,8 +28,8 @@ from stenolog.domain.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
 
 from .agent import Agent
+from .live_state import WATCH
 from .options import Options
-from .standing import WATCH
 
 if TYPE_CHECKING:
     from .team import Team
@@ -226,7 +226,7 @@ def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
 
 def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
     """The worker's last words, or how it has stopped; and what it has used either way."""
-    last = keeping.fold_at(child, keeping.STATE, at).lane(lane.address)
+    last = folds.fold_at(child, folds.STATE, at).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status
     for entry in child.entries(max(0, last.answered - 1), at):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from stenolog.adapters.llms.port import Progress, ResponseDelta
+from stenolog.adapters.llms.base import Progress, ResponseDelta
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 

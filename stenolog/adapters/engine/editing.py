@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.tools.port import ToolOutput
+from stenolog.adapters.tools.base import ToolOutput
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import UserMessage

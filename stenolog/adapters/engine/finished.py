@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stenolog.adapters.stores.claims import Claim
+from stenolog.adapters.store.claims import Claim
 from stenolog.domain.errors import StoreTimeoutError
 
-from .scribe import Instead, Outcome
+from .journal import Instead, Outcome
 
 PATIENCE = 60.0
 """Seconds for which a runner that is closed waits for a busy store."""

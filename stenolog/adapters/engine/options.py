@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from stenolog.adapters.llms.port import Model
-from stenolog.adapters.prices import listed
+from stenolog.adapters.llms.base import Model
+from stenolog.adapters.providers.prices import listed
 from stenolog.domain.errors import CallerError
 from stenolog.projections.prices import Prices
 
 from .retries import CircuitBreaker
-from .world import Runtime
+from .runtime import Runtime
 
 OnUnknown: TypeAlias = Literal["tell", "ask"]
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from stenolog.adapters.agents import groups
-from stenolog.adapters.stores.claims import Claim
-from stenolog.adapters.tools.port import BaseTool
+from stenolog.adapters.store.claims import Claim
+from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
 
 from .agent import Agent
 from .drafts import Drafted, StreamDraft, load
+from .journal import Journal, StartedEffect, key
 from .options import Options
 from .retries import NO_RETRIES
-from .scribe import Journal, StartedEffect, key
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"

@@ -16,9 +16,9 @@ from itertools import count
 from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.stores.claims import Claim, owners
-from stenolog.adapters.stores.presence import LivenessLock
-from stenolog.adapters.tools.port import BaseTool
+from stenolog.adapters.store.claims import Claim, owners
+from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
@@ -30,10 +30,10 @@ from . import finished, recovery
 from .agent import Agent
 from .approvals import auto_approvals
 from .drafts import StreamDraft, keep
-from .happenings import EntryAppended, RunEvent, StreamDelta
+from .journal import Instead, Journal, Key, Outcome, Poll, StartedEffect, key
 from .options import Options
-from .queueing import dequeue
-from .scribe import Instead, Journal, Key, Outcome, Poll, StartedEffect, key
+from .queue import dequeue
+from .run_events import EntryAppended, RunEvent, StreamDelta
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -302,7 +302,7 @@ class Runner:
         return bool(self._tasks or self._asks or look.held or look.due is not None)
 
     def _start(self, begun: StartedEffect) -> None:
-        from .doing import do
+        from .effects import do
 
         name = key(begun.effect)
         self._unbegun.discard(begun.claim.fence)

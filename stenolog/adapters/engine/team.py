@@ -15,11 +15,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TypeAlias
 
-from stenolog.adapters.asynchronous import AsyncConversation
+from stenolog.adapters.aio import AsyncConversation
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.prices import listed
-from stenolog.adapters.tools.collect import as_runnables, opened
-from stenolog.adapters.tools.port import BaseTool
+from stenolog.adapters.providers.prices import listed
+from stenolog.adapters.tools.base import BaseTool
+from stenolog.adapters.tools.toolset import as_runnables, opened
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -30,17 +30,17 @@ from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 
 from .agent import Agent
-from .beginning import Input, OnInput, TeamSettings, start_run
 from .delegate import AgentTool
 from .editing import Arguments, approval
-from .happenings import EntryAppended, RunEvent
+from .live_state import LiveState
 from .mentions import called, mentioned_agents
 from .options import WORLD, OnUnknown, Options
+from .pending import PendingApproval, waiting
 from .retries import CircuitBreaker
+from .run_events import EntryAppended, RunEvent
 from .runner import Runner
-from .standing import LiveState
-from .waiting import PendingApproval, waiting
-from .world import Runtime
+from .runtime import Runtime
+from .start import Input, OnInput, TeamSettings, start_run
 
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation

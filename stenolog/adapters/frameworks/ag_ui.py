@@ -10,18 +10,18 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.asynchronous import AsyncConversation
+from stenolog.adapters.aio import AsyncConversation
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.happenings import EntryAppended, RunEvent, StreamDelta
+from stenolog.adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtraError, StenologError
 
-from .hiding import context_of
+from .context import context_of
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent, Message
 
-    from .ag_ui_telling import EventStream
+    from .ag_ui_events import EventStream
 
 
 def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
@@ -120,7 +120,7 @@ def _snapshot(before: list[Message]) -> BaseEvent:
 
 def _telling(thread: str, run: str) -> EventStream:
     try:
-        from .ag_ui_telling import EventStream
+        from .ag_ui_events import EventStream
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ag_ui":
             raise

@@ -8,7 +8,7 @@ from typing import Any
 from ag_ui.core import events as ag
 from ag_ui.core import types
 
-from .hiding import InContext
+from .context import InContext
 
 SAYS: dict[str, Any] = {
     "assistant": types.AssistantMessage,

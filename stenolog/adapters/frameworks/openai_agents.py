@@ -15,13 +15,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.transcripts.media import Blobs
+from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch
 from stenolog.domain.values import AgentCard, PositionRange
 
-from .differing import whole_text
-from .hiding import InContext, context_of, hidden
+from .context import InContext, context_of, hidden
+from .json_patch import whole_text
 from .openai_agents_items import PROVIDER, Item, events_of, items_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from stenolog.adapters.transcripts.fields import arguments, as_dict, as_list, as_str, compact
-from stenolog.adapters.transcripts.media import Blobs, data_url, keep_data_url
+from stenolog.adapters.providers.json_fields import arguments, as_dict, as_list, as_str, compact
+from stenolog.adapters.providers.media import Blobs, data_url, keep_data_url
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import (
     AssistantPart,
@@ -28,7 +28,7 @@ from stenolog.domain.parts import (
     UserPart,
 )
 
-from .differing import apply_patch, make_patch
+from .json_patch import apply_patch, make_patch
 
 OURS = "openai_agents"
 """The key in `meta` of what an item says beyond its event."""

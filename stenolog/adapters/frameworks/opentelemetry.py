@@ -10,11 +10,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.stores import reading, tracking
-from stenolog.adapters.stores.tracking import Cursor
+from stenolog.adapters.store import cursors, reader
+from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError
-from stenolog.projections.spans import Span, inherited, spans
+from stenolog.projections.otel_spans import Span, inherited, spans
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -93,19 +93,19 @@ class ExportReport:
     def __init__(self, conversation: Conversation, name: str) -> None:
         self._datastore = conversation.log.datastore
         self._name = f"spans:{name}" if name else ""
-        self._stream = reading.resolve(self._datastore, conversation.stream)
+        self._stream = reader.resolve(self._datastore, conversation.stream)
         if self._stream is None:
             raise ConversationNotFoundError(f"{conversation.name!r}: no such conversation")
         self.position = 0
         if name:
             with self._datastore.reading() as connection:
-                self.position = tracking.load_cursor(connection, self._name, self._stream).position
+                self.position = cursors.load_cursor(connection, self._name, self._stream).position
 
     def advance(self, position: int) -> None:
         """Note how far that is now."""
         if self._name and self._stream is not None:
             with self._datastore.writing() as connection:
-                tracking.advance(connection, self._name, Cursor(position), self._stream)
+                cursors.advance(connection, self._name, Cursor(position), self._stream)
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:

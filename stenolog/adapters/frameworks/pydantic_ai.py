@@ -13,12 +13,12 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.conversation import Conversation, Pending
-from stenolog.adapters.transcripts.fields import compact
+from stenolog.adapters.providers.json_fields import compact
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.values import AgentCard
 
-from .differing import whole_text
+from .json_patch import whole_text
 from .pydantic_ai_drafts import Drafting
 from .pydantic_ai_messages import Exchange, exchanges, read
 from .pydantic_ai_parts import Json, lean

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from stenolog.adapters.transcripts.fields import as_dict, as_str
-from stenolog.adapters.transcripts.media import Blobs
+from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import AgentCard, PositionRange
 
-from .differing import make_patch
-from .hiding import hidden
+from .context import hidden
+from .json_patch import make_patch
 from .pydantic_ai_messages import OURS, Exchange
 from .pydantic_ai_parts import Json, plain_response, request_events, response_event
 

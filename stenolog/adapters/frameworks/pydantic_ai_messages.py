@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stenolog.adapters.transcripts.fields import as_dict
+from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings, configure
 
-from .differing import apply_patch
-from .hiding import context_of
+from .context import context_of
+from .json_patch import apply_patch
 from .pydantic_ai_parts import SYSTEM, Json, content_of_parts, lean, plain_part, plain_response
 
 OURS = "pydantic_ai"

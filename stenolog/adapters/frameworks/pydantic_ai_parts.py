@@ -13,8 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from stenolog.adapters.transcripts.fields import arguments, as_dict, as_int, as_list, as_str, as_time, compact
-from stenolog.adapters.transcripts.media import Blobs, keep
+from stenolog.adapters.providers.json_fields import (
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_time,
+    compact,
+)
+from stenolog.adapters.providers.media import Blobs, keep
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.parts import (

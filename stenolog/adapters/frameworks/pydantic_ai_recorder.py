@@ -18,14 +18,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.transcripts.fields import compact
-from stenolog.adapters.transcripts.media import Blobs
+from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.values import AgentCard, Origin, Tool
 
-from .differing import make_patch, whole_text
+from .json_patch import make_patch, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early
 from .pydantic_ai_parts import SYSTEM, content_of_parts, contents

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, as_dict, as_str
+from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .anthropic_events import AnthropicEvents
+from .base import ModelCall, Timeouts
 from .clients import Clients
-from .failing import connection_error, provider_error, redact, secret_headers
-from .hosted import Hosted
-from .port import ModelCall, Timeouts
+from .http_model import Hosted
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

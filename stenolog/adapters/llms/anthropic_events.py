@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from stenolog.adapters.transcripts.claude.blocks import PROVIDER, assistant_part, usage
-from stenolog.adapters.transcripts.fields import Json, as_dict, as_int, as_str, compact
+from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, usage
+from stenolog.adapters.providers.errors import redact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
-from stenolog.projections.requests.names import arguments_object
+from stenolog.projections.requests.pipeline.identifiers import arguments_object
 
-from .collecting import PartAccumulator, clean
-from .failing import redact
-from .port import Kind, ModelResponse, ResponseDelta
+from .accumulator import PartAccumulator, clean
+from .base import Kind, ModelResponse, ResponseDelta
 
 STREAMED: Mapping[str, tuple[Kind, str]] = {
     "text_delta": ("text", "text"),

@@ -14,14 +14,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, as_dict, as_list, as_str
+from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
 from stenolog.domain.errors import MissingExtraError, ModelError
 
+from .base import ModelCall, Timeouts
 from .clients import Clients
-from .failing import connection_error, provider_error, redact, secret_headers
 from .gemini_chunks import GeminiChunks
-from .hosted import Hosted
-from .port import ModelCall, Timeouts
+from .http_model import Hosted
 
 if TYPE_CHECKING:
     from google.genai import Client

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.adapters.transcripts.fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from stenolog.adapters.providers.errors import redact
+from stenolog.adapters.providers.json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .collecting import PartAccumulator, clean
-from .failing import redact
-from .port import Kind, ModelResponse, ResponseDelta
+from .accumulator import PartAccumulator, clean
+from .base import Kind, ModelResponse, ResponseDelta
 
 PROVIDER = "gemini"
 ABOUT = frozenset({"thought", "thoughtSignature"})

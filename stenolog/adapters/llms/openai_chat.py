@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.transcripts.fields import Json, arguments, as_dict, as_list, as_str
+from stenolog.adapters.providers.json_fields import Json, arguments, as_dict, as_list, as_str
 from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
-from stenolog.projections.requests.model import Body
+from stenolog.projections.requests.request import Body
 from stenolog.projections.requests.wires import openai_chat
 
-from .collecting import PartAccumulator
-from .openai_shared import OpenAIModel, refusal, usage
-from .port import ModelCall, ModelResponse, ResponseDelta
+from .accumulator import PartAccumulator
+from .base import ModelCall, ModelResponse, ResponseDelta
+from .openai_base import OpenAIModel, refusal, usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream

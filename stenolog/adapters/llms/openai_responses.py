@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from stenolog.adapters.transcripts.codex.items import assistant_parts
-from stenolog.adapters.transcripts.fields import Json, as_dict, as_int, as_list, as_str, compact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str, compact
+from stenolog.adapters.providers.openai_items import assistant_parts
 from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.wires import openai_responses
 
-from .collecting import PartAccumulator, clean
-from .openai_shared import OpenAIModel, refusal, usage
-from .port import Kind, ModelResponse, ResponseDelta
+from .accumulator import PartAccumulator, clean
+from .base import Kind, ModelResponse, ResponseDelta
+from .openai_base import OpenAIModel, refusal, usage
 
 DELTAS: dict[str, Kind] = {
     "response.output_text.delta": "text",

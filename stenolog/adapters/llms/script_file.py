@@ -22,7 +22,7 @@ from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, TextPart
 
-from .port import ModelCall, ModelResponse, Timeouts
+from .base import ModelCall, ModelResponse, Timeouts
 from .scripted import TIMEOUTS, Scripted
 
 OPTIONS = ("turns", "pause", "piece", "endless")

@@ -16,7 +16,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .port import Model, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .base import Model, ModelCall, ModelResponse, ResponseDelta, Timeouts
 
 Reply: TypeAlias = str | AssistantPart | ModelResponse | BaseException
 Turn: TypeAlias = Reply | Sequence[str | AssistantPart] | Callable[[ModelCall], object]

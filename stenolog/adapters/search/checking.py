@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
-from stenolog.adapters.stores.beside import UNUSABLE
-from stenolog.adapters.stores.failures import RAISED
+from stenolog.adapters.store.errors import RAISED
+from stenolog.adapters.store.sidecar import UNUSABLE
 from stenolog.domain.errors import StenologError
 
-from . import filling, index
-from .filling import BEHIND, Source
+from . import index, indexing
 from .index import TOKENIZER
+from .indexing import BEHIND, Source
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -58,14 +58,14 @@ def check(log: Log) -> bool:
 
 def _agrees(source: Source, connection: sqlite3.Connection) -> bool:
     mark = index.index_position(connection)
-    if mark.version != filling.version():  # new, or another release's: the next search makes it anew
+    if mark.version != indexing.version():  # new, or another release's: the next search makes it anew
         return True
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         return False
     expected: Sums = {}
     last = 0
-    while rows := [row for row in filling.page(source, BEHIND, last) if row.id <= mark.end.id]:
-        said, places = filling.worded(source, rows)
+    while rows := [row for row in indexing.page(source, BEHIND, last) if row.id <= mark.end.id]:
+        said, places = indexing.worded(source, rows)
         if connection.execute(PLACES, (last, rows[-1].id)).fetchall() != [tuple(place) for place in places]:
             return False
         last = rows[-1].id

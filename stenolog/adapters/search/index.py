@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, get_args
 
-from stenolog.adapters.stores.beside import Sidecar
-from stenolog.adapters.stores.datastore import MEMORY
-from stenolog.adapters.stores.failures import RAISED, to_store_error
+from stenolog.adapters.store.database import MEMORY
+from stenolog.adapters.store.errors import RAISED, to_store_error
+from stenolog.adapters.store.sidecar import Sidecar
 from stenolog.domain.errors import StoreError
 from stenolog.domain.events import Known
 

@@ -10,9 +10,9 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.state import address
-from stenolog.projections.words import in_words
+from stenolog.projections.describe import in_words
 
-from .declaring import CONVERSATION, Table
+from .table import CONVERSATION, Table
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:

@@ -20,11 +20,11 @@ from itertools import starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from stenolog.adapters.stores import reading
+from stenolog.adapters.store import reader
 from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
 
-from .database import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
-from .declaring import TYPES, Table
+from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
+from .table import TYPES, Table
 
 if TYPE_CHECKING:
     import psycopg
@@ -208,7 +208,7 @@ class Follower:
                 conversations = connection.execute(
                     "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
                 ).fetchall()
-                entries = reading.committed(connection, after, PAGE)
+                entries = reader.committed(connection, after, PAGE)
                 return Here(conversations, _newest(connection), _digest(connection, after), entries)
             finally:
                 connection.execute("ROLLBACK")

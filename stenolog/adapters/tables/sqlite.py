@@ -8,12 +8,12 @@ from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from stenolog.adapters.stores import reading, schema, tracking
-from stenolog.adapters.stores.tracking import Cursor
+from stenolog.adapters.store import cursors, reader, schema
+from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.errors import CallerError, TableError
 
-from .database import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
-from .declaring import TYPES, Table
+from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
+from .table import TYPES, Table
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -108,7 +108,7 @@ class AttachedTable:
             self._datastore.kept_up.remove(self.keep_up)
         with self._datastore.writing() as connection:
             drop(InSQLite(connection), self.table.name)
-            tracking.forget(connection, self._mark)
+            cursors.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query of SQL gives; `?` stands for a value. It may read and nothing else.
@@ -146,8 +146,8 @@ class AttachedTable:
 
         A failure of the table is noted and stops the table alone: what is appended has happened.
         """
-        after = tracking.load_cursor(connection, self._mark).position
-        if after >= reading.newest(connection):
+        after = cursors.load_cursor(connection, self._mark).position
+        if after >= reader.newest(connection):
             return
         database = InSQLite(connection)
         found = load_table(database, self.table.name)
@@ -163,7 +163,7 @@ class AttachedTable:
             reached, fault = 0, str(error)
         connection.execute("RELEASE kept")
         if reached:
-            tracking.advance(connection, self._mark, Cursor(reached))
+            cursors.advance(connection, self._mark, Cursor(reached))
         if fault:
             note_fault(database, self.table.name, fault)
 
@@ -174,7 +174,7 @@ class AttachedTable:
         if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):
             raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
         drop(database, name)
-        tracking.forget(connection, self._mark)
+        cursors.forget(connection, self._mark)
         make(database, self.table)
 
 
@@ -210,7 +210,7 @@ def attached_tables(log: Log) -> list[TableStatus]:
 
 
 def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatus:
-    mark = tracking.load_cursor(connection, f"table:{name}").position
+    mark = cursors.load_cursor(connection, f"table:{name}").position
     (behind,) = connection.execute("SELECT count(*) FROM stored_events WHERE rowid > ?", (mark,)).fetchone()
     return TableStatus(name, behind, fault)
 
@@ -218,7 +218,7 @@ def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatu
 def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
     """The entries that one transaction takes in."""
     for _ in range(0, AT_ONCE, PAGE):
-        found = reading.committed(connection, after, PAGE)
+        found = reader.committed(connection, after, PAGE)
         for committed in starmap(Committed, found):
             after = committed.notification
             yield committed

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from stenolog.domain.errors import CallerError, ToolError
 
-from .port import ToolContext
+from .base import ToolContext
 
 LONGEST_WORD = 100
 """Characters that are shown of a value that does not fit."""

@@ -19,8 +19,8 @@ from stenolog.domain.values import Tool
 from stenolog.projections.requests.wires.gemini_answers import function_name
 
 from .arguments import Given, Parameters
-from .outcomes import outcome_of
-from .port import LIMIT, TIMEOUT, BaseTool, RetrySafety, ToolContext, ToolOutput
+from .base import LIMIT, TIMEOUT, BaseTool, RetrySafety, ToolContext, ToolOutput
+from .results import outcome_of
 from .threads import in_thread
 
 Approval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.adapters.outputs import offload_large
+from stenolog.adapters.queries.outputs import offload_large
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
 from stenolog.domain.values import CallRef
 
-from .port import Attachment, ToolOutput
+from .base import Attachment, ToolOutput
 
 INLINE = 16_000
 """Tokens, about 64 kB, that a text may have to stand in the entry itself."""

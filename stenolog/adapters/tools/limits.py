@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from stenolog.domain.scalars import check_json
-from stenolog.projections.requests.cutting import cut_before
-from stenolog.projections.requests.quoting import note
+from stenolog.domain.json_types import check_json
+from stenolog.projections.requests.pipeline.graphemes import cut_before
+from stenolog.projections.requests.pipeline.quoting import note
 
-from .port import Attachment, ToolOutput
+from .base import Attachment, ToolOutput
 
 LARGEST_META = 64_000
 """Bytes of JSON."""

@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import DEFAULT_API, Request, build, every_request
-from stenolog.projections.requests.model import texts
+from stenolog.projections.requests.request import texts
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
-from .bodies import messages
+from .body_text import messages
 
 Verdict: TypeAlias = Literal["still in", "gone", "never in"]
 REPLACED = "replaced"

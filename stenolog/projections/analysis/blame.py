@@ -20,13 +20,13 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.floor import control_targets
 from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
+from stenolog.domain.turn_taking import control_targets
 from stenolog.domain.values import Control
-from stenolog.projections.pairing import CallKey, pair
+from stenolog.projections.describe import call_in_words, describe
 from stenolog.projections.requests import build
-from stenolog.projections.words import call_in_words, describe
+from stenolog.projections.tool_pairs import CallKey, pair
 
 POSSIBLE = 3
 """How many words of persons are shown as possible, where the log records no cause."""

@@ -15,9 +15,9 @@ from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
-from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
-from .bodies import around, messages, tokens_of
+from .body_text import around, messages, tokens_of
 
 
 class BudgetRow(NamedTuple):

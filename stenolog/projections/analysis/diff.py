@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.projections.requests import Request, RequestPart
-from stenolog.projections.requests.sections import by_hash
+from stenolog.projections.requests.body_digest import by_hash
 
-from .bodies import around, messages, part_text, tokens_of
+from .body_text import around, messages, part_text, tokens_of
 from .matching import matches
 
 Sign: TypeAlias = Literal["-", "+", "~"]

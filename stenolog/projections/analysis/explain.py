@@ -12,14 +12,14 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, lanes
+from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.window import Window
-from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 from stenolog.projections.transitions import transitions
 
-from .passes import may_send, some_requests
 from .references import Reference, references
+from .scan import may_send, some_requests
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")

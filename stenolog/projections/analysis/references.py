@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.projections.pairing import ToolCallIndex, pair
+from stenolog.projections.tool_pairs import ToolCallIndex, pair
 
 
 class Reference(NamedTuple):

@@ -19,12 +19,12 @@ from stenolog.domain.policy import policy
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import AgentCard, Receipt, TurnPolicy
-from stenolog.projections.difference import JsonDifference, first_difference
+from stenolog.projections.json_diff import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
-from stenolog.projections.requests.build import from_window, windows
-from stenolog.projections.requests.sections import by_hash
+from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.requests.builder import from_window, windows
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 
 class Called(NamedTuple):

@@ -14,7 +14,7 @@ from stenolog.domain.settings import settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import DEFAULT_API, Request, build
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.sheet import EMPTY_BLOBS
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 from .diff import RequestDiff, diff
 

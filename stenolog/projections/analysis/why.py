@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.projections.describe import describe
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.model import Disposition
+from stenolog.projections.requests.request import Disposition
 from stenolog.projections.requests.rules import RULES
-from stenolog.projections.words import describe
 
-from .bodies import part_text
+from .body_text import part_text
 
 
 class Reason(NamedTuple):

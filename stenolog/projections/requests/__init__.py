@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .build import DEFAULT_API, build, every_request, lanes
-from .model import PIPELINE, Omission, Request, RequestPart
-from .visible import LaneId
+from .builder import DEFAULT_API, build, every_request, lanes
+from .pipeline.visibility import LaneId
+from .request import PIPELINE, Omission, Request, RequestPart
 from .wires import APIS, Api
 
 __all__ = [

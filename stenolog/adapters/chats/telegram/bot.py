@@ -15,7 +15,7 @@ from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, Te
 from stenolog.domain.errors import CallerError
 
 from .markdown import rendered
-from .sealed import Request
+from .token_transport import Request
 
 LOGGER = logging.getLogger("stenolog.chats")
 TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)

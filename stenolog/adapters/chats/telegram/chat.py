@@ -9,20 +9,20 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
+from stenolog.adapters.chats.base import Backoff, OutgoingMessage, retry_forever
 from stenolog.adapters.chats.commands import Command, Typed
-from stenolog.adapters.chats.outlet import Delivery
-from stenolog.adapters.chats.port import Backoff, OutgoingMessage, retry_forever
+from stenolog.adapters.chats.delivery import Delivery
 from stenolog.adapters.chats.rendering import name_of, render_entry
-from stenolog.adapters.chats.room import ChatSession
+from stenolog.adapters.chats.session import ChatSession
 from stenolog.adapters.chats.splitting import LIMIT, split
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.engine.beginning import OnInput
+from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Team
 from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 
 from .bot import Bot
-from .heard import IncomingMessage, topic_of
+from .incoming import IncomingMessage, topic_of
 from .markdown import weigh
 
 LOGGER = logging.getLogger("stenolog.chats")

@@ -16,11 +16,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.asynchronous import AsyncLog
+from stenolog.adapters.aio import AsyncLog
+from stenolog.adapters.chats.base import Backoff, backoff, retry_forever
 from stenolog.adapters.chats.commands import COMMANDS, Command
-from stenolog.adapters.chats.port import Backoff, backoff, retry_forever
 from stenolog.adapters.chats.rendering import NO_NAMES
-from stenolog.adapters.engine.beginning import OnInput
+from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Log
 from stenolog.domain.errors import CallerError, MissingExtraError, OperationalError
@@ -28,7 +28,7 @@ from stenolog.domain.errors import CallerError, MissingExtraError, OperationalEr
 if TYPE_CHECKING:
     from .bot import Bot
     from .chat import BotSet, Chat
-    from .reception import UpdateHandler
+    from .update_handler import UpdateHandler
 
 LOGGER = logging.getLogger("stenolog.chats")
 SERVER = "https://api.telegram.org"
@@ -72,7 +72,7 @@ class Telegram:
     ) -> None:
         try:
             from .chat import ChatOptions
-            from .reception import Bounds
+            from .update_handler import Bounds
         except ImportError:
             raise MissingExtraError("telegram", "python-telegram-bot") from None
         if bool(token) == bool(tokens):
@@ -142,7 +142,7 @@ class Telegram:
         return await self._serve()
 
     async def _serve(self) -> None:
-        from .reception import UpdateHandler
+        from .update_handler import UpdateHandler
 
         bots, manner = self._bots, self._manner
         agents = tuple(self.team.agents)

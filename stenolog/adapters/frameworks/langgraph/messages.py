@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from stenolog.adapters.transcripts.fields import as_dict, as_int, as_str, compact
-from stenolog.adapters.transcripts.media import Blobs, keep_base64
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_str, compact
+from stenolog.adapters.providers.media import Blobs, keep_base64
 from stenolog.domain.events import AssistantMessage, AuthorKind, ToolResult, UserMessage
 from stenolog.domain.parts import (
     AssistantPart,

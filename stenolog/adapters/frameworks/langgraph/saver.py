@@ -28,13 +28,13 @@ from stenolog.adapters.log import Log
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import CallerError
 
-from .finding import ChannelMessage, matches, messages_in
+from .channel_messages import ChannelMessage, matches, messages_in
+from .message_sync import MessageSync
 from .messages import name_of
 from .serializer import Allowed, SafeSerializer
-from .shelf import ThreadStore, id_of, record
-from .telling import MessageSync
-from .threads import Saved, Thread
-from .values import Ref, ValueReader, ValueWriter, in_the_clear
+from .stored_values import Ref, ValueReader, ValueWriter, in_the_clear
+from .thread_fold import Saved, Thread
+from .thread_store import ThreadStore, id_of, record
 
 _MISSING = object()
 VALUES = "channel_values"

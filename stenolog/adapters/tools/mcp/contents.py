@@ -7,8 +7,8 @@ from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.tools.port import Attachment, ToolOutput
-from stenolog.projections.requests.quoting import note
+from stenolog.adapters.tools.base import Attachment, ToolOutput
+from stenolog.projections.requests.pipeline.quoting import note
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink

@@ -8,11 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from stenolog.adapters.hiding import hide
+from stenolog.adapters.providers.redaction import hide
 from stenolog.adapters.tools.arguments import json_object
-from stenolog.adapters.tools.functions import Approval, checked
-from stenolog.adapters.tools.outcomes import error_text
-from stenolog.adapters.tools.port import (
+from stenolog.adapters.tools.base import (
     LIMIT,
     TIMEOUT,
     BaseTool,
@@ -21,12 +19,14 @@ from stenolog.adapters.tools.port import (
     ToolOutput,
     Toolset,
 )
+from stenolog.adapters.tools.functions import Approval, checked
+from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
 from stenolog.domain.values import Tool
 from stenolog.projections.requests.wires.gemini_answers import function_name
 
 from .contents import outcome_from
-from .link import Connect, Link
+from .session import Connect, Link
 from .transports import LastWords, http, stdio
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.outputs import READ, read_output_tool, run_read_output
+from stenolog.adapters.queries.outputs import READ, read_output_tool, run_read_output
 from stenolog.domain.errors import MissingExtraError, StenologError
 
 

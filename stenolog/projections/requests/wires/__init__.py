@@ -7,8 +7,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from stenolog.projections.requests.model import Message, Rendered
-from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Message, Rendered
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .writer import Writer

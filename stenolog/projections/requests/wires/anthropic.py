@@ -25,15 +25,24 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.projections.requests.model import Body, Message, compact
-from stenolog.projections.requests.names import CallIds, arguments_object, called, tool_name
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import note, quote
+from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import note, quote
+from stenolog.projections.requests.request import Body, Message, compact
 
 from . import writer
-from .anthropic_asked import anthropic_parameters, mark_prefix, set_breakpoints
-from .families import goes_back, takes_system_turns
-from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
+from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
+from .body_builder import (
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    placeholder,
+    schema,
+    texts,
+)
+from .model_families import goes_back, takes_system_turns
 
 NAME = "anthropic"
 VERSION = 1

@@ -12,15 +12,15 @@ from itertools import groupby
 from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
-from stenolog.projections.requests.model import Body, Message, compact
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import note, quote
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import note, quote
+from stenolog.projections.requests.request import Body, Message, compact
 
 from . import writer
-from .families import since_gemini_3
+from .body_builder import BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
-from .neutral import parameters
-from .sheet import BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
+from .model_families import since_gemini_3
+from .parameters import parameters
 
 NAME = "gemini"
 VERSION = 1

@@ -16,19 +16,19 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.projections.pairing import CallKey
-from stenolog.projections.requests.model import Body, Message
-from stenolog.projections.requests.names import (
+from stenolog.projections.requests.pipeline.identifiers import (
     LONGEST_TOOL_NAME,
     CallIds,
     arguments_object,
     called,
     tool_name,
 )
-from stenolog.projections.requests.prefix import Prefix
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Body, Message
+from stenolog.projections.tool_pairs import CallKey
 
-from .families import goes_back, since_gemini_3
-from .sheet import BodyBuilder
+from .body_builder import BodyBuilder
+from .model_families import goes_back, since_gemini_3
 
 GOOGLE = frozenset({"google", "gemini"})
 """The providers whose reasoning and opaque parts are Gemini's."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from stenolog.projections.requests.model import Body
+from stenolog.projections.requests.request import Body
 
 try:
     from sys import getrefcount

@@ -10,7 +10,6 @@ Tool messages hold text alone, so a tool's pictures follow its results in a mess
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,15 +23,30 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.model import BlobText, Body, Message
-from stenolog.projections.requests.names import CallIds, arguments_text, called, fits_tool_name, tool_name
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import note
+from stenolog.projections.requests.pipeline.identifiers import (
+    CallIds,
+    arguments_text,
+    called,
+    fits_tool_name,
+    tool_name,
+)
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import note
+from stenolog.projections.requests.request import BlobText, Body, Message
 
 from . import writer
-from .families import asks_for_reasoning, goes_back, same_family
-from .neutral import Output, parameters
-from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
+from .body_builder import (
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    placeholder,
+    schema,
+    texts,
+)
+from .model_families import REASONING_MODELS, asks_for_reasoning, goes_back, same_family
+from .parameters import Output, parameters
 
 NAME = "openai-chat"
 VERSION = 1
@@ -65,8 +79,6 @@ NO_THOUGHT = " "
 """What stands for the reasoning of an answer that has none; Kimi refuses an empty text."""
 AUDIO = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 """The sounds that the API takes, and what it calls them."""
-REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
-"""The models that count their reasoning in the limit of the answer, and have another name for it."""
 NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
 LARGEST = 50_000_000

@@ -9,6 +9,7 @@ tools and of a tool search: to another family they go as messages and calls with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -23,8 +24,8 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.model import BlobText, Body, Message, compact
-from stenolog.projections.requests.names import (
+from stenolog.projections.requests.pipeline.attribution import UNREADABLE
+from stenolog.projections.requests.pipeline.identifiers import (
     CallIds,
     arguments_object,
     arguments_text,
@@ -32,19 +33,28 @@ from stenolog.projections.requests.names import (
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.voice import UNREADABLE
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import BlobText, Body, Message, compact
 
 from . import writer
-from .families import goes_back, same_family
-from .neutral import parameters
-from .openai_chat import LARGEST, NO_OUTPUT, PDF, REASONING_MODELS, described, json_note
-from .sheet import PICTURES, BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
+from .body_builder import (
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    placeholder,
+    schema,
+    texts,
+)
+from .model_families import encrypts_reasoning, goes_back, same_family
+from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note
+from .parameters import parameters
 
 NAME = "openai-responses"
 VERSION = 1
 PARAMETERS = frozenset(
-    {
+    [
         "include",
         "max_output_tokens",
         "max_tool_calls",
@@ -63,7 +73,7 @@ PARAMETERS = frozenset(
         "top_p",
         "truncation",
         "user",
-    }
+    ]
 )
 PROVIDERS = frozenset({"openai"})
 ENCRYPTED = "reasoning.encrypted_content"
@@ -135,7 +145,7 @@ class Writer(writer.Writer):
 
     def _reasons(self) -> bool:
         """Whether the model has thought, or will."""
-        if _thinks(self.prefix.model) or "reasoning" in self.asked:
+        if encrypts_reasoning(self.prefix.model) or "reasoning" in self.asked:
             return True
         items, stays = self.sheet.messages, self.sheet.stays
         self.has_thought |= any(map(_is_reasoning, items[self.looked_at : stays]))
@@ -145,11 +155,6 @@ class Writer(writer.Writer):
 
 def _is_reasoning(item: Body) -> bool:
     return bool(item["type"] == "reasoning")
-
-
-def _thinks(model: str) -> bool:
-    """Whether a model has reasoning to encrypt; the others refuse to be asked for it."""
-    return REASONING_MODELS.search(model) is not None and "-chat" not in model
 
 
 def _say(name: str, value: Any) -> Body | None:
@@ -309,9 +314,8 @@ def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
         _write(sheet, piece, Written(_message("developer", "\n".join(said)), piece.parts))
         return
-    shown, rule = content_blocks(
-        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST)
-    )
+    medium, fits = partial(_medium, sheet), partial(sheet.fits, limit=LARGEST)
+    shown, rule = content_blocks(piece, medium, fits)
     content = _flat(shown)
     if piece.call is None:
         if content:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.projections.pairing import CallKey
-from stenolog.projections.requests.model import Body, Message
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.quoting import escape, label, unforged
-from stenolog.projections.requests.voice import call_in_prose
+from stenolog.projections.requests.pipeline.attribution import call_in_prose
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import escape, label, unforged
+from stenolog.projections.requests.request import Body, Message
+from stenolog.projections.tool_pairs import CallKey
 
 from . import writer
-from .sheet import BodyBuilder, media, placeholder
+from .body_builder import BodyBuilder, media, placeholder
 
 NAME = "plain"
 VERSION = 1

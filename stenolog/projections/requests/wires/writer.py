@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stenolog.projections.requests.model import Body, Message, Rendered
-from stenolog.projections.requests.names import CallIds
-from stenolog.projections.requests.prefix import Prefix
-from stenolog.projections.requests.sections import MessageHash, PrefixHash
+from stenolog.projections.requests.body_digest import MessageHash, PrefixHash
+from stenolog.projections.requests.pipeline.identifiers import CallIds
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Body, Message, Rendered
 
-from .sheet import BodyBuilder
+from .body_builder import BodyBuilder
 
 
 class Writer(ABC):

@@ -1,0 +1,115 @@
+"""The JSON lines that programs speak: what is written to one, and how what it writes is read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from stenolog.adapters.providers.json_fields import as_int, as_str
+from stenolog.domain.errors import CallerError
+from stenolog.domain.values import Usage
+
+from . import claude_code, codex
+from .answer_buffer import ResponseBuilder
+
+Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
+"""Tells the turn what one line says, and nothing where it says nothing. Raises `ModelError`."""
+
+
+def prompted(prompt: str) -> dict[str, Any]:
+    """How a request is put, unless a format says otherwise: `{"prompt": …}`."""
+    return {"prompt": prompt}
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """A program's form of JSON lines.
+
+    `read` understands a line of its output. `ask` makes the line that a request is, for a program that runs
+    on (one that is run for each request gets the bare prompt). `resume` are the arguments that take up a
+    session, `{session}` standing for its id; without them a session ends with its process. `speak` are those
+    that make it write such lines, `listen` those that make it read them; a command that has the first of them
+    has them all.
+    """
+
+    read: Reader
+    ask: Callable[[str], dict[str, Any]] = prompted
+    resume: tuple[str, ...] = ()
+    speak: tuple[str, ...] = ()
+    listen: tuple[str, ...] = ()
+
+
+def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    """The form for programs of one's own. Lines by their `type`; others are passed over:
+
+    - `text`, `reasoning`: more of it, in `text`
+    - `session`: the `id` of the session
+    - `note`: something that the program did by itself, kept as it is
+    - `result`: the end; with `text` for an answer not told piece by piece, and if known `session`, `model`,
+      `finish_reason`, `usage` (`input`, `output`, `cache_read`, `cache_write`, `reasoning`)
+    - `error`: the end, with a `message` and if known a `category` of `llm_error` and `retry_after` in seconds
+    """
+    match line.get("type"):
+        case "text":
+            turn.add_text(as_str(line.get("text")))
+        case "reasoning":
+            turn.add_reasoning(as_str(line.get("text")))
+        case "session":
+            turn.session = as_str(line.get("id")) or turn.session
+        case "note":
+            turn.add_note(line)
+        case "result":
+            _result(line, turn)
+        case "error":
+            turn.fail(as_str(line.get("message")), as_str(line.get("category")), line.get("retry_after"))
+        case _:
+            pass
+
+
+def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.session = as_str(line.get("session")) or turn.session
+    turn.model = as_str(line.get("model")) or turn.model
+    turn.finish_reason = as_str(line.get("finish_reason"))
+    if isinstance(counted := line.get("usage"), dict):
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        turn.usage = Usage(**{name: as_int(counted.get(name)) for name in names})
+    turn.finish(as_str(line.get("text")))
+
+
+FORMATS: Mapping[str, JsonLines] = MappingProxyType(
+    {
+        "jsonl": JsonLines(read),
+        "claude-code": JsonLines(
+            claude_code.read, claude_code.ask, claude_code.RESUME, claude_code.SPEAK, claude_code.LISTEN
+        ),
+        "codex": JsonLines(codex.read, resume=codex.RESUME, speak=codex.SPEAK),
+    }
+)
+"""The forms of JSON lines that are known by name."""
+
+
+def split_command(command: str) -> tuple[str, str]:
+    """Return a command line as its program needs it, and the name of the format that the program speaks.
+
+    Claude Code and Codex are known by their names; what they are told to write otherwise is plain text.
+    """
+    words = shlex.split(command)
+    name = Path(words[0]).name if words else ""
+    if name == "claude" and "--output-format" not in words:
+        return shlex.join(words if {"-p", "--print"} & {*words} else [*words, "-p"]), "claude-code"
+    if name == "codex":
+        return shlex.join(words if "exec" in words else [words[0], "exec", *words[1:]]), "codex"
+    return command, "text"
+
+
+def lines(form: str | JsonLines) -> JsonLines | None:
+    """The form of that name; None for plain text. Raises `CallerError`."""
+    if isinstance(form, JsonLines):
+        return form
+    if form != "text" and form not in FORMATS:
+        raise CallerError(f"format: expected text, {', '.join(FORMATS)} or a JsonLines, found {form!r}")
+    return FORMATS.get(form)

@@ -1,0 +1,164 @@
+"""From the bytes that a program writes to what it says: plain text up to an end, or JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from stenolog.domain.errors import ModelError
+
+from .answer_buffer import ResponseBuilder
+from .escapes import BEGUN_ESCAPE, ESCAPES
+from .output_formats import Reader
+
+LONGEST_ESCAPE = 4_096
+SHOWN = 200
+"""So many characters of a line that cannot be read are shown in an error."""
+
+
+class OutputParser(ABC):
+    """Takes in what a program writes, and tells a turn."""
+
+    turn: ResponseBuilder
+
+    @abstractmethod
+    def feed(self, data: bytes) -> None:
+        """Take in more output. Raises `ModelError`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The output is at its end. Raises `ModelError` where it ends in the middle of something."""
+
+
+class TextParser(OutputParser):
+    """Everything on stdout is the answer; with an `end`, up to the line that consists of it alone.
+
+    Bytes that are not UTF-8 become U+FFFD; escape sequences of terminals go, and line breaks at the end.
+    """
+
+    def __init__(self, turn: ResponseBuilder, end: str = "") -> None:
+        self.turn = turn
+        self._end = end
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._raw = ""  # the beginning of an escape sequence
+        self._line = ""  # what may become the line that ends the answer
+        self._within = False  # some of the line has been said
+        self._breaks = ""  # line breaks that are said when something follows
+
+    def feed(self, data: bytes) -> None:
+        if not self.turn.ended:
+            self._take(self._raw + self._decoder.decode(data))
+
+    def close(self) -> None:
+        self._take(self._raw + self._decoder.decode(b"", final=True) + "\n")
+
+    def _take(self, text: str) -> None:
+        begun = BEGUN_ESCAPE.search(text, max(0, len(text) - LONGEST_ESCAPE))
+        self._raw = text[begun.start() :] if begun else ""
+        text = ESCAPES.sub("", text[: begun.start()] if begun else text)
+        if self._end:
+            self._lines(text)
+        else:
+            self._say(text)
+
+    def _lines(self, text: str) -> None:
+        *lines, rest = (self._line + text).split("\n")
+        for line in lines:
+            if not self._within and line.rstrip("\r") == self._end:
+                self.turn.finish()
+                return
+            self._say(line + "\n")
+            self._within = False
+        if not self._within and self._end.startswith(rest.rstrip("\r")):
+            self._line = rest
+        else:
+            self._line = ""
+            self._within = True
+            self._say(rest)
+
+    def _say(self, text: str) -> None:
+        text = self._breaks + text
+        said = text.rstrip("\r\n")
+        self._breaks = text[len(said) :]
+        if said:
+            self.turn.add_text(said)
+
+
+class LinesParser(OutputParser):
+    """Each line is a JSON object, which the reader understands. See `parsed` for what is none."""
+
+    def __init__(self, turn: ResponseBuilder, read: Reader) -> None:
+        self.turn = turn
+        self._read = read
+        self._rows = JsonRows()
+        self._noise = b""
+        self._understood = False
+
+    def feed(self, data: bytes) -> None:
+        for row in self._rows.take(data):
+            self._line(row)
+
+    def close(self) -> None:
+        for row in self._rows.take(b"\n"):
+            self._line(row)
+        if not self._understood:
+            found = repr(_preview(self._noise)) if self._noise else "nothing"
+            raise ModelError("invalid_response", f"expected JSON lines, found {found}")
+
+    def _line(self, row: bytes) -> None:
+        if self.turn.ended:
+            return
+        line = parsed(row)
+        if line is None:
+            self._noise = row.strip() or self._noise
+            return
+        try:
+            self._read(line, self.turn)
+        except ModelError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ModelError("invalid_response", f"{what:.200} in the line {_preview(row)!r}") from error
+        self._understood = self.turn.alive = True
+
+
+class JsonRows:
+    """Lines of any length out of pieces of any length. `held`: so many bytes have no end of a line yet."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.held = 0
+
+    def take(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are whole now."""
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            row, self._pieces, self.held = b"".join((*self._pieces, end)), [], 0
+            yield row
+        self._pieces.append(rest)
+        self.held += len(rest)
+
+
+def parsed(row: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line.
+
+    A line that does not begin with `{` is noise (a warning, a banner), and None. One that does and is no
+    object is an `invalid_response`, since there may have been words in it.
+    """
+    line = row.decode("utf-8", "replace")
+    line = (ESCAPES.sub("", line) if "\x1b" in line else line).strip()
+    if not line.startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        what = f"expected a JSON object in a line, found {_preview(row)!r} ({type(error).__name__})"
+        raise ModelError("invalid_response", what) from None
+    return found
+
+
+def _preview(row: bytes) -> str:
+    return row.strip()[:SHOWN].decode("utf-8", "replace")

@@ -1,0 +1,159 @@
+"""The agents that remember: one for each lane of each conversation, and at most so many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Generic, NamedTuple, TypeVar
+
+from stenolog.adapters.llms.base import StreamItem
+from stenolog.domain.errors import ModelError
+
+
+class SessionPlace(NamedTuple):
+    """A conversation, and the address of a lane in it."""
+
+    conversation: str
+    lane: str
+
+
+class AgentSession(ABC):
+    """An agent that goes on running between two requests.
+
+    `session` names what it remembers; `told`: it has been told something since it was started.
+    """
+
+    session: str
+    told: bool = False
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether it can be told something."""
+
+    @property
+    @abstractmethod
+    def why(self) -> str:
+        """How it ended."""
+
+    @abstractmethod
+    def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
+        """Its answer, as `Model.stream` gives it."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End it; once more does nothing."""
+
+
+R = TypeVar("R", bound=AgentSession)
+
+
+class _Home(Generic[R]):
+    """Where one agent lives: one turn at a time."""
+
+    def __init__(self) -> None:
+        self.who: R | None = None
+        self.busy = 0
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """A turn there, once those before it have ended."""
+        self.busy += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self.busy -= 1
+
+
+class SessionPool(Generic[R]):
+    """Who lives where. Beyond `most`, the one that has been silent longest is stopped: its lane will be told
+    everything again.
+
+    `begin` starts one at a place, for a session (empty: a new one). `resumes`: it may be able to take up one
+    that no process here remembers, and then has that session.
+    """
+
+    def __init__(
+        self, begin: Callable[[SessionPlace, str], Awaitable[R]], most: int, resumes: bool = False
+    ) -> None:
+        self._begin = begin
+        self._most = most
+        self._resumes = resumes
+        self._homes: dict[SessionPlace, _Home[R]] = {}  # in the order of their last turns
+
+    def at(self, place: SessionPlace) -> R | None:
+        """Who lives there, dead or alive."""
+        home = self._homes.get(place)
+        return home.who if home else None
+
+    def lost(self, place: SessionPlace, session: str) -> str:
+        """Why nobody there remembers the session; empty where somebody does."""
+        who = self.at(place)
+        if who is None or who.session != session:
+            return "no process that remembers its session runs here"
+        return "" if who.alive else who.why
+
+    async def recover(self, place: SessionPlace, session: str) -> str:
+        """The same, once a new one has tried to take it up."""
+        try:
+            async with self._turn(place) as home:
+                await self._welcomed(home, place, session)
+        except ModelError as error:
+            return error.message
+        return ""
+
+    async def ask(self, place: SessionPlace, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
+        """The answer of who lives there and remembers the session; of a new one where there is no session.
+
+        Raises `ModelError`: `process_exited` where the session is lost: the prompt then tells too little.
+        """
+        async with self._turn(place) as home:
+            who = await self._welcomed(home, place, session)
+            async with aclosing(who.ask(prompt)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def check(self, place: SessionPlace, health: Callable[[R], Awaitable[str]]) -> str:
+        """What is wrong with who lives there, unless it is in the middle of a turn."""
+        home = self._homes.get(place)
+        if home is None or home.who is None or home.busy:
+            return ""
+        async with home.turn():
+            return await health(home.who)
+
+    async def close(self) -> None:
+        """Stop them all."""
+        homes, self._homes = self._homes, {}
+        await asyncio.gather(*(home.who.stop() for home in homes.values() if home.who))
+
+    @asynccontextmanager
+    async def _turn(self, place: SessionPlace) -> AsyncIterator[_Home[R]]:
+        home = self._homes.pop(place, None) or _Home()
+        self._homes[place] = home
+        async with home.turn():
+            yield home
+
+    async def _welcomed(self, home: _Home[R], place: SessionPlace, session: str) -> R:
+        who = home.who
+        if who is not None and who.alive and (who.session == session if session else not who.told):
+            return who
+        why = self.lost(place, session) if session else ""
+        if not why or self._resumes:
+            if who is not None:
+                home.who = None
+                await who.stop()
+            await self._make_room()
+            home.who = who = await self._begin(place, session)
+        if who is None or (why and who.session != session):
+            raise ModelError("process_exited", why)
+        return who
+
+    async def _make_room(self) -> None:
+        idle = [place for place, home in self._homes.items() if not home.busy]
+        for place in idle[: max(0, len(self._homes) - self._most)]:
+            if who := self._homes.pop(place).who:
+                await who.stop()

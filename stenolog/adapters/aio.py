@@ -1,0 +1,305 @@
+"""The log for asyncio: the same names, awaited.
+
+    async with stenolog.open_async("talks.db") as log:
+        await log["demo"].append(UserMessage(text="Which test fails?"))
+
+Every call runs in one of a few threads of the log, so that the event loop never waits for the disk. Appends
+go to the one that writes: those of tasks that wait at the same time are committed together. A call that is
+cancelled may have been carried out: repeat an append with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from stenolog.domain.entry import Entry, NewEntry, Record, check_name
+from stenolog.domain.events import Event
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.projections.timeline import TimelineItem
+
+from . import log as logs
+from .conversation import Conversation, Pending, drafted
+from .log import Log
+from .queries.folds import PersistentFold
+from .store.appends import Stream
+from .store.group_commit import GroupCommit, Job, PendingWrite
+
+if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.requests import Api, Request
+
+    from .search.lookup import Hit
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+THREADS = 4
+BATCH = 128
+"""Entries fetched per turn of a thread."""
+
+
+def open_async(path: str | os.PathLike[str], **options: Any) -> AsyncLog:
+    """The log at `path`, opened by `async with` or `await`. The options are those of `open`."""
+    return AsyncLog(lambda: logs.open(path, **options))
+
+
+class AsyncLog:
+    """`Log`, awaited. It belongs to the event loop that it is used in."""
+
+    def __init__(self, opening: Callable[[], Log]) -> None:
+        self._opening = opening
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="stenolog")
+        self._landing: LoopBridge | None = None
+        self._log: Log | None = None
+        self._closed = False
+
+    @property
+    def sync(self) -> Log:
+        """The log underneath, for what needs no event loop."""
+        assert self._log is not None, "open it first: `async with stenolog.open_async(path) as log`"
+        return self._log
+
+    def __await__(self) -> Generator[Any, None, AsyncLog]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncLog:
+        if self._log is None:
+            self._log = await self.run(self._opening)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give the file back; closing again does nothing."""
+        if self._closed:
+            return
+        if self._log is not None:
+            await self.run(self._log.close)
+        self._threads.shutdown(wait=False)
+        self._closed = True
+
+    def __getitem__(self, name: str) -> AsyncConversation:
+        return AsyncConversation(self, name)
+
+    async def names(self, **which: Any) -> list[str]:
+        """The names of the conversations, the oldest first; `which` of them as for `Log.names`."""
+        return await self.run(self.sync.names, **which)
+
+    async def count(self, **which: Any) -> int:
+        return await self.run(self.sync.count, **which)
+
+    async def search(self, query: str, **wanted: Any) -> list[Hit]:
+        """The entries that say these words; `wanted` as for `Log.search`."""
+        return await self.run(self.sync.search, query, **wanted)
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a conversation of that name."""
+        return await self.run(self.sync.__contains__, name)
+
+    async def put_blob(self, content: bytes) -> str:
+        return await self.run(self.sync.blobs.put, content)
+
+    async def blob(self, sha: str) -> bytes:
+        return await self.run(self.sync.blobs.__getitem__, sha)
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        await self.run(self.sync.backup, path)
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Any call of the log, in one of its threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    async def write(self, job: Job[T]) -> T:
+        """Have the thread that writes do something, together with what else is to be written."""
+        loop = asyncio.get_running_loop()
+        if self._landing is None or self._landing.loop is not loop:
+            self._landing = LoopBridge(loop)
+        return await self._landing.write(self.sync.datastore.group, job)
+
+    async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+        """What an iterator of the log gives, fetched in batches."""
+        iterator = await self.run(entries)
+        while batch := await self.run(lambda: list(islice(iterator, BATCH))):
+            for entry in batch:
+                yield entry
+
+
+class AsyncConversation:
+    """`Conversation`, awaited: see there for what each of these does and raises."""
+
+    def __init__(self, log: AsyncLog, name: str, conversation: Conversation | None = None) -> None:
+        self.log = log
+        self._name = name
+        self._talk = conversation
+
+    @property
+    def name(self) -> str:
+        return self._talk.name if self._talk else self._name
+
+    async def position(self) -> int:
+        return await self._run(lambda conversation: conversation.position)
+
+    async def digest(self) -> str:
+        return await self._run(lambda conversation: conversation.digest)
+
+    async def append(
+        self,
+        event: Event,
+        *,
+        id: str | None = None,
+        time: datetime | None = None,
+        expected: int | None = None,
+    ) -> Entry:
+        (entry,) = await self.extend([NewEntry(event, id, time)], expected=expected)
+        return entry
+
+    async def extend(self, events: Iterable[Event | NewEntry], *, expected: int | None = None) -> list[Entry]:
+        drafts = drafted(events)
+        if not drafts:
+            return []
+        conversation = self._talk or self._sought()
+        append = conversation.sealing(drafts, expected)
+        records = await self.log.write(append.write)
+        self._talk = self._talk or self.log.sync.handle(conversation.stream)
+        return conversation.written(drafts, records)
+
+    def entries(self, after: int = 0, at: int | None = None) -> AsyncIterator[Entry]:
+        """The entries with `after` < position <= `at`; see `Conversation.entries`."""
+        return self.log.each(lambda: self._sync().entries(after, at))
+
+    def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
+        """The same as they are stored."""
+        return self.log.each(lambda: self._sync().records(after, at))
+
+    async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
+        """The entries behind `after`, then each new one; see `Conversation.tail`."""
+        mark = await self.position() if after is None else after
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        with self.log.sync.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(woken.set)):
+            quiet_until = _from_now(timeout)
+            while not self.log.sync.datastore.closed:
+                woken.clear()
+                async for entry in self.entries(mark):
+                    mark = entry.position
+                    yield entry
+                    quiet_until = _from_now(timeout)
+                try:
+                    async with asyncio.timeout_at(quiet_until):
+                        await woken.wait()
+                except TimeoutError:
+                    return
+
+    async def state(self, at: int | None = None) -> State:
+        return await self._run(lambda conversation: conversation.state(at))
+
+    async def settings(self, at: int | None = None) -> Settings:
+        return await self._run(lambda conversation: conversation.settings(at))
+
+    async def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
+        return await self._run(lambda conversation: conversation.fold(kept, at))
+
+    async def timeline(self, at: int | None = None) -> list[TimelineItem]:
+        return await self._run(lambda conversation: conversation.timeline(at))
+
+    async def transitions(self, at: int | None = None) -> list[Transition]:
+        return await self._run(lambda conversation: conversation.transitions(at))
+
+    async def request(
+        self,
+        agent: str,
+        at: int | None = None,
+        api: str | Api | None = None,
+        *,
+        task: str = "",
+        policy: PolicyLike = None,
+    ) -> Request:
+        return await self._run(
+            lambda conversation: conversation.request(agent, at, api, task=task, policy=policy)
+        )
+
+    async def submit(self, command: Event) -> list[Entry]:
+        return await self._run(lambda conversation: conversation.submit(command))
+
+    async def fork(
+        self, after: int | None = None, name: str | None = None, pending: Pending = "close"
+    ) -> AsyncConversation:
+        made = await self._run(lambda conversation: conversation.fork(after, name, pending))
+        return AsyncConversation(self.log, made.name, made)
+
+    async def rename(self, name: str) -> None:
+        await self._run(lambda conversation: conversation.rename(name))
+
+    async def archive(self) -> None:
+        await self._run(lambda conversation: conversation.archive())
+
+    async def unarchive(self) -> None:
+        await self._run(lambda conversation: conversation.unarchive())
+
+    async def erase(self, position: int) -> None:
+        await self._run(lambda conversation: conversation.erase(position))
+
+    async def delete(self) -> None:
+        await self._run(lambda conversation: conversation.delete())
+
+    async def sync(self) -> Conversation:
+        """The conversation underneath, for what runs in threads of its own."""
+        return await self.log.run(self._sync)
+
+    def _sought(self) -> Conversation:
+        """The conversation, which its first append has yet to find in the log: nothing is read here."""
+        return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
+
+    async def _run(self, call: Callable[[Conversation], T]) -> T:
+        return await self.log.run(lambda: call(self._sync()))
+
+    def _sync(self) -> Conversation:
+        """The conversation underneath; asked for in a thread, since finding it reads the log."""
+        if self._talk is None:
+            self._talk = self.log.sync[self._name]
+        return self._talk
+
+
+class LoopBridge:
+    """Where the thread that writes hands over to the event loop: one wake-up for all of a transaction."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._asked: deque[tuple[PendingWrite[Any], asyncio.Future[Any]]] = deque()
+
+    async def write(self, group: GroupCommit, job: Job[T]) -> T:
+        """Queue a job of `grouping`, and wait until it is done."""
+        waiting, future = PendingWrite(job, self._wake), self.loop.create_future()
+        group.submit(waiting)
+        self._asked.append((waiting, future))
+        await future
+        return waiting.result()
+
+    def _wake(self) -> None:
+        """In the thread that writes."""
+        with suppress(RuntimeError):  # the loop may have ended
+            self.loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        """In the event loop's own thread; jobs are done in the order in which they were asked for."""
+        while self._asked and self._asked[0][0].done:
+            _, future = self._asked.popleft()
+            if not future.done():  # it may have been cancelled
+                future.set_result(None)
+
+
+def _from_now(timeout: float | None) -> float | None:
+    return None if timeout is None else asyncio.get_running_loop().time() + timeout

@@ -1,0 +1,206 @@
+"""Delivery: what a conversation has to say outside, piece by piece, at least once each and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial, reduce
+from itertools import islice
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.store import cursors, reader
+from stenolog.adapters.store.cursors import Cursor
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import OperationalError
+from stenolog.domain.settings import NOTHING, configure
+
+from .base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
+from .rendering import render_entry, speaker_of
+
+LOGGER = logging.getLogger("stenolog.chats")
+BATCH = 256
+"""Entries read at a time; after so many of which nothing went out, that is noted too."""
+GRACE = 5.0
+"""Seconds that a piece has to arrive once it is told to stop."""
+
+
+class Delivery:
+    """The way of one conversation to one place outside, under a name of its own: `mail:ann`.
+
+    Each piece goes by `send` (see `Send` for what it may raise). Once it is there that is noted in the log's
+    file, so that a restart goes on behind it: none is lost, and at most one is sent again after a crash.
+    One that never came by begins with the first entry, or, where `first` is given, with the first one whose
+    id begins with that. One outlet of a name works at a time.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        name: str,
+        send: Send,
+        *,
+        render: Render | None = None,
+        first: str = "",
+        backoff: Backoff = backoff,
+    ) -> None:
+        self.conversation = conversation
+        self.name = name
+        self.send = send
+        self.render = render or render_entry()
+        self.first = first
+        self.backoff = backoff
+        self.closed = ""
+        """Why nothing goes out any more; empty while it does."""
+        self._at: Cursor | None = None
+        self._noted = 0
+        self._settings = NOTHING
+        self._lock = asyncio.Lock()
+        self._woken = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Deliver what is there, then each entry as it is appended, by anybody; until cancelled.
+
+        Whatever goes wrong is logged, and tried again.
+        """
+        loop, again = asyncio.get_running_loop(), self._woken.set
+        with self.conversation.log.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(again)):
+            while True:
+                self._woken.clear()  # before reading: what comes after that wakes us again
+                await retry_forever(self.deliver, self.backoff, self._failed, after=Exception, final=())
+                await self._woken.wait()
+
+    async def deliver(self) -> int:
+        """Deliver what is there; how many pieces that were.
+
+        Raises what reading the log does, and what `send` raises that is no `OSError`.
+        """
+        sent = 0
+        async with self._lock:
+            while not self.closed and (batch := await asyncio.to_thread(self._batch)):
+                sent += await self._all(batch)
+        return sent
+
+    def reopen(self) -> None:
+        """Where nothing was wanted any more: try again, from what could not be delivered on."""
+        if self.closed:
+            self.closed, self._at = "", None
+            self._woken.set()
+
+    async def _all(self, batch: list[Entry]) -> int:
+        """Deliver some entries, up to where nothing is wanted any more."""
+        hides = reduce(configure, batch, self._settings).hides
+        sent = 0
+        for entry in batch:
+            self._settings = configure(self._settings, entry)
+            for piece in self._due(entry, hidden=any(entry.position in span for span in hides)):
+                if not await self._sent(piece):
+                    return sent
+                sent += 1
+            self._at = Cursor(entry.position)
+            if entry.position - self._noted >= BATCH:  # so that a restart reads no more than that again
+                await self._note(self._at)
+        return sent
+
+    def _due(self, entry: Entry, *, hidden: bool) -> tuple[OutgoingMessage, ...]:
+        """What of an entry was not delivered yet. What was begun is brought to its end."""
+        assert self._at is not None, "the batch was read from there"
+        if hidden and not self._at.piece:
+            return ()
+        texts, speaker = tuple(self.render(entry, self._settings)), speaker_of(entry)
+        made = (
+            _outgoing(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1)
+        )
+        return tuple(made)[self._at.piece :]
+
+    async def _sent(self, piece: OutgoingMessage) -> bool:
+        """Send a piece, however often that takes; whether it is wanted."""
+        try:
+            await retry_forever(partial(self._send_whole, piece), self.backoff, self._unsent)
+        except PermissionError as error:
+            self.closed = str(error) or "not permitted"
+            LOGGER.warning("%s: nothing goes to %s any more: %s", self.conversation.name, self.name, error)
+            return False
+        return True
+
+    async def _send_whole(self, piece: OutgoingMessage) -> None:
+        """Send a piece and note that; being told to stop meanwhile does not tear the two apart."""
+        sending = asyncio.create_task(self._send_and_note(piece))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=GRACE)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
+
+    async def _send_and_note(self, piece: OutgoingMessage) -> None:
+        await self.send(piece)
+        is_last = piece.nth == piece.number
+        self._at = Cursor(piece.position) if is_last else Cursor(piece.position - 1, piece.nth)
+        await self._note(self._at)
+
+    async def _note(self, mark: Cursor) -> None:
+        """Note how far it has come, however long that takes: nothing more is sent before."""
+        noting = partial(asyncio.to_thread, self._note_now, mark)
+        await retry_forever(noting, self.backoff, self._failed, after=OperationalError)
+
+    def _unsent(self, error: Exception) -> None:
+        LOGGER.info("%s: %s: %s; it is tried again", self.conversation.name, self.name, error)
+
+    def _failed(self, error: Exception) -> None:
+        """What should not have happened is told with its traceback; a store that is busy, without."""
+        trace = None if isinstance(error, OperationalError) else error
+        LOGGER.warning(
+            "%s: %s: %s; it is tried again", self.conversation.name, self.name, error, exc_info=trace
+        )
+
+    # What touches the log, in a thread.
+
+    def delivered_codes(self, after: int) -> list[str]:
+        """Return the codes of the calls that entries behind `after` ask about, as far as they were delivered
+        whole, and not hidden."""
+        at = self._at or self._begin()
+        settings = self.conversation.settings(after) if after else NOTHING
+        codes, hides = list[str](), self.conversation.settings().hides
+        for entry in self.conversation.entries(after, at.position):
+            settings = configure(settings, entry)
+            if not any(entry.position in span for span in hides):
+                codes += [piece.code for piece in self.render(entry, settings) if isinstance(piece, Question)]
+        return codes
+
+    def _batch(self) -> list[Entry]:
+        """The next entries, from where this outlet has come."""
+        if self._at is None:
+            self._at = self._begin()
+            self._noted = self._at.position
+            self._settings = self.conversation.settings(self._at.position) if self._at.position else NOTHING
+        return list(islice(self.conversation.entries(after=self._at.position), BATCH))
+
+    def _begin(self) -> Cursor:
+        key = reader.resolve(self.conversation.log.datastore, self.conversation.stream)
+        if key is None:
+            return Cursor()
+        with self.conversation.log.datastore.reading() as connection:
+            found = cursors.load_cursor(connection, self.name, key)
+        return found if found != Cursor() or not self.first else Cursor(self._before_first())
+
+    def _before_first(self) -> int:
+        """The position before the first entry that counts; the last one where there is none."""
+        position = 0
+        for entry in self.conversation.entries():
+            position = entry.position
+            if entry.id.startswith(self.first):
+                return position - 1
+        return position
+
+    def _note_now(self, mark: Cursor) -> None:
+        key = reader.resolve(self.conversation.log.datastore, self.conversation.stream)
+        assert key is not None, "what was sent came from there"
+        with self.conversation.log.datastore.writing() as connection:
+            cursors.advance(connection, self.name, mark, key)
+        self._noted = mark.position
+
+
+def _outgoing(made: str | Question, speaker: str, position: int, nth: int, number: int) -> OutgoingMessage:
+    text, question = (made, None) if isinstance(made, str) else (made.text, made)
+    return OutgoingMessage(text, speaker, position, nth, number, question)

@@ -1,0 +1,199 @@
+"""A room: one conversation with a team at work in it, and its way to the people outside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.delegate import TASK_ID as TASK
+from stenolog.adapters.engine.pending import workers
+from stenolog.adapters.engine.run_events import StreamDelta
+from stenolog.adapters.engine.start import OnInput
+from stenolog.adapters.engine.team import Message, Team
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import OperationalError
+from stenolog.domain.settings import Settings
+from stenolog.projections.acts import act_in_words
+
+from .approving import last_word
+from .base import OutgoingMessage, Question, retry_forever
+from .commands import COMMANDS, Command, CommandContext, Typed, call
+from .delivery import Delivery
+
+JUDGING = ("approve", "refuse")
+LOGGER = logging.getLogger("stenolog.chats")
+
+
+class ChatSession:
+    """What is said here is in the log at once; the team works on it, and what it answers goes out.
+
+        async with ChatSession(team, Delivery(log["ann"], "mail:ann", send)).open() as room:
+            await room.hear("Which test fails?", id="mail-17")
+            await room.rest()
+
+    One run is under way at a time. While it is open, the team goes on with whatever the log says is to be
+    done. `on_input` is `Team.send`'s. `commands` are those that it knows, by name. `on_act` is called with a
+    lane and a line of words while a program does something by itself.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        outlet: Delivery,
+        *,
+        on_input: OnInput = "next",
+        commands: Mapping[str, Command] = COMMANDS,
+        on_act: Callable[[str, str], object] | None = None,
+    ) -> None:
+        self.team = team
+        self.conversation: Conversation = outlet.conversation
+        self.outlet = outlet
+        self.on_input = on_input
+        self.commands = commands
+        self.on_act = on_act
+        self.working = asyncio.Event()
+        """Set while a run is under way here."""
+        self._workers: dict[str, Delivery] = {}
+        """The ways out of the workers' conversations, by name: their questions alone go there."""
+        self._asked_by_workers: list[tuple[str, int]] = []
+        """The calls that workers were asked about here, each with the position of the conversation then."""
+        self._woken = asyncio.Event()
+        self._resting = asyncio.Event()
+
+    async def receive(self, message: Message, *, to: str | tuple[str, ...] = (), id: str = "") -> list[Entry]:
+        """Say something; it is durable when this returns, and said once where it has an `id`.
+
+        Raises what `Team.send` does.
+        """
+        self._reopen()
+        entries = await self.team.send(self.conversation, message, to=to, id=id, on_input=self.on_input)
+        self.wake()
+        return entries
+
+    async def run_command(
+        self,
+        command: Typed,
+        *,
+        id: str = "",
+        author: str = "",
+        about: str = "",
+        unseen: Collection[str] = (),
+    ) -> str:
+        """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
+        changes something is done once. `about` is the code of the call that it answers; `unseen` are those of
+        calls that were shown after it was said."""
+        self._reopen()
+        shown = (
+            {*await asyncio.to_thread(self._codes_since, author)} if command.name in JUDGING else set[str]()
+        )
+        told = CommandContext(
+            self.conversation, self.team, command.rest, id, author, self.commands, about, shown - {*unseen}
+        )
+        reply = await call(command.name, told)
+        if await asyncio.to_thread(lambda: self.conversation.position):  # it does not begin with a command
+            self.wake()
+        return reply
+
+    def wake(self) -> None:
+        """Look again whether something is to be done."""
+        self._resting.clear()
+        self._woken.set()
+
+    async def drain(self) -> None:
+        """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
+        await self._resting.wait()
+        await self.outlet.deliver()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[ChatSession, None]:
+        """Work and deliver, until the block ends; what is under way then is put down in good order."""
+        if await asyncio.to_thread(lambda: self.conversation.position):
+            self.wake()
+        works = self._work(), self.outlet.follow(), self._ask_for_workers()
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _reopen(self) -> None:
+        for outlet in (self.outlet, *self._workers.values()):
+            outlet.reopen()
+
+    def _codes_since(self, author: str) -> list[str]:
+        """Return the codes of the calls that were shown here since an author last said something."""
+        since = last_word(self.conversation, author)
+        workers = [code for code, position in self._asked_by_workers if position >= since]
+        return [*self.outlet.delivered_codes(since), *workers]
+
+    async def _ask_for_workers(self) -> None:
+        """Deliver the questions of workers as they come up, until cancelled."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        with self.conversation.log.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(woken.set)):
+            while True:
+                woken.clear()
+                deliver = self._deliver_for_workers
+                await retry_forever(deliver, self.outlet.backoff, self._busy, after=Exception, final=())
+                await woken.wait()
+
+    async def _deliver_for_workers(self) -> None:
+        for name, position in (await asyncio.to_thread(workers, self.conversation)).items():
+            if name not in self._workers:
+                self._workers[name] = await asyncio.to_thread(self._outlet_of, name, position)
+            await self._workers[name].deliver()
+
+    def _outlet_of(self, worker: str, position: int) -> Delivery:
+        """Return the way out of a worker's conversation, which was called for at a position of this one."""
+        main, conversation = self.outlet, self.conversation.log[worker]
+
+        def render(entry: Entry, settings: Settings) -> list[str | Question]:
+            return [piece for piece in main.render(entry, settings) if isinstance(piece, Question)]
+
+        async def send(piece: OutgoingMessage) -> None:
+            await main.send(piece._replace(position=position))
+            if piece.question and piece.question.is_last:
+                self._asked_by_workers.append((piece.question.code, self.conversation.position))
+
+        outlet = Delivery(conversation, main.name, send, render=render, first=TASK, backoff=main.backoff)
+        self._asked_by_workers += [(code, self.conversation.position) for code in outlet.delivered_codes(0)]
+        return outlet
+
+    async def _work(self) -> None:
+        """Let the team work whenever there is something to do; until cancelled."""
+        while True:
+            if not self._woken.is_set():
+                self._resting.set()
+            await self._woken.wait()
+            self._woken.clear()
+            self.working.set()
+            try:
+                await self._run()
+            finally:
+                self.working.clear()
+
+    async def _run(self) -> None:
+        """One run. A store that is busy is asked again; what no run can get past is told to the operator."""
+        try:
+            await retry_forever(
+                self._run_once, self.outlet.backoff, self._busy, after=OperationalError, final=()
+            )
+        except Exception:
+            LOGGER.exception("%s: the team cannot work", self.conversation.name)
+
+    async def _run_once(self) -> None:
+        async for happened in self.team.run(self.conversation):
+            match happened:
+                case StreamDelta(kind="act", text=raw, lane=lane) if self.on_act and (
+                    line := act_in_words(raw)
+                ):
+                    self.on_act(lane, line)
+                case _:
+                    pass
+
+    def _busy(self, error: Exception) -> None:
+        LOGGER.warning("%s: %s; it is tried again", self.conversation.name, error)

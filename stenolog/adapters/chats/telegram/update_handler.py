@@ -1,0 +1,231 @@
+"""What is done with a message: who may speak, what may be said, commands, and the entry in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import telegram
+
+from stenolog.adapters.chats.base import Backoff, retry_forever
+from stenolog.adapters.chats.commands import typed
+from stenolog.adapters.chats.hearing import called, mentioned
+from stenolog.adapters.chats.rendering import name_of
+from stenolog.adapters.chats.session import ChatSession
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.store import reader
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import (
+    CallerError,
+    ConversationNotFoundError,
+    DuplicateIdError,
+    InvalidEventError,
+    OperationalError,
+)
+from stenolog.domain.events import UserMessage
+
+from .bot import Bot
+from .chat import BotSet, Chat
+from .incoming import SYSTEM, IncomingMessage, answered, parse_update, unmarked
+
+LOGGER = logging.getLogger("stenolog.chats")
+REMEMBERED = 1000
+"""So many messages are known again when another bot is told of them too."""
+FETCHES = 4
+"""So often a file is asked for."""
+
+
+STRANGE = "I can take text, pictures and documents only."
+
+
+class Bounds(NamedTuple):
+    """The most that a message may have: characters, and bytes of what hangs on it."""
+
+    characters: int
+    bytes: int
+
+    def fault(self, said: IncomingMessage) -> str:
+        """Why a message is not taken, as its author is told; empty where it is."""
+        if len(said.text) > self.characters:
+            return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
+        if said.media and said.media.size > self.bytes:
+            return f"That is too large: {said.media.size:,} bytes, and I can take {self.bytes:,}."
+        return ""
+
+
+class UpdateHandler:
+    """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed.
+    `leave` closes it, so that it is opened anew."""
+
+    def __init__(
+        self,
+        bots: BotSet,
+        agents: Sequence[str],
+        names: Mapping[str, str],
+        enter: Callable[[int], Awaitable[Chat | None]],
+        leave: Callable[[int], Awaitable[None]],
+        bounds: Bounds,
+        backoff: Backoff,
+    ) -> None:
+        self.bots = bots
+        self.enter = enter
+        self.leave = leave
+        self.bounds = bounds
+        self.backoff = backoff
+        self._called = called(agents)
+        self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
+        self._headed = {unmarked(name_of(agent, names)): agent for agent in agents}
+        self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
+        self._ours = ("", *(bot.username.casefold() for bot in bots.all))
+        self._known: dict[str, None] = {}
+        self._last: dict[int, asyncio.Task[None]] = {}
+        """What is taken last in each chat; the next one waits for it."""
+
+    def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
+        """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if
+        it has a place there, once the task is done."""
+        said = parse_update(update)
+        if said is None or not self._is_news(bot, said):
+            return asyncio.create_task(asyncio.sleep(0))
+        task = asyncio.create_task(self._in_turn(self._last.get(said.chat), bot, said))
+        self._last[said.chat] = task
+        task.add_done_callback(partial(self._forget, said.chat))
+        return task
+
+    def _forget(self, chat: int, task: asyncio.Task[None]) -> None:
+        if self._last.get(chat) is task:
+            del self._last[chat]
+
+    async def _in_turn(self, before: asyncio.Task[None] | None, bot: Bot, said: IncomingMessage) -> None:
+        if before:
+            await asyncio.wait([before])
+        await self._persistently(bot, said)
+
+    def _is_news(self, bot: Bot, said: IncomingMessage) -> bool:
+        """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
+        first one alone listens there."""
+        if said.is_basic and bot is not self.bots.first and not said.press:
+            return False
+        id = self._id(bot, said)
+        is_news = id not in self._known
+        self._known[id] = None
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return is_news
+
+    def _id(self, bot: Bot, said: IncomingMessage) -> str:
+        """The id of its entry: in a group all bots are told of one message, alone each of its own."""
+        return said.id(bot.id if said.is_private else self.bots.first.id)
+
+    async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:
+        """Take a message, as long as the store may need for that."""
+        taking = partial(self._take_anew, bot, said)
+
+        def busy(error: Exception) -> None:
+            LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
+
+        try:
+            await retry_forever(taking, self.backoff, busy, after=OperationalError)
+        except Exception:  # one message that cannot be taken must not come again and again
+            LOGGER.exception("chat %s: a message was not taken", said.chat)
+
+    async def _take_anew(self, bot: Bot, said: IncomingMessage) -> None:
+        try:
+            await self._take(bot, said)
+        except ConversationNotFoundError:  # somebody has deleted it: it begins anew
+            await self.leave(said.chat)
+            await self._take(bot, said)
+
+    async def _take(self, bot: Bot, said: IncomingMessage) -> None:
+        chat = await self.enter(said.chat)
+        if chat is None:
+            LOGGER.info("chat %s is not allowed: it gets no answer", said.chat)
+            return
+        chat.unmute()
+        if said.moved:
+            LOGGER.warning("chat %s has become chat %s: allow that", said.chat, said.moved)
+        elif said.strange:
+            if not said.edited:
+                chat.refuse(bot, STRANGE, said.topic)
+        elif fault := self.bounds.fault(said):
+            chat.reply(bot, fault, said.topic)
+        elif (command := typed(said.text)) and not said.media:
+            if not said.edited and command.to.casefold() in self._ours:
+                reply = await chat.tell(bot, command, self._answering(said), self._id(bot, said))
+                chat.reply(bot, reply, said.topic)
+        else:
+            await self._hear(chat, bot, said)
+
+    def _answering(self, said: IncomingMessage) -> IncomingMessage:
+        """Return a command without the call that it is a reply about, where another bot asks about that."""
+        author = said.answers.from_user if said.answers else None
+        is_ours = bool(said.press) or (author is not None and author.id in self._speaks)
+        return said if is_ours else said._replace(about="")
+
+    async def _hear(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
+        """Say it in the chat's room. A message that was delivered before says nothing anew."""
+        try:
+            blob = await self._fetched(chat.room, bot, said)
+            event: UserMessage | None = said.event(blob, self._addressees(bot, said))
+            if event and said.edited:
+                first = self._id(bot, said._replace(edited=0))
+                event = await asyncio.to_thread(_edited, chat.room.conversation, said, event, first)
+            if event:
+                await chat.room.receive(event, id=self._id(bot, said))
+        except ConversationNotFoundError:
+            raise
+        except DuplicateIdError as error:  # told before, when its author had another name
+            LOGGER.info("chat %s: %s", said.chat, error)
+        except (CallerError, OSError) as error:
+            if isinstance(error, OperationalError):
+                raise
+            LOGGER.warning("chat %s: a message was not taken: %s", said.chat, error)
+            chat.reply(bot, f"I could not take that: {error}", said.topic)
+
+    def _addressees(self, bot: Bot, said: IncomingMessage) -> tuple[str, ...]:
+        """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
+        if named := mentioned(said.text, self._called):
+            return named
+        agent = answered(said.answers, self._speaks, self._headed) if said.answers else ""
+        agent = agent or (self._speaks.get(bot.id, "") if said.is_private else "")
+        return (agent,) if agent else ()
+
+    async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
+        """The sha256 of what hangs on it, once that is in the log; empty where nothing does."""
+        if said.media is None:
+            return ""
+        content = await self._content(bot, said.media.file)
+        if len(content) > self.bounds.bytes:
+            raise InvalidEventError(f"it has {len(content):,} bytes, and I can take {self.bounds.bytes:,}")
+        return await asyncio.to_thread(room.conversation.log.blobs.put, content)
+
+    async def _content(self, bot: Bot, file: str) -> bytes:
+        """What is in a file. Raises `OSError` where the net does not give it, however often it is asked."""
+
+        def failed(error: Exception) -> None:
+            LOGGER.info("%r: %s; it is tried again", bot, error)
+
+        return await retry_forever(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
+
+
+def _edited(
+    conversation: Conversation, said: IncomingMessage, event: UserMessage, first: str
+) -> UserMessage | None:
+    """An edit in the place of the wording before it; None where it changes nothing. `first` is the id of the
+    first wording; an edit of what is not in the log is a new message."""
+    original = reader.find(conversation.log.datastore, conversation.stream, first)
+    if original is None:
+        return event
+    wordings = (entry for entry in conversation.entries(original.position) if _is_wording(entry, said))
+    last = max(wordings, key=lambda entry: entry.position, default=original)
+    same = isinstance(last.event, UserMessage) and last.event.parts == event.parts
+    return None if same else replace(event, replaces=last.position)
+
+
+def _is_wording(entry: Entry, said: IncomingMessage) -> bool:
+    source = entry.event.source if isinstance(entry.event, UserMessage) else None
+    return source is not None and (source.system, source.id) == (SYSTEM, said.position)

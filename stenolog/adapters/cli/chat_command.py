@@ -1,0 +1,145 @@
+"""`chat`: a conversation with agents at the terminal, taken down in the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .framework import command, names, open_log, takes_db
+from .prices import prices_of
+from .result import CommandResult
+from .terminal import say
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.engine.team import Team
+    from stenolog.adapters.llms.base import Model
+    from stenolog.domain.policy import Policy
+    from stenolog.domain.values import AgentCard
+
+NAME, AGENT = "chat", "assistant"
+FILE = click.Path(path_type=Path, dir_okay=False)
+ALONE = ("model", "cli", "agent", "persona", "tools")
+"""The options that describe a single agent."""
+
+
+@command("chat")
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
+@click.option("--model", help="Who answers, such as openai:gpt-5.2; else $STENOLOG_MODEL.")
+@click.option("--cli", help="A program that answers, with its arguments.")
+@click.option("--team", type=FILE, help="A team, from its file.")
+@click.option("--agent", help=f"The agent's name; else the only one there is, or {AGENT}.")
+@click.option("--persona", help="Who the agent is.")
+@click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call; repeat it.")
+@click.option("--to", multiple=True, help="Whom the messages are for; else the turn rule says. Repeatable.")
+@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices, or a team's.")
+@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+@takes_db
+def chat_command(
+    db: Path,
+    target: str,
+    team: Path | None,
+    to: tuple[str, ...],
+    prices: Path | None,
+    yes: bool,
+    **alone: Any,
+) -> CommandResult:
+    """Talk with an agent, or with a team. In a pipe every line is a message.
+
+    \b
+    Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
+    http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
+    """
+    from .chat_session import Chat
+    from .chat_status import Hints
+    from .run_session import open_session
+
+    name, title, made = target or NAME, "", None
+    if team is not None:
+        from stenolog.adapters.team_file import load
+
+        if given := [f"--{option}" for option in ALONE if alone[option]]:
+            raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
+        described = load(team)
+        name, title, made = target or described.conversation, described.title, described.team
+    llm = None if made else _model(alone["model"], alone["cli"])
+    table = prices_of(prices) if prices else None
+    conversation = open_log(db, create=True)[name]
+    if made is None:
+        assert llm is not None, "somebody answers"
+        made, to = _single(conversation, llm, to, **alone)
+        if conversation.position and not target:
+            say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
+    if table is not None:
+        made.options = replace(made.options, prices=table)
+    with open_session(conversation, made, Hints(), yes=yes, cancels=True, leave=False) as at:
+        at.entitle(title)
+        Chat(at, to).loop()
+        return at.outcome()
+
+
+def _model(model: str | None, cli: str | None) -> Model:
+    """Who answers."""
+    import os
+
+    from stenolog.adapters.team_file.model_names import model_from_string
+
+    if model and cli:
+        raise click.UsageError("--model or --cli: choose one")
+    if cli:
+        from stenolog.adapters.agents.output_formats import split_command
+
+        command, form = split_command(cli)
+        return model_from_string(f"cli:{command}", folder=Path.cwd(), format=form)
+    written = model or os.environ.get("STENOLOG_MODEL")
+    if not written:
+        raise click.UsageError(
+            "say who answers: --model openai:gpt-5.2 (or anthropic:…, gemini:…, http://…), --cli or --team"
+        )
+    return model_from_string(written, folder=Path.cwd())
+
+
+def _policy(card: AgentCard, llm: Model) -> Policy | None:
+    """Return the card's policy; `SinceLastTurn` was the default of a model that remembered, and is for such
+    alone."""
+    from stenolog.domain.policy import SinceLastTurn, policy
+
+    if not card.policy:
+        return None
+    kept = policy(card.policy)
+    return (
+        replace(kept, chosen=None) if isinstance(kept.chosen, SinceLastTurn) and not llm.remembers else kept
+    )
+
+
+def _single(
+    conversation: Conversation,
+    llm: Model,
+    to: tuple[str, ...],
+    *,
+    agent: str | None,
+    persona: str | None,
+    tools: tuple[str, ...],
+    **_: Any,
+) -> tuple[Team, tuple[str, ...]]:
+    """A team of one, and whom the messages are for: it alone, where others take part who are not here.
+
+    What the agent's card says of its persona and its policy stays, unless given.
+    """
+    from stenolog.adapters.engine.agent import Agent
+    from stenolog.adapters.engine.team import Team
+    from stenolog.adapters.team_file.load_object import tools_of
+
+    settings = conversation.settings()
+    members = settings.members
+    name = agent or (members[0] if len(members) == 1 else AGENT)
+    card = settings.card_of(name)
+    own = [one for written in tools for one in tools_of(written, Path.cwd(), {})]
+    persona = card.persona if persona is None else persona
+    one = Agent(name, llm, persona=persona, tools=own, policy=_policy(card, llm))
+    others = [member for member in members if member != name]
+    mode = "agent" if persona or own else "chat"
+    return Team([one], mode=mode), to or ((name,) if others else ())

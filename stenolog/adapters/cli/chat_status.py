@@ -1,0 +1,137 @@
+"""Where a conversation stands: what waits, has failed or was stopped, and the way out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.state import LaneState, OpenCall, State, address, decision
+
+from .chat_words import error_words, minute
+from .position_argument import backwards
+
+Agents: TypeAlias = Collection[str]
+LONGEST_WORDS = 200
+"""So many characters are shown of what was said last."""
+
+
+class Hints(NamedTuple):
+    """How a person approves a call, comes back to one that was left open, has an interrupted lane go on, or
+    one that has failed; and how a request that is too long is made shorter."""
+
+    approve: str = "/approve"
+    left: str = "/approve comes back to it"
+    go_on: str = "/continue"
+    again: str = "/continue"
+    shorter: str = "/undo, /reset, or a policy on its card"
+
+    def out_of(self, error: LlmError) -> str:
+        """What a person does after an error that is not tried again."""
+        if error.category == "unauthorized":
+            return f"set the key and start again; {self.again} tries again then"
+        if error.category == "context_length":
+            return f"{self.shorter}; {self.again} tries again then"
+        return f"{self.again} {'lets it go on' if not_called(error) else 'tries again'}"
+
+
+def not_called(error: LlmError) -> bool:
+    """Whether no model was called: the engine says that a person is to be asked first."""
+    return error.category == "process_exited" and error.receipt is None
+
+
+def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall]]:
+    """The calls that a person must approve before these agents go on."""
+    for lane, call in state.open_calls():
+        if call.approval and lane.status == "awaiting_approval" and lane.agent in agents:
+            yield lane, call
+
+
+def at_work(state: State, agents: Agents) -> str:
+    """What these agents are doing, in a few words; empty where they rest."""
+    doing = []
+    for lane in state.lanes.values():
+        match decision(state, lane).do if lane.agent in agents else "wait":
+            case "call_model":
+                doing.append(f"{lane.address} is {'waiting to retry' if lane.retry_at else 'thinking'}")
+            case "run_tools":
+                doing.append(f"{lane.address} runs {', '.join(call.name for call in lane.calls)}")
+            case _:
+                pass
+    return " · ".join(doing)
+
+
+def failed(state: State, agents: Agents) -> list[str]:
+    """The lanes of these agents that have failed."""
+    return [where for where, lane in state.lanes.items() if lane.status == "failed" and lane.agent in agents]
+
+
+def stopped(conversation: Conversation, agents: Agents) -> list[str]:
+    """The lanes of these agents that were stopped before they had answered a person's last words."""
+    words = next(
+        (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
+    )
+    lanes = (
+        lane for lane in conversation.state().lanes.values() if lane.status == "idle" and lane.agent in agents
+    )
+    return [lane.address for lane in lanes if lane.asked > lane.seen and lane.asked >= words]
+
+
+def is_words(entry: Entry) -> bool:
+    """Whether a person said it."""
+    event = entry.event
+    return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
+
+
+def last_exchange(conversation: Conversation) -> list[str]:
+    """The beginning of what was said last, and was not taken back: by a person, and to that person."""
+    answer, hidden = "", conversation.settings().hides
+    for entry in backwards(conversation, conversation.position):
+        if any(entry.position in span for span in hidden):
+            continue
+        match entry.event:
+            case AssistantMessage(purpose="answer") as said if said.text and not answer:
+                answer = f"{address(said.agent, said.task)}: {said.text}"
+            case UserMessage() as said if is_words(entry):
+                return [_short(words) for words in (f"{said.author or 'you'}: {said.text}", answer) if words]
+            case ModeSwitch(context_from=int()):
+                return []
+            case _:
+                pass
+    return []
+
+
+def _short(words: str) -> str:
+    joined = " ".join(words.split())
+    return joined if len(joined) <= LONGEST_WORDS else f"{joined[: LONGEST_WORDS - 1]}…"
+
+
+def describe_status(conversation: Conversation, agents: Agents, hints: Hints) -> Iterator[str]:
+    """Where a conversation stands that is taken up again: what waits, has failed, or was broken off."""
+    state = conversation.state()
+    for where, lane in state.lanes.items():
+        match lane.status if lane.agent in agents else "idle":
+            case "awaiting_approval":
+                since = next(iter(conversation.entries(lane.answered - 1, lane.answered))).time
+                names = ", ".join(call.name for call in lane.calls if call.approval)
+                yield f"{where} awaits your approval of {names} since {minute(since)}: {hints.approve}"
+            case "awaiting_llm" | "awaiting_tools":
+                yield f"{where} was interrupted, or is at work elsewhere: {hints.go_on}"
+            case "failed":
+                error = _failure(conversation, where)
+                words, way = (error_words(error), hints.out_of(error)) if error else ("unknown", hints.again)
+                yield f"{where} has failed ({words}): {way}"
+            case _:
+                pass
+
+
+def _failure(conversation: Conversation, where: str) -> LlmError | None:
+    for entry in backwards(conversation, conversation.position):
+        match entry.event:
+            case LlmError(agent=agent, task=task) as error if address(agent, task) == where:
+                return error
+            case _:
+                pass
+    return None

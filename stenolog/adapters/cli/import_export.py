@@ -1,0 +1,224 @@
+"""`import`, `export`: conversations from other programs, and for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+import click
+
+from stenolog.adapters.importers import (
+    SUFFIXES,
+    Refused,
+    Report,
+    export_crewagent,
+    export_jsonl,
+    export_openai,
+    files_in,
+    import_file,
+    import_files,
+    size_of,
+)
+from stenolog.domain.errors import UnknownFormatError
+from stenolog.projections.terminal_text import EscapedStream
+
+from .admin_commands import done
+from .files import FILES, STDOUT, there, whole_or_not_at_all
+from .framework import command, find_conversation, open_log, takes_conversation, takes_db
+from .progress import Bytes
+from .render_import import diagnostics, lines, said_of, summary
+from .result import CommandResult, Diagnostic
+from .terminal import say
+from .view_commands import lane, only_agent, takes_agent_else
+from .words import counted
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
+
+MANY = 20
+"""Of so many files each conversation has its line; of more, all together have one."""
+PLACE = click.Path(allow_dash=True, path_type=Path)
+
+
+@command("import")
+@click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
+@click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
+@click.option(
+    "--agent",
+    "agents",
+    metavar="KEY=NAME",
+    multiple=True,
+    help="Whose public key is an agent's, and its name, where the events do not tell (Nostr). Repeatable.",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help=f"Show each conversation also where there are more than {MANY} files.",
+)
+@FILES
+@takes_db
+def import_command(
+    db: Path,
+    files: tuple[Path, ...],
+    name: str | None,
+    keep_raw: bool,
+    agents: tuple[str, ...],
+    verbose: bool,
+) -> CommandResult:
+    """Bring in transcripts of other programs, and our own exports.
+
+    Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
+    is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
+    .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
+
+    A conversation that was imported before is looked for by its name: one that was renamed or deleted since
+    comes in once more.
+    """
+    given = dict(map(_key_and_name, agents))
+    others: list[Path] = []
+    paths = _paths(files, others)
+    if name and len(paths) > 1:
+        raise click.UsageError("--name is for one file")
+    log = open_log(db, create=True)
+    done: list[Report | Refused] = []
+    try:
+        done.extend(_imported(log, paths, name, keep_raw, given))
+    except KeyboardInterrupt:
+        _say_how_far(done, len(paths))
+        raise
+    return _answer(done, len(others), is_short=len(done) > MANY and not verbose)
+
+
+def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
+    """The files to be imported; the `others` in folders are added to those that are passed over.
+
+    Raises `UnknownFormatError` where there is nothing in a folder, FileNotFoundError for a path of nothing.
+    """
+    paths = [file for path in given for file in files_in(there(path), passed_over=others.append)]
+    if not paths:
+        wanted = f"files that end with {', '.join(sorted(SUFFIXES))}"
+        raise UnknownFormatError(f"expected {wanted} in {', '.join(map(str, given))}, found none")
+    return paths
+
+
+def _imported(
+    log: Log, paths: list[Path], name: str | None, keep_raw: bool, agents: dict[str, str]
+) -> Iterator[Report | Refused]:
+    """What became of each file; one that is alone and cannot be imported is an error."""
+    quiet = bool(click.get_current_context().params["as_json"])
+    with Bytes("importing", sum(map(size_of, paths)), quiet=quiet) as bar:
+        files = bar.counting(paths)
+        if len(paths) == 1:
+            yield import_file(log, next(files), name=name, keep_raw=keep_raw, agents=agents, progress=bar)
+        else:
+            yield from import_files(log, files, keep_raw=keep_raw, agents=agents, progress=bar)
+
+
+def _say_how_far(done: list[Report | Refused], files: int) -> None:
+    refused = sum(isinstance(each, Refused) for each in done)
+    words = f"{len(done) - refused} of {files} files are imported" + (
+        f", {refused} refused" if refused else ""
+    )
+    words = words if files > 1 else "a part of the file may be imported"
+    say(f"interrupted: {words}; the same command goes on from there", mark="!", style="yellow")
+
+
+def _key_and_name(given: str) -> tuple[str, str]:
+    """The key and the name in `KEY=NAME`."""
+    key, is_there, name = given.partition("=")
+    if not (key and is_there and name):
+        raise click.UsageError(f"--agent: expected KEY=NAME, found {given!r}")
+    return key, name
+
+
+def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -> CommandResult:
+    reports = [each for each in done if isinstance(each, Report)]
+    refused = [each for each in done if isinstance(each, Refused)]
+    held = [note for report in reports for note in diagnostics(report)]
+    notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
+    if passed_over:
+        notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
+    mute = ("note",) if is_short else ()
+    return CommandResult(
+        reports,
+        lambda: () if is_short else lines(reports),
+        failed=any(note.severity == "error" for note in notes),
+        diagnostics=tuple(notes),
+        messages=(
+            *said_of(refused),
+            *(note for note in held if note.code != "empty" and note.severity not in mute),
+        ),
+        closing=(summary(reports, refused, passed_over, "-v shows each" if is_short else ""),)
+        if len(done) > 1 or passed_over
+        else (),
+    )
+
+
+@command("export")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["jsonl", "openai", "crewagent"]),
+    default="jsonl",
+    show_default=True,
+    help="The form.",
+)
+@takes_agent_else("for --as openai, where there are several")
+@click.option(
+    "-o",
+    "--output",
+    type=PLACE,
+    help="Into this file, for crewagent this folder; else, and with -, to stdout.",
+)
+@takes_conversation
+def export_command(
+    db: Path, target: str, form: str, agent: str | None, output: Path | None
+) -> CommandResult | None:
+    """Write a conversation as JSONL, for OpenAI or for CrewAgent.
+
+    The JSONL imports back to the same digests, the folder to the same requests.
+    """
+    if agent is not None and form != "openai":
+        raise click.UsageError(f"--agent is for --as openai; --as {form} is of all agents")
+    conversation = find_conversation(open_log(db), target)
+    if form == "crewagent":
+        return _export_crewagent(conversation, output)
+    if output is not None and output.is_dir():
+        raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
+    write = (
+        export_jsonl
+        if form == "jsonl"
+        else partial(_export_openai, lane(agent or only_agent(conversation, conversation.position)).agent)
+    )
+    if output is None or output == STDOUT:
+        if click.get_current_context().params["as_json"]:
+            raise click.UsageError("with --json, say where the export goes: -o FILE")
+        write(conversation, cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
+        return None
+    with whole_or_not_at_all(output) as stream:
+        write(conversation, stream)
+    words = f"{conversation.name} is exported as {output}, {conversation.position} entries"
+    return done(
+        words, conversation=conversation.name, entries=conversation.position, form=form, file=str(output)
+    )
+
+
+def _export_crewagent(conversation: Conversation, folder: Path | None) -> CommandResult:
+    if folder is None or folder == STDOUT:
+        raise click.UsageError("--as crewagent: say into which folder: -o FOLDER")
+    file = export_crewagent(conversation, folder)
+    words = f"{conversation.name} is exported as {file}, {conversation.position} entries"
+    return done(
+        words, conversation=conversation.name, entries=conversation.position, form="crewagent", file=str(file)
+    )
+
+
+def _export_openai(agent: str, conversation: Conversation, stream: TextIO) -> None:
+    messages = export_openai(conversation, agent)
+    stream.write(f"{json.dumps(messages, ensure_ascii=False, indent=2)}\n")

@@ -1,0 +1,176 @@
+"""`log`, `show`, `tail`: the entries of a conversation as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.values import CallRef, Control
+from stenolog.projections.timeline import cut_words
+
+from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db, takes_kinds
+from .lines import Piece, TextLine, field, line, paragraph
+from .position_argument import backwards, resolve
+from .result import CommandResult, entry_data
+from .words import STYLES, Description, describe, thoughts
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+NEAR = 1000
+"""A call is looked for among so many entries before its approval."""
+
+
+@command("log")
+@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
+@click.option("--after", default="0", help="Only what comes after this position.")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@takes_kinds
+@takes_conversation
+def log_command(
+    db: Path, target: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
+) -> CommandResult:
+    """Show the entries, one a line. Position, time (UTC), kind, who, what."""
+    conversation = find_conversation(open_log(db), target)
+    entries = _chosen(
+        conversation, resolve(conversation, after, least=0), resolve(conversation, at), last, kinds
+    )
+    return CommandResult(
+        lambda: {"conversation": conversation.name, "entries": entries},
+        lambda: _lines(entries, conversation),
+    )
+
+
+def _chosen(
+    conversation: Conversation, after: int, position: int, last: int | None, kinds: Collection[str]
+) -> Iterator[Entry]:
+    """The entries after one position and up to another, of these kinds (none: all), only the last ones."""
+
+    def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:
+        return (entry for entry in entries if not kinds or entry.event.kind in kinds)
+
+    if last is None:
+        return of_kind(conversation.entries(after=after, at=position))
+    back = (entry for entry in of_kind(backwards(conversation, position)) if entry.position > after)
+    return reversed(list(islice(back, last)))
+
+
+def _lines(entries: Iterable[Entry], conversation: Conversation) -> Iterator[Piece]:
+    day, head = None, conversation.position
+    for entry in entries:
+        if entry.time.date() != day:
+            day = entry.time.date()
+            yield line((f"{'':{len(str(head))}}  {day}", "dim"))
+        yield entry_line(entry, len(str(head)), conversation)
+
+
+def entry_line(entry: Entry, width: int = 4, conversation: Conversation | None = None) -> TextLine:
+    """An entry on one line; `width` is that of the positions, in digits. With its `conversation` calls have
+    names."""
+    words, style = describe(entry), STYLES[entry.event.kind]
+    thought = thoughts(entry.event)
+    return line(
+        (f"{entry.position:>{width}}", "bold"),
+        (f"  {entry.time:%H:%M:%S}  ", "dim"),
+        (f"{entry.event.kind:<17}  ", style),
+        (f"{words.who:<16}  ", ""),
+        (_verdict(entry, conversation) or words.what.removesuffix(thought), _style(words)),
+        (thought, "dim"),
+    )
+
+
+def _style(words: Description) -> str:
+    return "red" if words.what.startswith("✗") else ""
+
+
+def _verdict(entry: Entry, conversation: Conversation | None) -> str:
+    """What an approval or a refusal is of, by the name of the tool; empty for all else."""
+    match entry.event:
+        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
+            near = islice(backwards(conversation, entry.position), NEAR)
+            called = (earlier.event for earlier in near if earlier.id == made)
+            for event in called:
+                if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
+                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
+        case _:
+            pass
+    return ""
+
+
+@command("show")
+@click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
+@click.argument("position")
+@takes_db
+def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResult:
+    """Show one entry whole. Where it stands, all its fields, its text unabridged."""
+    conversation = find_conversation(open_log(db), target)
+    wanted = resolve(conversation, position)
+    (shown,) = conversation.entries(after=wanted - 1, at=wanted)
+    return CommandResult(shown, lambda: _raw(shown) if raw else _full_entry(shown))
+
+
+def _raw(entry: Entry) -> Iterator[Piece]:
+    """The text of an entry and the arguments of each tool call as they came; without either, all fields."""
+    event = entry.event
+    text = getattr(event, "text", "")
+    calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
+    if text:
+        yield paragraph(text)
+    for call in calls:
+        yield paragraph(call.arguments)
+    if not text and not calls:
+        yield paragraph(_json(entry_data(entry)["event"]))
+
+
+def _full_entry(entry: Entry) -> Iterator[Piece]:
+    from .layout import heading
+
+    data = entry_data(entry)
+    yield line(
+        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
+    )
+    if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
+        yield line((cut, "yellow"))
+    fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
+    parts = fields.get("parts", ())
+    given = {name: value for name, value in fields.items() if name != "parts"}
+    yield from _fields({name: data[name] for name in ("id", "at", "digest")} | given)
+    for part in parts:
+        yield heading(part.pop("type", "part"))
+        text = part.pop("text", None)
+        yield from _fields(part)
+        if text is not None:
+            yield paragraph(text)
+
+
+def _fields(fields: Mapping[str, object]) -> Iterator[Piece]:
+    """A paragraph for each field: its name, and its whole value beside it."""
+    indent = max((len(name) for name in fields), default=0) + 2
+    for name, value in fields.items():
+        yield field(name, value if isinstance(value, str) else _json(value), indent)
+
+
+def _json(value: object) -> str:
+    from stenolog.projections.terminal_text import safe_json
+
+    return safe_json(value)
+
+
+@command("tail")
+@click.option("-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="Begin N back.")
+@click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
+@takes_conversation
+def tail_command(db: Path, target: str, last: int, timeout: float | None) -> CommandResult:
+    """Follow a conversation as it goes on. The last entries, then each new one as it is appended."""
+    conversation = find_conversation(open_log(db), target)
+    entries = conversation.tail(after=max(0, conversation.position - last), timeout=timeout)
+    return CommandResult(
+        entries, lambda: (entry_line(entry, conversation=conversation) for entry in entries), streams=True
+    )

@@ -1,0 +1,266 @@
+"""Explanations on the screen: an entry's way, a chain back to a person, reasons, differences, views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.state import address
+from stenolog.projections.analysis.blame import Blame, BlameLink
+from stenolog.projections.analysis.diff import Change, RequestDiff
+from stenolog.projections.analysis.explain import Explanation, Form, InLane, ShownEntry, Stretch
+from stenolog.projections.analysis.knowledge import PROOFS, Seen
+from stenolog.projections.analysis.references import Reference
+from stenolog.projections.analysis.why import Missing, Reason
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.rules import RULES
+
+from .layout import Cell, heading, legend, table, wrapped
+from .lines import Piece, line, paragraph
+from .log_commands import entry_line
+from .policies import in_short
+from .render_request import DISPOSITIONS, folded, head_lines, spans
+from .view_commands import step_lines
+from .words import STYLES, counted, describe
+
+FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
+SIGNS = {"-": "red", "+": "green", "~": "yellow"}
+LINES_OF_TEXT = 40
+
+
+def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece]:
+    """Where an entry went; `log` is the log up to the end of what was looked at."""
+    yield entry_line(told.entry)
+    yield heading("In the requests of")
+    widest = max((len(lane.lane) for lane in told.lanes), default=0)
+    for lane in told.lanes:
+        yield from _lane_lines(lane, len(log), widest)
+    if told.timeline:
+        yield heading("In the timeline")
+        yield from map(_shown_line, told.timeline)
+    if any(step.lane or step.anomaly for step in told.transitions):
+        yield heading("It moved")
+        yield from step_lines(told.transitions)
+    entries = {entry.position: entry for entry in log}
+    for title, references, back in (
+        ("It refers to", told.refers_to, True),
+        ("It is referred to by", told.referred_to_by, False),
+    ):
+        if references:
+            yield heading(title)
+            yield table(
+                (">ENTRY", "BY", "KIND", "~WHO", "*TEXT"),
+                [_reference(ref, entries, back) for ref in references],
+            )
+
+
+def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
+    """For each stretch where and as what, and below it what each rule does."""
+    if not lane.stretches:
+        yield line((f"{lane.lane:<{width}}", "cyan"), ("  no request yet", "dim"))
+    indent, before = width + 14, 0
+    for stretch in lane.stretches:
+        form, name = stretch.form, "" if before else lane.lane
+        if before and stretch.first > before + 1:
+            gap = _from_to(before + 1, stretch.first - 1)
+            yield wrapped(f"{'':<{width}}  {gap:<10}", ("  nobody would send one there", "dim"), hang=indent)
+        before = stretch.last
+        span = f"{stretch.first} on" if stretch.last == last else _from_to(stretch.first, stretch.last)
+        yield wrapped(
+            (f"{name:<{width}}", "cyan"),
+            f"  {span:<10}",
+            (f"  {form.fate}", FATES[form.fate]),
+            _placed(form),
+            (f"  {_counts(stretch)}", "dim"),
+            hang=indent,
+        )
+        for rule in form.rules:
+            yield wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
+        for rule in form.without:
+            words = f"left out of it by {rule}: "
+            yield wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
+
+
+def _from_to(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _placed(form: Form) -> str:
+    """As which message, or as what beside the messages."""
+    number = f"#{form.message + 1} " if form.message >= 0 else ""
+    return f" as {number}{form.role}" if form.role else ""
+
+
+def _counts(stretch: Stretch) -> str:
+    """Its tokens, in how many requests that anyone would send, and how many receipts name them."""
+    form = stretch.form
+    counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
+    if form.fate in DISPOSITIONS:
+        sendable = f"in {counted(stretch.sendable, 'request')}" if stretch.sendable else "in previews alone"
+        counts += [sendable, f"{len(stretch.sent)} named by receipts"] if stretch.sent else [sendable]
+    return " · ".join(counts)
+
+
+def _shown_line(shown: ShownEntry) -> Piece:
+    what = f"item {shown.item}, {shown.kind}"
+    result = ": the result of its call" if shown.result else ""
+    hidden = "  (out of context)" if shown.hidden else ""
+    return line(f"{what}{result}", (f"  {shown.status}{hidden}", "dim"))
+
+
+def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tuple[Cell, ...]:
+    first, last = (ref.first, ref.last) if back else (ref.position, ref.position)
+    entry = entries.get(first)
+    if entry is None or first != last:
+        return (_from_to(first, last), ref.field, "", "", "")
+    who, what = describe(entry)
+    return (str(first), ref.field, (entry.event.kind, STYLES[entry.event.kind]), who, (what, "dim"))
+
+
+def blame_drawn(told: Blame) -> Iterator[Piece]:
+    """The chain, the newest first; what is only possible stands apart from it."""
+    columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
+    yield table(columns, [_link_row(link) for link in told.links])
+    if told.gap:
+        yield wrapped((f"{told.gap}.", "yellow"))
+    elif len(told.links) == 1:
+        yield wrapped((f"position {told.links[0].position} is the beginning: a person said it.", "green"))
+    if told.possible:
+        yield wrapped(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
+        yield table(columns, [_link_row(link, mark="?") for link in told.possible])
+
+
+def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
+    person = "bold green" if link.person and not mark else "dim" if mark else ""
+    arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
+    kind = (link.kind, "dim" if mark else STYLES[link.kind])
+    return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
+
+
+def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> Iterator[Piece]:
+    """Each part with its reason on one line, and what it says on the next; all of it where `whole`."""
+    yield from head_lines(request)
+    for reason in reasons:
+        does = f": {reason.does}" if reason.does else ""
+        yield wrapped(
+            (f"{reason.message + 1:>4}" if reason.message >= 0 else "   ·", "bold"),
+            f"  {reason.role:<9}",
+            (f"  from {spans(reason.positions)}" if reason.positions else "", "dim"),
+            (f"  {tokens(reason.tokens_in, reason.tokens_out)} tok", "dim"),
+            (f"  {reason.disposition}", FATES[reason.disposition]),
+            f" by {reason.rule}{does}",
+            hang=6,
+        )
+        if reason.text and whole:
+            yield paragraph(reason.text, indent=6, lines=LINES_OF_TEXT)
+        elif reason.text:
+            yield line("      ", (reason.text, "dim"))
+
+
+def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]:
+    """What was left out, run by run."""
+    yield from head_lines(request)
+    if not gone:
+        yield line(("nothing was left out", "dim"))
+        return
+    yield table(
+        (">ENTRIES", "RULE", ">TOKENS", "*FIRST OF THEM"),
+        [
+            (
+                spans(range(run.first, run.last + 1)),
+                (run.rule, "red"),
+                f"{run.tokens:,}",
+                (run.text if times == 1 else f"{times} times, the first: {run.text}", "dim"),
+            )
+            for run, times in folded(gone)
+        ],
+    )
+    yield legend({run.rule: run.does for run in gone})
+
+
+def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iterator[Piece]:
+    """Two requests: how large they are, what they begin with in common, and every change."""
+    yield wrapped(
+        (_names(before, after), "bold cyan"),
+        f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
+        (f"  {told.messages_before} → {told.messages_after} messages · {after.api}", "dim"),
+    )
+    if before.policy != after.policy:
+        yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
+    shared = told.shared
+    yield line(("shared prefix  ", "dim"), f"{counted(shared.messages, 'message')}, {shared.tokens:,} tok")
+    if told.around:
+        yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(told.around))
+    if told.equal:
+        yield line(("the same, to the byte", "green"))
+    if told.changes:
+        columns = ("", ">ENTRIES", "ROLE", "WHAT", ">TOKENS", "*TEXT")
+        yield table(columns, [_change_row(change) for change in told.changes])
+
+
+def _names(before: Request, after: Request) -> str:
+    """Which two requests they are: what they have in common is said once."""
+    first, second = (address(request.agent, request.task) for request in (before, after))
+    if first != second:
+        return f"{first} at {before.at} → {second} at {after.at}"
+    return f"{first} at {before.at}" + (f" → {after.at}" if before.at != after.at else "")
+
+
+def _change_row(change: Change) -> tuple[Cell, ...]:
+    size = tokens(change.tokens_before, change.tokens_after)
+    return (
+        (change.sign, SIGNS[change.sign]),
+        spans(range(change.first, change.last + 1)) if change.first else "",
+        change.role,
+        (_what(change), SIGNS[change.sign]),
+        f"-{change.tokens_before:,}" if change.sign == "-" else f"+{size}" if change.sign == "+" else size,
+        (change.text if change.parts == 1 else f"{change.parts} parts", "dim"),
+    )
+
+
+def _what(change: Change) -> str:
+    match change:
+        case Change(sign="-", rule=""):
+            return f"gone: {change.was}"
+        case Change(sign="-"):
+            return f"dropped: {change.rule}"
+        case Change(sign="+", was=""):
+            return change.rule
+        case Change(sign="+"):
+            return f"{change.rule}, before dropped: {change.was}"
+        case _:
+            return change.rule if change.rule == change.was else f"{change.was} → {change.rule}"
+
+
+def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
+    """What one has seen and the other has not, with how it is known."""
+    yield wrapped(
+        (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
+        (minus, "bold cyan"), f" has not, at {log[-1].position}",
+    )  # fmt: skip
+    if not told:
+        return
+    entries = {entry.position: entry for entry in log}
+    columns = (">ENTRY", "KIND", "~WHO", "KNOWN BY", ">SINCE", "KEPT BACK BY", "*TEXT")
+    yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in told])
+    used = {seen.proof for seen in told}
+    yield legend({proof: means for proof, means in PROOFS.items() if proof in used})
+
+
+def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
+    who, what = describe(entry)
+    style = "yellow" if seen.proof in ("next", "rebuilt") else "green"
+    return (
+        str(seen.position),
+        (entry.event.kind, STYLES[entry.event.kind]),
+        who,
+        (seen.proof, style),
+        str(seen.by or ""),
+        seen.unseen_by,
+        (what, "dim"),
+    )
+
+
+def tokens(before: int, after: int) -> str:
+    """Tokens in and out, one number where they are the same."""
+    return f"{after:,}" if before in (after, 0) else f"{before:,} → {after:,}"

@@ -1,0 +1,249 @@
+"""Where a team works before a person's eyes: `chat` and `run` sit at the same desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import click
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.engine.editing import approval
+from stenolog.adapters.engine.run_events import RunEvent, StreamDelta
+from stenolog.adapters.engine.team import Team
+from stenolog.domain.effects import ref
+from stenolog.domain.errors import IllegalCommandError, InvalidEventError
+from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import LaneState, OpenCall
+from stenolog.domain.values import Control
+from stenolog.projections.prices import Prices
+from stenolog.projections.terminal_text import safe_json
+
+from .background_run import BackgroundRun
+from .chat_input import Lines, lines
+from .chat_status import Hints, awaiting, describe_status, failed
+from .chat_terminal import TerminalWriter
+from .chat_view import RunPrinter
+from .chat_words import call_of, pages_of, whole_call
+from .exits import Terminated
+from .result import CommandResult, envelope
+
+
+class JsonPrinter:
+    """A run as a program follows it: an envelope for each entry, on a line of its own."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._position = conversation.position
+
+    def begin(self, mine: str = "") -> None:
+        """A run begins."""
+        self.catch_up()
+
+    def take(self, happened: RunEvent) -> None:
+        """Print an entry; what streams is in its entry in the end."""
+        if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
+            self._position = happened.entry.position
+            click.echo(safe_json(envelope("ok", happened.entry)))
+
+    def tick(self) -> None:
+        """A while has gone by."""
+
+    def end(self, prices: Prices) -> None:
+        """The run is over."""
+
+    def catch_up(self, instead: str = "") -> None:
+        """Print what stands in the log and was not printed yet."""
+        for entry in self.conversation.entries(after=self._position):
+            click.echo(safe_json(envelope("ok", entry)))
+            self._position = entry.position
+
+
+QUESTION = "  run it? y/n (n REASON tells why, e: other arguments, a: always this tool) "
+MORE = "  Enter shows the next page ({left:,} characters are left), n refuses "
+ARGUMENTS = "  arguments, as a JSON object: "
+
+
+class Verdict(NamedTuple):
+    """What a person says of a call; `reason` is why it is refused, `arguments` are those that run instead."""
+
+    approved: bool
+    reason: str = ""
+    arguments: str = ""
+
+
+class Approvals:
+    """Asks a person about the calls that wait for one; `later` tells of those that are left open.
+
+    `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
+    """
+
+    def __init__(
+        self, work: BackgroundRun, paper: TerminalWriter, lines: Lines, later: str, *, yes: bool, leave: bool
+    ) -> None:
+        self.work = work
+        self.paper = paper
+        self.lines = lines
+        self.later = later
+        self.yes = yes
+        self.leave = leave
+        self._always: set[tuple[str, str]] = set()
+
+    def judge(self) -> bool:
+        """Whether a call was approved or refused."""
+        judged = False
+        for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
+            verdict = self._verdict(lane, call)
+            if verdict is None:
+                continue
+            try:
+                self.work.conversation.submit(_verdict_message(self.work.conversation, lane, call, verdict))
+                judged = True
+            except IllegalCommandError as error:  # somebody else was first
+                self.paper.text(str(error), "dim")
+        return judged
+
+    def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
+        """None: it is left open. Whoever decides sees all of the call."""
+        made = call_of(self.work.conversation, call)
+        words = f"{lane.address}: {whole_call(made)}"
+        if self.yes or (lane.agent, call.name) in self._always:
+            self.paper.text(f"approved: {words}", "dim")
+            return Verdict(True)
+        if not self.lines.asks:
+            does = "it waits for" if self.leave else "refused without"
+            self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
+            return None if self.leave else Verdict(False)
+        verdict = None
+        try:
+            verdict = self._ask(lane, call, made)
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            print()
+        if verdict is None:
+            self.paper.line((f"  left open: {self.later}", "dim"))
+        return verdict
+
+    def _ask(self, lane: LaneState, call: OpenCall, made: ToolCall) -> Verdict | None:
+        """What a person answers; Ctrl-D leaves it open."""
+        arguments, verdict = "", self._read(f"? {lane.address}: ", made)
+        while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
+            word, _, reason = answer.strip().partition(" ")
+            match word.lower(), reason.strip():
+                case "a" | "always", "":
+                    self._always.add((lane.agent, call.name))
+                    return Verdict(True, arguments=arguments)
+                case "y" | "yes", "":
+                    return Verdict(True, arguments=arguments)
+                case "n" | "no", why:
+                    return Verdict(False, why)
+                case "e" | "edit", "":
+                    arguments = self._edited(call) or arguments
+                    verdict = self._read("? with: ", replace(made, arguments=arguments or made.arguments))
+                case _:  # "yes, but …" is no approval
+                    pass
+        return verdict
+
+    def _read(self, begin: str, made: ToolCall) -> Verdict | None:
+        """Show all of a call, page by page; a refusal where it was refused before its end."""
+        first, *others = pages_of(made)
+        self.paper.text(f"{begin}{first}", "bold")
+        for nth, page in enumerate(others):
+            answer = self.lines.reply(MORE.format(left=sum(map(len, others[nth:]))))
+            if answer is None:
+                raise KeyboardInterrupt
+            word, _, reason = answer.strip().partition(" ")
+            if word.lower() in ("n", "no"):
+                return Verdict(False, reason.strip())
+            self.paper.text(page, "bold")
+        return None
+
+    def _edited(self, call: OpenCall) -> str:
+        """The arguments that a person gives; empty where they are none that fit."""
+        given = self.lines.reply(ARGUMENTS) or ""
+        try:
+            return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
+        except InvalidEventError as error:
+            self.paper.text(f"✗ {error}", "red")
+            return ""
+
+
+def _verdict_message(
+    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
+) -> UserMessage:
+    """The verdict as the log has it. The agent is told the reason."""
+    if verdict.approved:
+        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
+    control = Control(action="refuse", call=ref(call))
+    if not verdict.reason:
+        return UserMessage(control=control)
+    return UserMessage(text=verdict.reason, to=[lane.address], control=control)
+
+
+@dataclass(frozen=True)
+class RunSession:
+    """A team on a conversation, and what a person reads, writes and decides."""
+
+    hints: Hints
+    work: BackgroundRun
+    watching: RunPrinter | JsonPrinter
+    paper: TerminalWriter
+    lines: Lines
+    approvals: Approvals
+
+    @property
+    def team(self) -> Team:
+        """Who works."""
+        return self.work.team
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation."""
+        return self.work.conversation
+
+    def go(self, text: str | None = None, to: Iterable[str] = ()) -> None:
+        """Say something, if anything is given, and let the agents work until only a person can go on."""
+        self.work.go(text, to)
+        while self.approvals.judge():
+            self.work.go()
+
+    def entitle(self, title: str) -> None:
+        """Give the conversation a title, where it has another."""
+        if title and self.conversation.settings().title != title:
+            mode = UNCHANGED if self.conversation.position else self.team.mode
+            self.conversation.submit(ModeSwitch(title=title, mode=mode))
+
+    def status(self) -> list[str]:
+        """What waits for a person, has failed, or was broken off."""
+        return list(describe_status(self.conversation, self.team.agents, self.hints))
+
+    def outcome(self) -> CommandResult:
+        """Where it stands now; failed, where a lane of the team has."""
+        state = self.conversation.state()
+        lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
+        data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}
+        return CommandResult(data, failed=bool(failed(state, self.team.agents)))
+
+
+@contextmanager
+def open_session(
+    conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
+) -> Iterator[RunSession]:
+    """A desk as the command's options want it; the team is closed at the end. For the rest see
+    `BackgroundRun` and `Approvals`."""
+    options = click.get_current_context().params
+    paper = TerminalWriter(options["color"], plain=options["as_json"])
+    watching = (
+        JsonPrinter(conversation)
+        if options["as_json"]
+        else RunPrinter(paper, conversation, team.agents, hints)
+    )
+    source = lines(asks=not options["as_json"])
+    with BackgroundRun(team, conversation, watching, cancels=cancels and source.asks) as work:
+        work.do(team.tools())  # what they come from is there, or that is said before anything else
+        approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave)
+        yield RunSession(hints, work, watching, paper, source, approvals)

@@ -1,0 +1,159 @@
+"""`search`: what was said in any conversation, by its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.adapters.queries import folds
+from stenolog.domain.errors import InvalidEventError
+
+from .framework import Command, command, find_conversation, names, open_log, takes_db, takes_kinds
+from .lines import Piece, line
+from .position_argument import A_TIME, moment
+from .result import CommandResult, Diagnostic
+from .terminal import Bar
+from .words import STYLES
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+    from stenolog.adapters.search.lookup import Hit
+
+
+WITHOUT = re.compile(r'-[\w"]')
+"""How a word begins that must not be there, or a phrase; an option begins so too."""
+ASKED = 100
+"""So many of the newest conversations are asked who has spoken, where nothing was found of somebody."""
+
+
+class Search(Command):
+    """A command that takes `-word` for what must not be there, and not for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, parsed: a blank before such a word tells it from an option."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        known = {name for option in options for name in option.opts}
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+
+        def is_word(arg: str, before: str) -> bool:
+            is_option = arg in known or (arg[:2] in valued and arg[2:].isdecimal())
+            return bool(WITHOUT.match(arg)) and not is_option and before not in valued
+
+        told = [f" {arg}" if is_word(arg, before) else arg for before, arg in pairwise(["", *args])]
+        return super().parse_args(ctx, told)
+
+
+@command("search", Search)
+@click.argument("query", metavar="WORDS...", nargs=-1, required=True)
+@click.option(
+    "--in", "within", metavar="CONVERSATION", shell_complete=names, help="Only in this conversation."
+)
+@click.option("--agent", help="Only what this agent said.")
+@takes_kinds
+@click.option("--since", help="Only from this day or time on (UTC where no zone is given).")
+@click.option("--until", help="Only up to this day or time.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="At most N.")
+@click.option("--newest", is_flag=True, help="The newest first, not the best.")
+@takes_db
+def search_command(
+    db: Path,
+    query: tuple[str, ...],
+    within: str | None,
+    agent: str | None,
+    kinds: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    limit: int,
+    newest: bool,
+) -> CommandResult:
+    """Find what was said, in any conversation. Where, when (UTC), what kind, who, and the words around it.
+
+    All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'; a shell takes the outer
+    quotes away. Case and accents do not matter. The first search of a database takes a while: it is indexed;
+    later ones index what is new.
+    """
+    log = open_log(db)
+    conversation = None if within is None else find_conversation(log, within).name
+    words = " ".join(map(str.strip, query))
+    first, last = _time(since), _time(until, to_its_end=True)
+    if first and last and first > last:
+        raise InvalidEventError(
+            f"expected --since before --until, found {since} and {until}: nothing is between"
+        )
+    with Bar("indexing", log.newest) as bar:
+        hits = log.search(
+            words,
+            conversation=conversation,
+            agent=agent,
+            kinds=kinds,
+            since=first,
+            until=last,
+            limit=limit + 1,
+            newest=newest,
+            progress=bar,
+        )
+    shown = hits[:limit]
+    notes = _more(hits, limit) if hits or agent is None else _unknown(log, conversation, agent)
+    return CommandResult({"query": words, "hits": shown}, lambda: _drawn(shown), diagnostics=notes)
+
+
+def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
+    return None if written is None else moment(written, A_TIME, to_its_end=to_its_end)
+
+
+def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
+    if len(hits) <= limit:
+        return ()
+    return (
+        Diagnostic(
+            "note", "more", f"there are more: -n {limit * 5} shows so many, --in CONVERSATION narrows it"
+        ),
+    )
+
+
+def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
+    """That there is no such agent, if that can be told of what was searched."""
+    searched = (
+        log.names(archived=True, limit=ASKED, order="newest") if conversation is None else [conversation]
+    )
+    agents: set[str] = set()
+    for name in searched:
+        settings, state = folds.folds_at(log[name], (folds.SETTINGS, folds.STATE))
+        agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
+    if agent in agents or (conversation is None and log.count(archived=True) > ASKED):
+        return ()
+    there = f"only {', '.join(sorted(agents))}" if agents else "nor any other"
+    return (
+        Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {conversation or log.path}, {there}"),
+    )
+
+
+def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
+    from .layout import wrapped
+
+    if not hits:
+        yield line(("nothing found", "dim"))
+    for hit in hits:
+        yield line(
+            (f"{hit.conversation}@{hit.position}", "bold"),
+            (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"),
+            (f"  {hit.kind}", STYLES[hit.kind]),
+            f"  {hit.who}",
+        )
+        yield wrapped("    ", *_marked(hit), hang=4)
+
+
+def _marked(hit: Hit) -> Iterable[str | tuple[str, str]]:
+    """The snippet, its hits in bold."""
+    at = 0
+    for first, end in hit.marks:
+        yield hit.snippet[at:first]
+        yield hit.snippet[first:end], "bold yellow"
+        at = end
+    yield hit.snippet[at:]

@@ -1,0 +1,160 @@
+"""Where things are printed: one console, made in one place; answers on stdout, talk on stderr."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
+
+import click
+
+from stenolog.projections.terminal_text import safe
+
+from .lines import Paragraph, Piece, TextLine
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
+
+T = TypeVar("T")
+Color: TypeAlias = Literal["auto", "always", "never"]
+PIPED_WIDTH = 120
+"""How wide a rule is in a pipe, where lines of words have no end."""
+BATCH = 1_000
+"""So many lines of a paragraph are written to a pipe at once."""
+FILLING = re.compile(r"(?<! ) *((?:\x1b\[[\d;]*m)*)$")
+PATIENCE_S = 1.0
+"""How long work may take before its progress is shown."""
+
+
+def width() -> int | None:
+    """Return how many cells a line may have: those of the terminal; in a pipe COLUMNS.
+
+    None: as many as it needs, since a program that reads a pipe without COLUMNS wants all words.
+    """
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    columns = os.environ.get("COLUMNS", "")
+    return max(1, int(columns)) if columns.isdecimal() else None
+
+
+def coloured(color: Color, *, stderr: bool = False) -> bool:
+    """Whether to colour. `auto` does so on a terminal, unless NO_COLOR is set."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+    return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
+
+
+def console(color: Color = "auto", *, stderr: bool = False) -> Console:
+    """The one console. Nothing is markup, so that no stored text can style itself."""
+    from rich.console import Console
+
+    colours = coloured(color, stderr=stderr)
+    return Console(
+        stderr=stderr,
+        width=width() or PIPED_WIDTH,
+        force_terminal=None if stderr else colours,
+        no_color=not colours,
+        color_system="standard" if colours else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
+    """Print a drawing piece by piece; through a pager where it is taller than the terminal."""
+    lines = _lines(drawing, color)
+    if page and sys.stdout.isatty() and sys.stdin.isatty():
+        first = list(islice(lines, shutil.get_terminal_size().lines - 1))
+        rest = list(islice(lines, 1))
+        if rest:
+            os.environ.setdefault("LESS", "-FRX")  # as git does: else less shows colours as raw escapes
+            click.echo_via_pager(chain(first, rest, lines), color=True)
+            return
+        lines = iter(first)
+    for line in lines:
+        click.echo(line, nl=False, color=True)  # whether there are colours is decided
+
+
+def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
+    """The drawing line by line; rich is asked, and imported, for what is more than a line."""
+    cells, colours = width(), coloured(color)
+    screen: Console | None = None
+    for piece in drawing:
+        if isinstance(piece, str):
+            yield f"{piece}\n"
+        elif isinstance(piece, TextLine):
+            yield f"{piece.rendered(cells, coloured=colours)}\n"
+        elif isinstance(piece, Paragraph):
+            rows = (f"{row}\n" for row in piece.rendered(cells, coloured=colours))
+            yield from rows if sys.stdout.isatty() else _batched(rows)  # a pager counts lines
+        else:
+            screen = screen or console(color)
+            yield from _drawn(screen, piece, cut=cells is not None)
+
+
+def _batched(rows: Iterator[str]) -> Iterator[str]:
+    """Join lines: a pipe takes many at once, which is ten times as fast."""
+    while batch := "".join(islice(rows, BATCH)):
+        yield batch
+
+
+def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str]:
+    """What rich makes of a piece, without the blanks that it fills lines up with."""
+    with screen.capture() as captured:
+        screen.print(piece, soft_wrap=not cut)
+    return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
+
+
+def say(text: str, *, mark: str = "", style: str = "") -> None:
+    """A line of talk on stderr."""
+    prefix = click.style(mark, fg=style or None) + " " if mark else ""
+    click.echo(f"{prefix}{safe(text)}", err=True, color=coloured("auto", stderr=True))
+
+
+class Bar:
+    """How far work has come: a bar on stderr, where that is a terminal and the work takes over a second.
+
+    Called with what is done so far; `total` is None where nobody knows.
+    """
+
+    def __init__(self, label: str, total: int | None = None) -> None:
+        self.label = label
+        self.total = total
+        self._patient_until = time.monotonic() + PATIENCE_S if sys.stderr.isatty() else float("inf")
+        self._drawn: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()
+
+    def __call__(self, done: int) -> None:
+        if self._drawn is None and time.monotonic() > self._patient_until:
+            self._drawn = self._begin()
+        if self._drawn is not None:
+            self._drawn.update(self._drawn.task_ids[0], completed=done)
+
+    def _begin(self) -> Progress:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        drawn = Progress(*columns, console=console(stderr=True), transient=True)
+        drawn.add_task(safe(self.label), total=self.total)
+        drawn.start()
+        return drawn
+
+
+def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """The items, with a bar that tells how many have gone by."""
+    with Bar(label, total) as bar:
+        for done, item in enumerate(items, 1):
+            yield item
+            bar(done)

@@ -1,0 +1,262 @@
+"""`replay`, `verify`, `fsck`: what can be proved about a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from stenolog.domain.state import State
+from stenolog.domain.step import INITIAL, Transition, step
+from stenolog.projections.requests.validation import LAWS, Violation
+
+from .framework import command, find_conversation, find_conversations, open_log, takes_conversation
+from .lines import Piece, line
+from .receipts import request_data, request_line, request_notes
+from .refusals import refusal
+from .result import CommandResult, Diagnostic
+from .terminal import Bar, progress
+from .view_commands import step_lines
+from .words import counted
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.verify.receipts import Proved
+    from stenolog.adapters.verify.report import Anomaly, Problem, Report
+    from stenolog.adapters.verify.requests import CheckedRequests
+    from stenolog.projections.requests.validate import Checked
+
+
+NONE = line(("✓ ", "green"), counted(0, "conversation"))
+"""What is said of a log that nobody has written to."""
+takes_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="So many processes; else one per processor, where it pays.",
+)
+
+
+class Replay(NamedTuple):
+    """A fold from zero: every transition, the state it led to, and whether the log says the same."""
+
+    conversation: str
+    transitions: tuple[Transition, ...]
+    state: State
+    digest: str
+    equal: bool
+
+
+def replayed(conversation: Conversation) -> Replay:
+    """Fold the conversation from its first entry, and compare with the state that the log gives."""
+    state: State = INITIAL
+    made: list[Transition] = []
+    for entry in progress(conversation.entries(), f"replaying {conversation.name}", conversation.position):
+        state, transitions = step(state, entry)
+        made += transitions
+    return Replay(
+        conversation.name,
+        tuple(made),
+        state,
+        conversation.digest,
+        state == conversation.state(at=state.position),
+    )
+
+
+@command("replay")
+@takes_conversation
+def replay_command(db: Path, target: str) -> CommandResult:
+    """Fold the log from zero, and compare with the kept state. Each transition is shown with its decision."""
+    replay = replayed(find_conversation(open_log(db), target))
+    return CommandResult(replay, lambda: replay_lines(replay), failed=not replay.equal)
+
+
+def replay_lines(replay: Replay) -> Iterator[Piece]:
+    """The transitions, and what they prove."""
+    yield from step_lines(replay.transitions)
+    state = replay.state
+    mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
+    same = (
+        "the state is the one that the log keeps"
+        if replay.equal
+        else "the state that the log keeps is another"
+    )
+    odd = f", {state.anomalies} anomalies" if state.anomalies else ""
+    yield line(
+        mark, f"{state.position} entries, {len(replay.transitions)} transitions{odd}: {same}",
+        (f"  {replay.digest[:12]}…", "dim"),
+    )  # fmt: skip
+
+
+@command("verify")
+@click.option(
+    "--head",
+    metavar="SHA",
+    help="A head kept elsewhere, of a conversation or of the log: it must stand there.",
+)
+@click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
+@click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
+@takes_jobs
+@takes_conversation
+def verify_command(
+    db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None
+) -> CommandResult:
+    """Check that the log is as it was written.
+
+    Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
+    deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
+    """
+    from stenolog.adapters.verify.integrity import verify
+    from stenolog.adapters.verify.receipts import prove
+
+    if strict and not requests:
+        raise click.UsageError("--strict goes with --requests")
+    log = open_log(db)
+    subject = find_conversation(log, target) if target else log
+    report = verify(subject, head=head, watch=progress, jobs=jobs)
+    proved = _proved(prove(subject, jobs=jobs), len(report.conversations)) if requests else []
+    receipts = list(request_notes(proved, strict=strict))
+    data = {
+        "conversations": report.conversations,
+        "blobs": report.blobs,
+        "head": report.head or None,
+        "anomalies": len(report.anomalies),
+        "requests": request_data(proved) if requests else None,
+    }
+    notes = (
+        *(_problem(problem) for problem in report.problems),
+        *(_anomaly(anomaly) for anomaly in report.anomalies),
+        *(Diagnostic("note", "unproved", note) for note in report.notes),
+        *receipts,
+    )
+    differs = any(note.severity == "error" for note in receipts)
+
+    def draw() -> Iterator[Piece]:
+        yield from _verify_lines(report)
+        if requests:
+            yield request_line(request_data(proved), failed=differs)
+
+    return CommandResult(data, draw, failed=differs or not report.ok, diagnostics=notes)
+
+
+def _proved(made: Iterable[Proved], conversations: int) -> list[Proved]:
+    return [*progress(made, "building requests again", conversations)]
+
+
+def _problem(problem: Problem) -> Diagnostic:
+    where = f"{problem.conversation!r} at {problem.position}" if problem.conversation else "the database"
+    message = (
+        f"{where}: {problem.pointer or problem.code}: expected {problem.expected}, found {problem.found}"
+    )
+    place = (problem.conversation, problem.position, problem.pointer)
+    return Diagnostic("error", problem.code, message, *place)
+
+
+def _anomaly(anomaly: Anomaly) -> Diagnostic:
+    lane = f" ({anomaly.lane})" if anomaly.lane else ""
+    message = f"{anomaly.conversation!r} at {anomaly.position}{lane}: {anomaly.what}"
+    return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
+
+
+def _verify_lines(report: Report) -> Iterator[Piece]:
+    broken = {problem.conversation for problem in report.problems}
+    for one in report.conversations:
+        mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
+        words = f"{one.conversation}: {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
+        yield line(mark, words)
+        yield f"  {one.digest}"
+    if not report.conversations:
+        yield NONE
+    if report.blobs:
+        yield line(("✓ ", "green"), counted(report.blobs, "blob"))
+    if report.head and not report.head.startswith("0-"):  # nothing was ever written
+        mark = ("✗ ", "red") if "" in broken else ("✓ ", "green")
+        yield line(mark, "the log: names, deletions and all heads")
+        yield f"  {report.head}"
+
+
+@command("fsck")
+@click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
+@click.option("--api", "apis", multiple=True, type=click.Choice([*LAWS]), help="A provider; else all.")
+@takes_jobs
+@takes_conversation
+def fsck_command(
+    db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None
+) -> CommandResult:
+    """Check every agent's request by its provider's laws. On every API; each breach is named."""
+    from stenolog.adapters.verify.parallel import heads
+    from stenolog.adapters.verify.requests import check
+
+    log = open_log(db)
+    names = [conversation.name for conversation in find_conversations(log, target)]
+    made = check(log, names, apis=apis or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
+    found = _by_conversation(_watched(made, sum(heads(log, names).values())))
+    notes = tuple(note for one in found for note in one.notes)
+    data = {
+        "conversations": [one.conversation for one in found],
+        "all_prefixes": all_prefixes,
+        "requests": sum(one.requests for one in found),
+        "invalid": sum(one.invalid for one in found),
+    }
+    return CommandResult(
+        data, lambda: map(_fsck_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
+    )
+
+
+class Fsck(NamedTuple):
+    """A conversation: how many of its requests were checked, how many break a law, and each breach.
+
+    `whole`: every one that there could be was built; where a policy or an entry forbids that, a note says so.
+    """
+
+    conversation: str
+    requests: int
+    invalid: int
+    notes: tuple[Diagnostic, ...]
+    whole: bool = True
+
+
+def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRequests]:
+    """What was found, with a bar that tells how many positions have been checked."""
+    done = 0
+    with Bar("checking", total) as bar:
+        for one in found:
+            yield one
+            done += len(one.positions)
+            bar(done)
+
+
+def _by_conversation(found: Iterable[CheckedRequests]) -> list[Fsck]:
+    """What was found in each conversation, up to what cannot be built."""
+    return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
+
+
+def _together(name: str, parts: Iterator[CheckedRequests]) -> Fsck:
+    requests = invalid = 0
+    notes: list[Diagnostic] = []
+    for part in parts:
+        requests += part.requests
+        invalid += len(part.invalid)
+        notes += [_breach(name, one, broken) for one in part.invalid for broken in one.breaches]
+        if part.error:
+            return Fsck(name, requests, invalid, (*notes, refusal(name, part.error)), whole=False)
+    return Fsck(name, requests, invalid, tuple(notes))
+
+
+def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnostic:
+    message = (
+        f"{conversation!r} at {request.position}: the request of {request.lane} on {request.api} "
+        f"breaks {broken.law} at {broken.pointer}: {broken.found}"
+    )
+    return Diagnostic("error", broken.law, message, conversation, request.position, broken.pointer)
+
+
+def _fsck_line(found: Fsck) -> Piece:
+    mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
+    rest = "" if found.whole else ", the rest cannot be built"
+    return line(
+        mark, f"{found.conversation}: {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
+    )

@@ -1,0 +1,231 @@
+"""`timeline`, `request`, `steps`, `state`: what follows from the log."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.policy import Policy
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.domain.turns import RULES
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
+
+from .framework import command, find_conversation, open_log, takes_conversation
+from .lines import Piece, line
+from .policies import policy_of
+from .position_argument import resolve
+from .result import CommandResult
+from .words import pass_token
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+F = TypeVar("F", bound=Callable[..., Any])
+LANE = "agent, or agent/task"
+DECISIONS = {
+    "call_model": "cyan",
+    "run_tools": "blue",
+    "ask_approval": "yellow",
+    "wait": "dim",
+    "stop": "red",
+}
+
+
+def takes_agent_else(otherwise: str) -> Callable[[F], F]:
+    """The options `--agent` and `--task`, handed on as one `agent`: `agent/task`, or None."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def called(agent: str | None, task: str | None, **given: Any) -> Any:
+            return function(agent=lane_of(agent, task), **given)
+
+        named = click.option("--agent", help=f"The {LANE}; {otherwise}.")
+        return cast("F", named(click.option("--task", help="The agent's task.")(called)))
+
+    return decorate
+
+
+takes_agent = takes_agent_else("may be left out where there is one")
+
+
+def lane_of(agent: str | None, task: str | None = None) -> str | None:
+    """The lane that two options name, as `agent` or `agent/task`."""
+    if agent == "" or task == "":
+        raise click.UsageError(f"--agent, --task: expected an {LANE}, found an empty name")
+    if task is None:
+        return agent
+    if agent is None or "/" in agent:
+        raise click.UsageError(f"--task goes with --agent, and names the task of an agent once: {LANE}")
+    return f"{agent}/{task}"
+
+
+def lane(written: str) -> LaneId:
+    """The lane of an address: `agent` or `agent/task`."""
+    agent, _, task = written.partition("/")
+    return LaneId(agent, task)
+
+
+@command("timeline")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@takes_conversation
+def timeline_command(db: Path, target: str, at: str) -> CommandResult:
+    """Show what a person sees. Messages, tools with their results, errors, mode changes, cuts."""
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    items = conversation.timeline(at=position)
+
+    def draw() -> Iterable[Piece]:
+        from .render_timeline import drawn
+
+        return drawn(items, pass_token(conversation.settings(position).turns))
+
+    return CommandResult({"conversation": conversation.name, "items": items}, draw)
+
+
+@command("request")
+@takes_agent
+@click.option("--at", default="@", help="As it would be sent at this position or time.")
+@click.option(
+    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
+)
+@click.option("--policy", help="Another context policy than the card's: last:50+tokens:16k, or JSON.")
+@click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
+@takes_conversation
+def request_command(
+    db: Path, target: str, agent: str | None, at: str, api: str, policy: str | None, raw: bool
+) -> CommandResult | None:
+    """Show what an agent's model is sent next. With the reason for every part."""
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    request = request_of(
+        conversation, agent or only_agent(conversation, position), position, api, policy_of(policy)
+    )
+    if raw:
+        print_raw(request)
+        return None
+
+    def draw() -> Iterable[Piece]:
+        from .render_request import drawn
+
+        return drawn(request, conversation.entries(at=position))
+
+    return CommandResult(request_data(request), draw)
+
+
+def request_of(
+    conversation: Conversation, address: str, position: int, api: str, policy: Policy | None = None
+) -> Request:
+    """The request of a lane, written as agent or agent/task."""
+    agent, task = lane(address)
+    return conversation.request(agent, position, api, task=task, policy=policy)
+
+
+def only_agent(conversation: Conversation, position: int) -> str:
+    """The one agent there is. Raises `InvalidEventError` where there are none or several."""
+    there = [each.address for each in lanes(conversation.entries(at=position))]
+    if len(there) == 1:
+        return there[0]
+    known = ", ".join(there) or "none has spoken yet"
+    raise InvalidEventError(f"{conversation.name!r} at {position}: expected --agent, one of: {known}")
+
+
+def request_data(request: Request) -> dict[str, Any]:
+    """A request as JSON: the body, its digest, and the explanation."""
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
+    shown = {name: getattr(request, name) for name in fields}
+    shown |= {"policy": request.policy.json, "size": request.size._asdict()}
+    return {**shown, "parts": request.parts, "dropped": request.dropped, "body": request.body}
+
+
+def print_raw(request: Request) -> None:
+    """The body's exact bytes into a pipe; on a terminal the same JSON, with nothing it would obey."""
+    from stenolog.projections.terminal_text import safe_json
+
+    if sys.stdout.isatty():
+        click.echo(safe_json(request.body))
+    else:
+        click.echo(request.bytes, nl=False)
+
+
+@command("steps")
+@takes_agent_else("else all of them")
+@click.option("--at", default="@", help="Up to this position or time.")
+@takes_conversation
+def steps_command(db: Path, target: str, agent: str | None, at: str) -> CommandResult:
+    """Show the engine's transitions. What each entry did, and what had to be done next."""
+    conversation = find_conversation(open_log(db), target)
+    made = [
+        step for step in conversation.transitions(at=resolve(conversation, at)) if agent in (None, step.lane)
+    ]
+    return CommandResult({"conversation": conversation.name, "transitions": made}, lambda: step_lines(made))
+
+
+def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
+    """One line for each transition."""
+    for step in steps:
+        guard = f" [{', '.join(step.guard)}]" if step.guard else ""
+        moved = f"{step.source} → {step.target}" if step.lane else step.kind
+        decision = decision_words(step) if step.lane else ""
+        yield line(
+            (f"{step.position:>4}", "bold"),
+            (f"  {step.lane:<10}", "cyan"),
+            (f"  {(step.trigger or '') + guard:<21}", ""),
+            (f"  {decision:<19}", DECISIONS[step.decision.do]),
+            (f"  ! {step.anomaly}" if step.anomaly else "", "yellow"),
+            (f"  {moved}", "dim"),
+        )
+
+
+def decision_words(step: Transition) -> str:
+    """What the lane has to do next, in words."""
+    decision = step.decision
+    tools = ", ".join(call.name for call in decision.calls)
+    about = tools or decision.reason or (f"for {decision.cause}" if decision.do == "call_model" else "")
+    again = f", attempt {decision.attempt}" if decision.do == "call_model" and decision.attempt > 1 else ""
+    return f"{decision.do}{' ' + about if about else ''}{again}"
+
+
+@command("state")
+@click.option("--at", default="@", help="As it stood at this position or time.")
+@takes_conversation
+def state_command(db: Path, target: str, at: str) -> CommandResult:
+    """Show where every lane stands, and what is configured."""
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    state, settings = conversation.state(at=position), conversation.settings(at=position)
+    data = {"conversation": conversation.name, "state": state, "settings": settings}
+    return CommandResult(data, lambda: _state_lines(state, settings))
+
+
+def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
+    from .layout import table
+
+    yield line((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
+    if settings.title:
+        yield line(("title  ", "dim"), settings.title)
+    if settings.parent:
+        yield line(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
+    if state.blocked:
+        yield line((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
+    if state.turns and state.turns.rule not in RULES:
+        told = (
+            f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
+        )
+        yield line((told, "yellow"))
+    if state.anomalies:
+        yield line((f"{state.anomalies} anomalies: `stenolog verify` names them", "yellow"))
+    columns = ("LANE", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
+    yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
+
+
+def _lane_row(where: str, lane: Any) -> tuple[str | tuple[str, str], ...]:
+    calls = ", ".join(f"{call.name}@{call.position}" for call in lane.calls)
+    counts = (lane.asked, lane.answered, lane.steps, lane.attempt)
+    return ((where, "cyan"), lane.status, *(str(count or "-") for count in counts), calls)

@@ -1,0 +1,329 @@
+"""What the engine reads and writes: where the conversation stands, the claims, and what came of effects.
+
+All of it is called in one thread, which may wait for the disk; nothing here waits for a model or a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.queries import folds
+from stenolog.adapters.store import imported
+from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.domain.effects import (
+    CallModel,
+    Effect,
+    RunTool,
+    effects,
+    is_still_needed,
+    needs_confirmation,
+    unknown_outcome,
+)
+from stenolog.domain.entry import Entry, microseconds
+from stenolog.domain.errors import CallerError, InvalidEventError, InvalidPolicyError, VersionConflictError
+from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
+from stenolog.domain.limits import LaneUsage, Tokens, limit_reached
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.policy import policy
+from stenolog.domain.state import OpenCall, address
+from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.prices import known_cost, unpriced
+from stenolog.projections.requests import Request
+
+from .agent import Agent
+from .editing import as_approved
+from .live_state import LiveState
+from .options import Options
+from .waits import Waits
+
+RECEIPT = folds.Json(Receipt)
+Key: TypeAlias = tuple[str, str]
+"""The lane and the name of an effect: what it is claimed by."""
+Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
+"""What came of an effect, as events; whether the log still wants it is asked."""
+Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
+"""What stands for an outcome that no log can hold."""
+
+
+class StartedEffect(NamedTuple):
+    """An effect under its claim: the request of a model call, or the call that a tool is to run."""
+
+    effect: Effect
+    claim: Claim
+    request: Request | None = None
+    call: ToolCall | None = None
+
+
+class Poll(NamedTuple):
+    """What there is to do now: effects that were claimed, those that others have, those whose backend must be
+    asked before a request is built, and the seconds until the next one is due. `again`: look at once."""
+
+    begun: tuple[StartedEffect, ...] = ()
+    held: tuple[Key, ...] = ()
+    unasked: tuple[CallModel, ...] = ()
+    due: float | None = None
+    again: bool = False
+
+
+class Journal(LiveState):
+    """One conversation, as one runner works on it: for `agents`, as the options of their team say."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        presence: LivenessLock,
+        agents: Mapping[str, Agent],
+        options: Options,
+    ) -> None:
+        self.waits = Waits(conversation, options.world.stopwatch)
+        super().__init__(conversation)
+        self.presence = presence
+        self.agents = agents
+        self.options = options
+        self.claims = Claims(conversation.log.datastore, conversation.stream)
+        self.under_way: dict[int, Effect] = {}
+        """The effects that were begun, by the fence of their claim."""
+        self.unwanted: set[int] = set()
+        """Those of them that the log has stopped since, even where their lane has more to do by now."""
+
+    def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
+        """Append what came of an effect; decided anew where somebody else was first. Raises
+        `ClaimLostError`."""
+        fence = claim.fence if claim else 0
+        while True:
+            try:
+                events = map(self.marked, outcome(fence not in self.unwanted))
+                self.append(*events, fence=fence or None)
+                break
+            except VersionConflictError:
+                self.catch_up()
+        self.under_way.pop(fence, None)
+        self.unwanted.discard(fence)
+
+    def begin(self, begun: StartedEffect) -> StartedEffect:
+        """Mind an effect that is about to begin: whether the log stops it."""
+        self.under_way[begun.claim.fence] = begun.effect
+        return begun
+
+    def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
+        """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
+        now = self.conversation.log.edge.clock()
+        open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
+        waits = [self._seconds_until(effect, now) for effect in open_ones]
+        claimed = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
+        ready = [effect for effect, left in zip(open_ones, waits, strict=True) if not left]
+        held = tuple(key(effect) for effect in ready if key(effect) in claimed)
+        due = [effect for effect in ready if key(effect) not in claimed][:most]
+        unasked = [e for e in due if isinstance(e, CallModel) and key(e) not in asked and self._remembers(e)]
+        before = self.state.position
+        prepared = [
+            begun for effect in due if effect not in unasked and (begun := self._prepared(effect, now))
+        ]
+        if self.state.position != before:  # something was refused, which the log now says
+            return Poll(again=True)
+        try:
+            taken = self.claims.take([each.claim for each in prepared], before) if prepared else []
+        except VersionConflictError:
+            return Poll(again=True)
+        pairs = list(zip(prepared, taken, strict=True))
+        return Poll(
+            begun=tuple(self.begin(each._replace(claim=claim)) for each, claim in pairs if claim),
+            held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
+            unasked=tuple(unasked),
+            due=min(filter(None, waits), default=None),
+        )
+
+    def orphans(self) -> list[Claim]:
+        """The claims of the dead, taken over: nobody knows how those effects ended."""
+        ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
+        dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
+        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
+        if dead:
+            for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
+                self.presence.forget(owner)
+        return taken
+
+    def _seconds_until(self, effect: Effect, now: datetime) -> float:
+        """Return the seconds until an effect may begin: no longer than its agent's retries ever wait."""
+        agent = self.agents[effect.lane.agent]
+        rest = self.options.breaker_of(agent.llm).rest if agent.llm else 0.0
+        return self.waits.seconds_until(effect, now, max(agent.retries.cap, agent.retries.patience, rest))
+
+    def _is_ours(self, where: str) -> bool:
+        return where.partition("/")[0] in self.agents and self.options.lane in ("", where)
+
+    def call_of(self, run: RunTool) -> ToolCall:
+        """The call as it runs, from the log."""
+        return as_approved(self.conversation, self._answer_of(run).tool_calls[run.call.nth], run.call)
+
+    def _answer_of(self, run: RunTool) -> AssistantMessage:
+        event = next(self.conversation.entries(run.call.position - 1, run.call.position)).event
+        assert isinstance(event, AssistantMessage), "open calls are of answers"
+        return event
+
+    def receipt_of(self, claim: Claim) -> Receipt | None:
+        """The receipt of the request that a claim is for."""
+        return RECEIPT.load(claim.receipt) if claim.receipt else None
+
+    def lost(self, effect: CallModel, why: str) -> None:
+        """Record that a lane's backend has forgotten what it was told; it is called at once, and told all.
+
+        No call has failed by it: it is no attempt, and the new backend need not hear of it.
+        """
+        now = self.conversation.log.edge.clock()
+        self._refuse(
+            effect._replace(attempt=effect.attempt - 1), "process_exited", why, now, in_context=False
+        )
+
+    def _prepared(self, effect: Effect, now: datetime) -> StartedEffect | None:
+        """The effect with all it needs; None where it cannot be begun, and the log says why."""
+        claim = Claim(
+            0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.owner, microseconds(now)
+        )
+        if isinstance(effect, RunTool):
+            made = self._answer_of(effect)
+            if made.source is not None:
+                why = f"it was made in {made.source.system}, which may have run it"
+                self._note(unknown_outcome(effect.call, why))
+                return None
+            if self.is_foreign(effect.call):
+                self._note(
+                    unknown_outcome(effect.call, "it came with a file, from a log that may have run it")
+                )
+                return None
+            named = tool_key(self.conversation, effect)
+            return StartedEffect(effect, claim._replace(key=named), call=self.call_of(effect))
+        request = self._request(effect)
+        if isinstance(request, tuple):
+            self._refuse(effect, *request)
+            return None
+        this = f"{effect.attempt}/{self.conversation.digest}"  # of this log, and no other one
+        named = _key(self.conversation, effect, this)
+        receipt = RECEIPT.dump(request.receipt)
+        return StartedEffect(
+            effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request
+        )
+
+    def is_foreign(self, call: OpenCall) -> bool:
+        """Whether a file's author let a call run: its approval was imported, or the call that needs none."""
+        spans = imported.spans(self.conversation.log.datastore, self.conversation.stream)
+        return any((call.approved or call.position) in span for span in spans)
+
+    def _request(self, effect: CallModel) -> Request | tuple[ErrorCategory, str]:
+        """What the lane's model is sent; or the category and the words of what is in the way."""
+        lane = effect.lane
+        if self.options.on_unknown == "ask" and (
+            reason := needs_confirmation(lane, self.conversation.entries(lane.answered - 1))
+        ):
+            return "process_exited", reason
+        agent = self.agents[lane.agent]
+        if agent.llm is None or not self.settings.card_of(lane.agent).model:
+            return "invalid_request", f"agent {lane.agent!r} has no model"
+        account = self.accounts.lane(lane.address)
+        if reason := self._over(agent, account):
+            return "budget", reason
+        try:
+            request = self.conversation.request(lane.agent, api=agent.llm.api, task=lane.task)
+        except CallerError as error:  # a policy or a parameter that no request can be made by
+            return "invalid_request", str(error)
+        if not request.sendable and request.at == self.state.position:
+            over = request.reason.startswith("over budget")
+            return "context_length" if over else "invalid_request", request.reason
+        return request
+
+    def _over(self, agent: Agent, account: LaneUsage) -> str:
+        """Return the limit that the agent's lane has reached, in words."""
+        now, prices = self.conversation.log.edge.clock(), self.options.prices
+        if not agent.limits.max_cost or agent.llm is None:
+            return limit_reached(agent.limits, account, now=now)
+        cost = known_cost(account.tokens, prices, account.billed.values())
+        missing = [] if agent.llm.charges == "nothing" else unpriced(account.tokens, prices)
+        return limit_reached(agent.limits, account, cost, now, missing)
+
+    def _refuse(
+        self,
+        effect: CallModel,
+        category: ErrorCategory,
+        message: str,
+        again: datetime | None = None,
+        *,
+        in_context: bool = True,
+    ) -> None:
+        """Record that a call was not made, and why: its lane waits for a person, or until `again`."""
+        lane = effect.lane
+        refused = LlmError(
+            agent=lane.agent,
+            task=lane.task,
+            category=category,
+            message=message,
+            cause=effect.cause,
+            attempt=effect.attempt,
+            retry_at=again,
+            in_context=in_context,
+        )
+        self._note(refused)
+
+    def _note(self, event: Event) -> None:
+        """Append what was decided here, unless somebody else was first: then it is decided again."""
+        try:
+            self.append(self.marked(event))
+        except VersionConflictError:
+            self.catch_up()
+
+    def spent(self, where: str, session: str) -> Tokens:
+        """Return the tokens that the log has of a lane's session."""
+        tokens = Tokens()
+        for entry in self.conversation.entries():
+            match entry.event:
+                case AssistantMessage() | LlmError() as event if event.session == session and event.usage:
+                    if address(event.agent, event.task) == where:
+                        tokens = tokens.plus(event.usage)
+                case _:
+                    pass
+        return tokens
+
+    def _remembers(self, effect: CallModel) -> bool:
+        """Whether a stateful backend may have forgotten what its lane was told."""
+        agent = self.agents[effect.lane.agent]
+        if agent.llm is None or not agent.llm.remembers or not effect.lane.answered:
+            return False
+        try:
+            return policy(self.settings.card_of(effect.lane.agent).policy).history.delta
+        except InvalidPolicyError:  # the request will say so
+            return False
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in; see which effects it stops."""
+        super().take(entry)
+        self.waits.take(entry)
+        self.unwanted.update(
+            fence for fence, it in self.under_way.items() if not is_still_needed(self.state, it)
+        )
+
+
+def key(effect: Effect) -> Key:
+    """What an effect is claimed by."""
+    return effect.lane.address, effect.name
+
+
+def since(spent: Tokens, total: Usage) -> Usage:
+    """Return what a session has used since, from its total; all of it where the total is less than known."""
+    counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
+    fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
+    return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)
+
+
+def tool_key(conversation: Conversation, run: RunTool) -> str:
+    """The idempotency key of a call."""
+    return _key(conversation, run, run.call.entry)
+
+
+def _key(conversation: Conversation, effect: Effect, what: str) -> str:
+    """The idempotency key of an effect: the same for the same effect, however often it is begun."""
+    named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
+    return sha256(named.encode()).hexdigest()[:32]

@@ -1,0 +1,76 @@
+"""Where a conversation stands: all that the engine decides by, at one position, and appending there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.queries import folds
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import UnsupportedVersionError
+from stenolog.domain.events import Event, ModeSwitch, Unknown
+from stenolog.domain.limits import UsageByLane, track_usage
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State, blocked_reason
+from stenolog.projections.fold import Fold
+
+from .queue import QUEUE
+
+KEEP_EVERY = 512
+"""So many entries after the last time what the folds came by is written, so that a restart reads no more."""
+WATCH = folds.internal_fold(Fold("watch", UsageByLane(), track_usage, version=4), UsageByLane)
+
+
+class LiveState:
+    """State, settings, accounts and queue of a conversation; `fresh` are entries that nobody was told of."""
+
+    state: State
+    settings: Settings
+    accounts: UsageByLane
+    queue: tuple[int, ...]
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.fresh: list[Entry] = []
+        self._folds = folds.open_folds(conversation, (folds.STATE, folds.SETTINGS, WATCH, QUEUE))
+        self._look()
+        self._kept = self.state.position
+
+    def catch_up(self) -> None:
+        """Take in what has been appended since, by anybody."""
+        for entry in self.conversation.entries(after=self.state.position):
+            self.take(entry)
+        if self.state.blocked is not None:
+            raise UnsupportedVersionError(blocked_reason(self.state.blocked))
+
+    def marked(self, event: Event) -> Event:
+        """The event with the workflow run and the node that it belongs to."""
+        run = self.settings.active_run
+        if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
+            return event
+        return replace(event, run=run.id, node=run.node)
+
+    def append(self, *events: Event | NewEntry, fence: int | None = None) -> list[Entry]:
+        """Append at the position that this stands at, and take it in. Raises `VersionConflictError`,
+        `ClaimLostError`."""
+        before = self.state.position
+        entries = self.conversation.extend(events, expected=before, fence=fence)
+        for entry in entries:
+            if entry.position > before:  # another stands there already, by its id
+                self.take(entry)
+        return entries
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        write = entry.position - self._kept >= KEEP_EVERY
+        for fold in self._folds:
+            fold.take(entry)
+            if write:
+                fold.finish(entry, at_head=True)
+        self._look()
+        self.fresh.append(entry)
+        if write:
+            self._kept = entry.position
+
+    def _look(self) -> None:
+        self.state, self.settings, self.accounts, self.queue = (fold.state for fold in self._folds)

@@ -1,0 +1,308 @@
+"""A run that was recorded, run again without a model or a tool: the log answers for both.
+
+    recording = Replay(log["demo"])
+    team = Team([recording.agent(coder)])
+
+Each lane's calls are answered in the order in which they were recorded, and those of several lanes as nearly
+as the run allows. A request that differs from the recorded one ends the run with `ReplayMismatchError`, which
+names the first difference. Not for a worker in a scope: its lane has a new name each time, which its caller
+sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.toolset import as_runnables
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import ModelError, ReplayMismatchError
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt, Tool
+from stenolog.projections.json_diff import first_difference
+from stenolog.projections.requests import Api
+from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
+from stenolog.projections.requests.request import Body
+from stenolog.projections.tool_pairs import ToolCallIndex
+
+from .agent import Agent
+from .replay_order import ReplayOrder, ReplayPoint
+
+CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
+"""The API of an answer without a receipt, by the provider on its agent's card."""
+ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
+"""The alias of a large result: it has the id of its entry."""
+
+
+class RecordedAnswer(NamedTuple):
+    """What was recorded of a model call: the answer or the error, and where it stands."""
+
+    position: int
+    event: AssistantMessage | LlmError
+
+    @property
+    def view(self) -> int:
+        """The position that the request was made at."""
+        return self.event.receipt.view if self.event.receipt else self.position - 1
+
+    @property
+    def point(self) -> ReplayPoint:
+        """Its place among what is given in order."""
+        return ReplayPoint(self.position, self.view, self.event.agent)
+
+
+class RecordedResult(NamedTuple):
+    """What was recorded of a call: its lane, where it and its result stand, and both."""
+
+    lane: str
+    made: int
+    position: int
+    call: ToolCall
+    event: ToolResult
+
+    @property
+    def point(self) -> ReplayPoint:
+        """Its place among what is given in order."""
+        return ReplayPoint(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
+
+    @property
+    def was_run(self) -> bool:
+        """Whether a tool has given it, and not the engine in a tool's place."""
+        return self.event.duration_ms is not None
+
+
+class Replay:
+    """The model calls and tool results of a conversation up to a position, to be answered from."""
+
+    def __init__(self, conversation: Conversation, at: int | None = None) -> None:
+        self.conversation = conversation
+        self.settings = conversation.settings(at)
+        self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
+        self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
+        entries = list(conversation.entries(at=at))
+        answers = list(_answers(entries))
+        for answer in answers:
+            self._answers[address(answer.event.agent, answer.event.task)].append(answer)
+        results = list(_results(entries))
+        for result in results:
+            self._results[result.lane, result.call.name, result.call.arguments].append(result)
+        self.order = ReplayOrder(
+            [each.point for each in answers] + [each.point for each in results if each.was_run],
+            [entry.position for entry in entries if _is_outside(entry)],
+        )
+
+    def agent(self, agent: Agent | str) -> Agent:
+        """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
+        made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
+        self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
+        return made
+
+    @property
+    def remaining(self) -> int:
+        """How many recorded model calls were not asked for yet."""
+        return sum(map(len, self._answers.values()))
+
+    def answer(self, prompt: ModelCall) -> RecordedAnswer:
+        """The recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
+        waiting = self._answers[prompt.lane]
+        if not waiting:
+            raise ReplayMismatchError(
+                f"{prompt.lane}: asks once more than was recorded in {self.conversation.name!r}"
+            )
+        recorded = waiting[0]
+        receipt = recorded.event.receipt
+        if receipt is not None:
+            self._compare(prompt, recorded, receipt)
+        self.order.request_seen(recorded.position)
+        return waiting.popleft()
+
+    def result(self, call: ToolContext) -> RecordedResult | None:
+        """The recorded result of a call; None where there is none."""
+        waiting = self._results[call.lane, call.name, call.arguments]
+        return waiting.popleft() if waiting else None
+
+    def content(self, result: ToolResult) -> tuple[str | Attachment, ...]:
+        """A result as its tool gave it: all of a text of which the entry has a preview."""
+        whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
+        return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
+
+    def media(self, part: UserPart) -> str | Attachment:
+        """A part of a result as a tool gives it."""
+        if isinstance(part, TextPart):
+            return part.text
+        if isinstance(part, ProviderPart):
+            return part.raw
+        return Attachment(self.conversation.log.blobs[part.blob] if part.blob else b"", part.media_type)
+
+    def _same(self, agent: Agent) -> Agent:
+        llm = agent.llm
+        api = llm.api if llm else self._api(agent.name)
+        model = _Model(self, llm.name if llm else "", llm.provider if llm else "", api)
+        model.remembers = llm is not None and llm.remembers  # it has the same default policy
+        return replace(agent, llm=model, tools=self._tools(agent))
+
+    def _carded(self, agent: str) -> Agent:
+        card = self.settings.card_of(agent)
+        model = _Model(self, card.model, card.provider, self._api(agent))
+        return Agent(
+            agent,
+            llm=model,
+            persona=card.persona,
+            tools=[_Tool(self, spec) for spec in card.tools or ()],
+            parameters=card.parameters,
+            policy=card.policy or None,
+        )
+
+    def _tools(self, agent: Agent) -> list[BaseTool]:
+        """The agent's tools as they are described now; a toolbox's as its card had them."""
+        made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
+        recorded = self.settings.card_of(agent.name).tools or ()
+        own = [tool.spec for tool in made]
+        names = {spec.name for spec in own}
+        boxed = [spec for spec in recorded if spec.name not in names] if len(made) < len(agent.tools) else []
+        return [_Tool(self, spec) for spec in own + boxed]
+
+    def _api(self, agent: str) -> str:
+        """The API that an agent's requests were recorded on."""
+        receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
+        named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
+        return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
+
+    def _compare(self, prompt: ModelCall, recorded: RecordedAnswer, receipt: Receipt) -> None:
+        agent, _, task = prompt.lane.partition("/")
+        api = receipt.api.partition("@")[0]
+        then = self.conversation.request(agent, receipt.view, api, task=task, policy=receipt.policy)
+        if then.sha256 != receipt.sha256:
+            raise ReplayMismatchError(
+                f"{prompt.lane}: the request that position {recorded.position} of "
+                f"{self.conversation.name!r} answers "
+                "cannot be built again; `stenolog verify --requests` says why"
+            )
+        different = first_difference(_plain(then.body), _plain(prompt.body))
+        if different is not None:
+            raise ReplayMismatchError(
+                f"{prompt.lane}: the request differs from the one that position {recorded.position} of "
+                f"{self.conversation.name!r} answers, at {different.pointer or '/'}: "
+                f"expected {different.expected}, found {different.found}"
+            )
+
+
+class _Model(Model):
+    """Answers from a recording."""
+
+    charges = "nothing"
+
+    def __init__(self, recording: Replay, name: str, provider: str, api: str | Api) -> None:
+        self.recording = recording
+        self.name = name
+        self.provider = provider  # type: ignore[misc]
+        self.api = api
+
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+        end = self.recording.answer(prompt)
+        event = end.event
+        for index, part in enumerate(event.parts):
+            yield _delta(index, part)
+        await self.recording.order.turn(end.position, end.view)
+        if isinstance(event, LlmError):
+            yield Progress(event.session, event.model, event.usage)
+            wait = None if event.retry_at is None else 0.0
+            raise ModelError(event.category, event.message, retry_after=wait)
+        yield ModelResponse(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
+
+
+class _Tool(BaseTool):
+    """Gives what was recorded of its calls. It changes nothing, so it may be run again."""
+
+    def __init__(self, recording: Replay, spec: Tool) -> None:
+        self.recording = recording
+        self.spec = spec
+        self.repeat = "safe"
+
+    async def run(self, call: ToolContext) -> ToolOutput:
+        """The recorded result."""
+        found = self.recording.result(call)
+        if found is None:
+            return ToolOutput(("not recorded",), is_error=True)
+        await self.recording.order.turn(found.position, found.made)
+        return ToolOutput(self.recording.content(found.event), found.event.is_error, found.event.meta)
+
+
+def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
+    """The ends of model calls, in order: answers, and errors of requests that were sent."""
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(purpose="answer", replaces=None) as event:
+                yield RecordedAnswer(entry.position, event)
+            case LlmError(receipt=Receipt()) as event:
+                yield RecordedAnswer(entry.position, event)
+            case _:
+                pass
+
+
+def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
+    """The results of calls that the log has."""
+    pairing, made = ToolCallIndex(), dict[str, Entry]()
+    for entry in entries:
+        found = pairing.take(entry)
+        if isinstance(entry.event, AssistantMessage):
+            made[entry.id] = entry
+        elif found is not None and found.call is not None:
+            answer, call = made[found.call.entry], found.call
+            assert isinstance(entry.event, ToolResult), "only results make pairs"
+            assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
+            its = answer.event.tool_calls[call.key.nth]
+            yield RecordedResult(
+                address(call.agent, call.task), answer.position, entry.position, its, entry.event
+            )
+
+
+def _is_outside(entry: Entry) -> bool:
+    """Whether the engine alone would not have appended it."""
+    match entry.event:
+        case UserMessage(author_kind=kind):
+            return kind == "person"
+        case ModeSwitch():
+            return True
+        case _:
+            return False
+
+
+def _delta(index: int, part: AssistantPart) -> ResponseDelta:
+    match part:
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return ResponseDelta(index, "tool_call", arguments, id, name)
+        case TextPart(text=text):
+            return ResponseDelta(index, "text", text)
+        case RefusalPart(text=text):
+            return ResponseDelta(index, "refusal", text)
+        case ProviderPart(provider=provider, raw=raw):
+            return ResponseDelta(index, "act", raw, provider)
+        case _:
+            return ResponseDelta(index, "reasoning", getattr(part, "text", ""))
+
+
+def _plain(body: Body) -> object:
+    """The body with each blob's content replaced by its hash, and without the ids that a run makes anew."""
+    return _without_ids(by_hash(body))
+
+
+def _without_ids(value: object) -> object:
+    match value:
+        case str():
+            return ALIAS.sub(RESULTS, value)
+        case list():
+            return [_without_ids(each) for each in value]
+        case dict():
+            return {name: _without_ids(each) for name, each in value.items()}
+        case _:
+            return value

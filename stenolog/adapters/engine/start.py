@@ -1,0 +1,144 @@
+"""How a run begins: the agents' cards and the turn rule are recorded, and the message is said, in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.adapters.store import reader
+from stenolog.adapters.tools.base import BaseTool
+from stenolog.domain.decide import decide
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError, VersionConflictError
+from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.state import State, blocked_reason
+from stenolog.domain.step import evolve
+from stenolog.domain.turns import TurnRule, load
+from stenolog.domain.values import Control, TurnPolicy
+
+from .agent import Agent
+from .live_state import LiveState
+from .pending import refuse_at_workers
+from .queue import enqueue
+
+OnInput: TypeAlias = Literal["next", "queue", "cancel"]
+Tools: TypeAlias = Mapping[str, Mapping[str, BaseTool]]
+CANCEL = UserMessage(control=Control(action="cancel"))
+
+
+class TeamSettings(NamedTuple):
+    """What a team has recorded before it works: its agents, its turn rule, whether they become members."""
+
+    agents: Mapping[str, Agent]
+    turns: TurnPolicy | TurnRule | None
+    mode: str
+    join: bool
+
+
+class Input(NamedTuple):
+    """What is said, under which entry id (empty: a new one), and what of a run that is under way."""
+
+    message: UserMessage
+    id: str = ""
+    on_input: OnInput = "next"
+
+
+def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: Input | None) -> list[Entry]:
+    """Record what differs, and say the words; all of it or nothing. Words of a known id were said before.
+
+    Raises `UnsupportedVersionError`, `AgentNotFoundError`, `DuplicateIdError`, and `InvalidPolicyError` for a
+    turn rule that is not registered here.
+    """
+    while True:
+        state = standing.state
+        if state.blocked is not None:
+            raise UnsupportedVersionError(blocked_reason(state.blocked))
+        switch = _changes(standing, setting, tools)
+        rule = state.turns if switch.turns is UNCHANGED else switch.turns
+        if isinstance(rule, TurnPolicy):
+            load(rule)
+        events: list[Event | NewEntry] = [] if switch == ModeSwitch() else [switch]
+        if words is not None and not _was_said(standing, words):
+            _check_names(standing, setting, words.message.to, "to")
+            events += _input_events(standing, _after(standing, events), words)
+        try:
+            entries = standing.append(*events) if events else []
+        except VersionConflictError:
+            standing.catch_up()
+            continue
+        for entry in entries:
+            refuse_at_workers(standing.conversation, entry.event)
+        return entries
+
+
+def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
+    """What the conversation has otherwise: cards, members, the turn rule."""
+    settings, state, agents = standing.settings, standing.state, setting.agents
+    cards = {name: agent.card([tool.spec for tool in tools[name].values()]) for name, agent in agents.items()}
+    turns = (
+        setting.turns
+        if setting.turns is None or isinstance(setting.turns, TurnPolicy)
+        else setting.turns.turns
+    )
+    if turns is not None:
+        _check_names(standing, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
+    stays = setting.join and [name for name in agents if state.lane(name).status != "closed"]
+    return ModeSwitch(
+        mode=UNCHANGED if state.position else setting.mode,
+        cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
+        joins=[name for name in stays or () if name not in state.members],
+        turns=UNCHANGED if turns is None or settings.turns == turns else turns,
+    )
+
+
+def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[Event | NewEntry]:
+    """The words as they are recorded now."""
+    at_work = any(lane.status in BUSY for lane in state.lanes.values())
+    cancels = at_work and words.on_input == "cancel"
+    if cancels:
+        yield from decide(state, CANCEL)
+    said = enqueue(words.message) if at_work and words.on_input == "queue" else words.message
+    for event in map(standing.marked, decide(state, said)):
+        if isinstance(event, UserMessage):
+            yield NewEntry(event, words.id) if words.id else event
+        elif not cancels:  # else the calls that it refuses were closed already
+            yield event
+
+
+def _after(standing: LiveState, switches: Iterable[Event | NewEntry]) -> State:
+    """Where the conversation will stand once these settings are recorded."""
+    state, now = standing.state, standing.conversation.log.edge.clock()
+    for event in switches:
+        assert isinstance(event, ModeSwitch), "only settings have been decided on so far"
+        state = evolve(state, Entry(standing.conversation.name, state.position + 1, "", now, "", event))
+    return state
+
+
+def _was_said(standing: LiveState, words: Input) -> bool:
+    conversation = standing.conversation
+    found = reader.find(conversation.log.datastore, conversation.stream, words.id) if words.id else None
+    if found is None or not isinstance(found.event, UserMessage):
+        return False
+    message = words.message
+    said = replace(found.event, run=message.run, node=message.node)  # it was marked with the run of that time
+    return said in (message, enqueue(message))
+
+
+def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
+    """The agents that a turn rule of ours names."""
+    for option in ("order", "default", "agent", "moderator"):
+        given = turns.options.get(option)
+        names = given if isinstance(given, list | tuple) else [given]
+        yield from (name for name in names if isinstance(name, str) and name)
+
+
+def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
+    """Raises `AgentNotFoundError` for a name that nobody in the team or the conversation has."""
+    state = standing.state
+    lanes = (lane.agent for lane in state.lanes.values())
+    known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])
+    for name in names:
+        if name.partition("/")[0] not in known:
+            raise AgentNotFoundError(f"{what}: no agent {name!r} takes part; known are {', '.join(known)}")

@@ -1,0 +1,159 @@
+"""Listening to a model: its pieces as they come, for as long as its timeouts say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import ProviderPart, says_something
+from stenolog.domain.values import Usage
+
+from .model_call import classify_error
+
+GRACE = 2.0
+"""Seconds that a model has to close its stream after it was stopped; then nobody waits for it any more."""
+BREATH = 0.05
+"""Seconds after which a model that never waits lets others run."""
+_abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
+
+
+async def stream_with_timeouts(
+    model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
+) -> ModelResponse:
+    """The answer to a prompt, its pieces handed on as they come. Raises `ModelError`."""
+    listening = _Stream(model, prompt, take)
+    task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
+    ends: list[asyncio.Future[Any]] = [task, listening.answered]
+    try:
+        while not any(end.done() for end in ends):
+            await asyncio.wait(ends, timeout=listening.patience, return_when=asyncio.FIRST_COMPLETED)
+            if not any(end.done() for end in ends) and (late := listening.late):
+                raise ModelError("timeout", late)
+        await asyncio.wait({task}, timeout=GRACE)  # a model may have to tidy up behind its answer
+        return listening.end(task)
+    except asyncio.CancelledError:
+        if listening.answered.done():
+            return listening.end(task)  # it is whole, and paid for
+        raise
+    finally:
+        if task.done():
+            _forget(task)
+        else:
+            await _stop(task, listening)
+
+
+async def _stop(task: asyncio.Task[None], listening: _Stream) -> None:
+    listening.is_over = True
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+    task.cancel()
+    if not listening.answered.done():
+        await asyncio.wait({task}, timeout=GRACE)
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # nobody asks for it any more
+
+
+class _Stream:
+    """One stream, and since when the next piece is waited for."""
+
+    def __init__(
+        self, model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
+    ) -> None:
+        self.model = model
+        self.prompt = prompt
+        self.take = take
+        self.is_over = False
+        self._now = asyncio.get_running_loop().time
+        self._begun = self._last = self._now()
+        self._is_first = True
+        self.answered: asyncio.Future[ModelResponse] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Take in what comes; whatever a model raises, the program does not end by it."""
+        try:
+            await self._take_in()
+        except (SystemExit, BaseExceptionGroup) as error:
+            category, words, after = classify_error(error)
+            raise ModelError(category, words, retry_after=after) from error
+
+    async def _take_in(self) -> None:
+        rested = self._now()
+        async with aclosing(self.model.stream(self.prompt)) as pieces:
+            async for piece in pieces:
+                if self.is_over:
+                    return
+                self._last = self._now()
+                self._is_first = self._is_first and isinstance(piece, Progress)
+                if self.answered.done():
+                    continue  # nothing counts behind an answer
+                if isinstance(piece, ModelResponse):
+                    self.answered.set_result(piece)
+                else:
+                    self.take(_sound(piece))
+                if self._last - rested > BREATH:
+                    await asyncio.sleep(0)
+                    rested = self._now()
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until something can be late; None: it may take for ever."""
+        waits = [end - self._now() for end, _ in self._ends()]
+        if self._is_first and self.model.timeouts.idle is not None:
+            waits.append(self.model.timeouts.idle)  # which counts from the first piece on
+        return max(0.0, min(waits)) if waits else None
+
+    @property
+    def late(self) -> str:
+        """What is late, in words; empty where nothing is."""
+        now = self._now()
+        return next((words for end, words in self._ends() if now >= end), "")
+
+    def end(self, task: asyncio.Task[None]) -> ModelResponse:
+        """The answer that the stream has given, however it ended after that."""
+        if self.answered.done():
+            return _check_answer(self.answered.result())
+        if task.cancelled():
+            raise ModelError("other", "the call was cancelled from within")
+        error = task.exception()
+        if isinstance(error, TimeoutError):
+            raise ModelError("timeout", str(error)) from error
+        if error is not None:
+            raise error
+        raise ModelError("invalid_response", "the stream ended without an answer")
+
+    def _ends(self) -> list[tuple[float, str]]:
+        """When what is late, and what is said then."""
+        limits = self.model.timeouts
+        allowed, what = (limits.first_token, "first token") if self._is_first else (limits.idle, "token")
+        ends = []
+        if limits.total is not None:
+            ends.append((self._begun + limits.total, f"the call took more than {limits.total:g} s"))
+        if allowed is not None:
+            ends.append((self._last + allowed, f"no {what} for {allowed:g} s"))
+        return ends
+
+
+def _sound(piece: object) -> ResponseDelta | Progress:
+    """The piece, which a model of somebody else's may have made."""
+    match piece:
+        case ResponseDelta(int(), str(), str(), str(), str()):
+            return piece
+        case Progress(str(), str(), None | Usage(), str()):
+            return piece
+        case _:
+            raise ModelError("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
+
+
+def _check_answer(answer: ModelResponse) -> ModelResponse:
+    """The answer, where there is something in it."""
+    if not says_something(answer.parts) and not any(isinstance(part, ProviderPart) for part in answer.parts):
+        raise ModelError("invalid_response", "an answer with nothing in it")
+    return answer

@@ -1,0 +1,307 @@
+"""From entries, and from pieces of answers that are still being written, to events of AG-UI in legal order.
+
+An answer is one message of AG-UI: its text, and its calls. Its id is there before its entry is, so that a
+live client and one that reconnects know it by the same: `lane@position`, the position being the one that it
+answers, and `~2` and so on for the attempts after the first. Whatever answers nothing has its entry's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ag_ui.core import events as ag
+
+from stenolog.adapters.engine.run_events import StreamDelta
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, text_of
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.state import State, address
+from stenolog.domain.step import INITIAL, evolve
+from stenolog.projections.describe import in_words
+from stenolog.projections.timeline import changes
+from stenolog.projections.tool_pairs import CallKey, ToolCallIndex
+
+Events = Iterator[ag.BaseEvent]
+ROLES = {"person": "user", "agent": "user", "system": "system", "schedule": "system"}
+SPOKEN = ("text", "refusal")
+
+
+@dataclass
+class Open:
+    """An answer that is being written: what of it was told, and which of its messages are open."""
+
+    id: str
+    lane: str
+    last: str = ""
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """What was said so far, piece by piece: the `text`, and the `reasoning`."""
+    reasons: bool = False
+    speaks: bool = False
+
+    def add(self, kind: str, words: str) -> Events:
+        """A little more of it. Text behind something else begins a line of its own."""
+        kind = "text" if kind in SPOKEN else kind
+        if words and kind in ("text", "reasoning"):
+            said = self.told.setdefault(kind, [])
+            more = f"\n{words}" if said and self.last != kind else words
+            said.append(more)
+            yield from self._say(kind, more)
+        self.last = kind
+
+    def finish(self, whole: Open) -> Events:
+        """What was not streamed of the whole answer; all of it is closed."""
+        for kind in ("reasoning", "text"):
+            words, said = ("".join(each.told.get(kind, ())) for each in (whole, self))
+            if words.startswith(said) and words != said:
+                yield from self._say(kind, words.removeprefix(said))
+        yield from self.close()
+
+    def close(self) -> Events:
+        """Nothing of it is open any longer."""
+        yield from self._thought()
+        if self.speaks:
+            self.speaks = False
+            yield ag.TextMessageEndEvent(message_id=self.id)
+
+    def _thought(self) -> Events:
+        if self.reasons:
+            self.reasons = False
+            yield ag.ReasoningMessageEndEvent(message_id=self.reasoning_id)
+            yield ag.ReasoningEndEvent(message_id=self.reasoning_id)
+
+    @property
+    def reasoning_id(self) -> str:
+        return f"{self.id} reasoning"
+
+    def _say(self, kind: str, words: str) -> Events:
+        if kind == "reasoning":
+            if not self.reasons:
+                self.reasons = True
+                yield ag.ReasoningStartEvent(message_id=self.reasoning_id)
+                yield ag.ReasoningMessageStartEvent(message_id=self.reasoning_id, role="reasoning")
+            yield ag.ReasoningMessageContentEvent(message_id=self.reasoning_id, delta=words)
+        else:
+            yield from self._thought()
+            if not self.speaks:
+                self.speaks = True
+                yield ag.TextMessageStartEvent(message_id=self.id, role="assistant", name=self.lane)
+            yield ag.TextMessageContentEvent(message_id=self.id, delta=words)
+
+
+class EventStream:
+    """Tells a conversation as one run."""
+
+    seen: frozenset[str] = frozenset()
+    """The messages that the client has, by id: they are not told."""
+
+    def __init__(self, thread: str, run: str) -> None:
+        self.thread = thread
+        self.run = run
+        self.position = 0
+        self.places: dict[str, int] = {}
+        """The position of the entry of each message, by its id."""
+        self.settings: Settings = NOTHING
+        self.state: State = INITIAL
+        self._taken: set[str] = set()
+        self._attempts: dict[str, int] = {}
+        self._open: dict[str, Open] = {}
+        self._pairing = ToolCallIndex()
+        self._calls: dict[CallKey, str] = {}
+        self._call_ids: set[str] = set()
+        self._failed: dict[str, LlmError] = {}
+        self._node = ""
+
+    def begin(self) -> Events:
+        """The run has begun; then how things stand, where anything was told before."""
+        yield ag.RunStartedEvent(thread_id=self.thread, run_id=self.run)
+        self._failed = {}
+        if self.position:
+            yield self._snapshot_event()
+        if self._node:
+            yield ag.StepStartedEvent(step_name=self._node)
+
+    def end(self, error: str = "") -> Events:
+        """The run is over: all is closed, and it failed where a lane did, or waits where a call does."""
+        for answer in self._open.values():
+            yield from answer.close()
+        self._open = {}
+        if self._node:
+            yield ag.StepFinishedEvent(step_name=self._node)
+        failed = next(iter(self._failed.items()), None)
+        if error:
+            yield ag.RunErrorEvent(message=error)
+        elif failed is not None:
+            yield ag.RunErrorEvent(message=f"{failed[0]}: {_failure(failed[1])}", code=failed[1].category)
+        else:
+            outcome = ag.RunFinishedInterruptOutcome(interrupts=waits) if (waits := self._waits()) else None
+            yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
+
+    def delta(self, delta: StreamDelta) -> Events:
+        """A little more of an answer; the protocol has no place for what a program does by itself."""
+        if delta.kind == "act":
+            return
+        key = f"{delta.lane}@{delta.cause}"
+        if key not in self._open:
+            self._open[key] = Open(self._answer_id(key), delta.lane)
+        yield from self._open[key].add(delta.kind, delta.text)
+
+    def entry(self, entry: Entry) -> Events:
+        """The next entry of the log."""
+        self.position = entry.position
+        self.state, before = evolve(self.state, entry), self.settings
+        self.settings = configure(before, entry)
+        pair = self._pairing.take(entry)
+        match entry.event:
+            case UserMessage() as said:
+                yield from self._user(entry, said)
+            case AssistantMessage(purpose="summary" | "memory" | "routing" as purpose) as said:
+                apart = {"lane": address(said.agent, said.task), "text": said.text}
+                yield ag.CustomEvent(name=f"stenolog.{purpose}", value=apart)
+            case AssistantMessage(agent=agent, task=task, cause=cause, parts=parts) as said:
+                lane = address(agent, task)
+                answer = self._answer(entry, lane, cause)
+                self._failed.pop(lane, None)
+                yield from answer.finish(complete(parts))
+                yield from self._called(entry, said, answer.id)
+            case ToolResult() as result:
+                call = self._calls.get(pair.call.key) if pair and pair.call else None
+                id = self._placed(entry, _free(self._taken, entry.id))
+                text = _text_of(result.parts)
+                called = call or result.call_id or id
+                yield ag.ToolCallResultEvent(message_id=id, tool_call_id=called, content=text, role="tool")
+            case LlmError() as error:
+                yield from self._error(entry, error)
+            case ModeSwitch() as switch:
+                yield from self._switched(switch, before)
+            case Unknown(topic=topic):
+                told = {"position": entry.position, "topic": topic}
+                yield ag.CustomEvent(name="stenolog.unknown", value=told)
+
+    def _user(self, entry: Entry, said: UserMessage) -> Events:
+        if said.parts and not said.in_context:
+            yield ag.CustomEvent(name="stenolog.note", value={"text": _text_of(said.parts)})
+        elif said.parts and entry.id not in self.seen:
+            id, name = self._placed(entry, _free(self._taken, entry.id)), said.author or None
+            yield ag.TextMessageStartEvent(message_id=id, role=_role(said), name=name)
+            if words := _text_of(said.parts):
+                yield ag.TextMessageContentEvent(message_id=id, delta=words)
+            yield ag.TextMessageEndEvent(message_id=id)
+        if said.control is not None:
+            told = {"action": said.control.action, "agent": said.control.agent, "task": said.control.task}
+            yield ag.CustomEvent(name="stenolog.control", value=told)
+
+    def _called(self, entry: Entry, said: AssistantMessage, parent: str) -> Events:
+        for nth, call in enumerate(said.tool_calls):
+            id = _free(self._call_ids, call.id or f"{parent} call {nth + 1}")
+            self._calls[CallKey(entry.position, nth)] = id
+            yield ag.ToolCallStartEvent(tool_call_id=id, tool_call_name=call.name, parent_message_id=parent)
+            if call.arguments:
+                yield ag.ToolCallArgsEvent(tool_call_id=id, delta=call.arguments)
+            yield ag.ToolCallEndEvent(tool_call_id=id)
+
+    def _error(self, entry: Entry, error: LlmError) -> Events:
+        lane = address(error.agent, error.task)
+        yield from self._answer(entry, lane, error.cause).finish(complete(error.parts))
+        if error.retry_at is None and error.category != "cancelled":
+            self._failed[lane] = error
+        again = {"retry_at": error.retry_at.isoformat()} if error.retry_at else {}
+        told = {"lane": lane, "category": error.category, "message": error.message, **again}
+        yield ag.CustomEvent(name="stenolog.error", value=told)
+
+    def _switched(self, switch: ModeSwitch, before: Settings) -> Events:
+        node = self.settings.active_run.node if self.settings.active_run else ""
+        if node != self._node:
+            if self._node:
+                yield ag.StepFinishedEvent(step_name=self._node)
+            if node:
+                yield ag.StepStartedEvent(step_name=node)
+            self._node = node
+        if _settings_state(self.settings) != _settings_state(before):
+            yield self._snapshot_event()
+        if changed := changes(switch):
+            yield ag.CustomEvent(name="stenolog.mode_switch", value=changed)
+
+    def _snapshot_event(self) -> ag.BaseEvent:
+        return ag.StateSnapshotEvent(snapshot=_settings_state(self.settings))
+
+    def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
+        """The answer that an entry ends, as far as it was streamed."""
+        if cause is None:
+            answer = Open(_free(self._taken, entry.id), lane)
+            self._placed(entry, answer.reasoning_id)
+            self._placed(entry, answer.id)
+            return answer
+        key = f"{lane}@{cause}"
+        answer = self._open.pop(key) if key in self._open else Open(self._answer_id(key), lane)
+        self._attempts[key] = self._attempts.get(key, 0) + 1
+        self._placed(entry, answer.id)
+        self._placed(entry, answer.reasoning_id)
+        return answer
+
+    def _placed(self, entry: Entry, id: str) -> str:
+        """The id, once it is noted which entry it is of."""
+        self.places[id] = entry.position
+        return id
+
+    def _answer_id(self, key: str) -> str:
+        attempts = self._attempts.get(key, 0)
+        return _free(self._taken, f"{key}~{attempts + 1}" if attempts else key)
+
+    def _waits(self) -> list[Any]:
+        """The calls that a person is to approve."""
+        waits = (call for _, call in self.state.open_calls() if call.approval)
+        return [
+            ag.Interrupt(
+                id=f"{call.entry}[{call.nth}]",
+                reason="tool_call",
+                message=call.name,
+                tool_call_id=self._calls.get(CallKey(call.position, call.nth)),
+            )
+            for call in waits
+        ]
+
+
+def complete(parts: Sequence[Part]) -> Open:
+    """What an answer of these parts says in all."""
+    said = Open("", "")
+    for part in parts:
+        match part:
+            case TextPart(text=text) | RefusalPart(text=text):
+                _ = [*said.add("text", text)]
+            case ReasoningPart(text=text):
+                _ = [*said.add("reasoning", text)]
+            case _:
+                said.last = "other"
+    return said
+
+
+def _free(taken: set[str], id: str) -> str:
+    """The id, or the next like it that is not taken; it is taken then."""
+    found, number = id, 1
+    while found in taken:
+        number += 1
+        found = f"{id}~{number}"
+    taken.add(found)
+    return found
+
+
+def _text_of(parts: Sequence[Part]) -> str:
+    """What was said, as it was; pictures and files are named."""
+    is_text = all(isinstance(part, TextPart) for part in parts)
+    return text_of(tuple(parts)) if is_text else in_words(parts)
+
+
+def _role(said: UserMessage) -> Any:
+    return ROLES[said.author_kind]
+
+
+def _settings_state(settings: Settings) -> dict[str, Any]:
+    """The state of AG-UI: what a client may want to show of the settings."""
+    return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
+
+
+def _failure(error: LlmError) -> str:
+    return f"{error.category}: {error.message}" if error.message else error.category

@@ -1,0 +1,74 @@
+"""What a framework's JSON says beyond an event: the difference of two JSON values, and its way back.
+
+    applied(plain, difference(plain, given)) == given
+
+An adapter makes the plain form of an event, and keeps beside the event only what the given form has more,
+less or otherwise. So whatever a framework adds to its messages tomorrow comes back as it came, and no text is
+stored twice.
+
+A difference is {"is": value}: that instead. Or {"json": true}: what the text says as JSON. Or {"in": {key:
+difference}, "less": [key]}: so in these places of an object, whose other keys stay; of a list of the same
+length, by its indices as text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+from stenolog.adapters.llms.accumulator import clean
+from stenolog.adapters.providers.json_fields import compact
+from stenolog.domain.json_types import deep_copy_json
+
+Json: TypeAlias = Any
+Difference: TypeAlias = dict[str, Any]
+"""Empty where the two are the same."""
+
+
+def make_patch(plain: Json, given: Json) -> Difference:
+    """What makes the one into the other; both are JSON, and numbers are told apart from booleans."""
+    if _text(plain) == _text(given):
+        return {}
+    if isinstance(plain, dict) and isinstance(given, dict):
+        places = {key: make_patch(plain[key], value) for key, value in given.items() if key in plain}
+        places |= {key: {"is": value} for key, value in given.items() if key not in plain}
+        less = [key for key in plain if key not in given]
+    elif isinstance(plain, list) and isinstance(given, list) and len(plain) == len(given):
+        places = {str(nth): make_patch(plain[nth], value) for nth, value in enumerate(given)}
+        less = []
+    else:
+        return {"json": True} if plain == compact(given) else {"is": given}
+    found = {"in": {key: each for key, each in places.items() if each}, "less": less}
+    return {name: kept for name, kept in found.items() if kept}
+
+
+def apply_patch(plain: Json, found: Difference) -> Json:
+    """The given form again; neither argument is changed, nor shared."""
+    if "is" in found:
+        return deep_copy_json(found["is"])
+    if "json" in found:
+        return json.loads(plain)
+    places, less = found.get("in", {}), found.get("less", ())
+    if isinstance(plain, list):
+        return [apply_patch(value, places.get(str(nth), {})) for nth, value in enumerate(plain)]
+    if not isinstance(plain, dict):
+        return plain
+    kept = {key: apply_patch(value, places.get(key, {})) for key, value in plain.items() if key not in less}
+    return kept | {key: deep_copy_json(each["is"]) for key, each in places.items() if key not in plain}
+
+
+def whole_text(value: Json) -> Json:
+    """The value with U+FFFD for half a pair of surrogates, which no file can hold: a name of a file may."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [whole_text(item) for item in value]
+        case dict():
+            return {whole_text(key): whole_text(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,228 @@
+"""The values of channels as they stand in the log: what is long or common to many stands there once.
+
+A value is named by a *reference*, which is JSON:
+
+    null, true, 7, "short"     itself
+    {"d": {"key": …}}          a dict, with a reference for each of its values
+    {"l": [ … ]}               a short list
+    {"s": "3f0a…"}             a list whose items stand in the log as links, each behind the one before it
+    {"send": [node, …]}        LangGraph's `Send`
+    {"delta": …}               its snapshot of a delta channel
+    {"i": ["msgpack", "…"]}    anything else, as the serializer writes it: a few bytes, in base64
+    {"b": ["msgpack", "9c1b…"]} the same, by the sha256 of a blob
+
+A list that begins as a known list does names where it leaves it, so a list that grows takes as many bytes
+as what is added to it. A serializer of one's own, which may encrypt, is given each value whole.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+from stenolog.adapters.providers.json_fields import compact
+from stenolog.domain.errors import CorruptLogError
+
+from .serializer import SafeSerializer
+
+Ref: TypeAlias = Any
+SHORT_TEXT = 200
+"""Characters: a longer text is a blob, which is kept once."""
+SHORT_LIST = 200
+"""Characters of JSON: a longer list is kept as links."""
+SHORT_BYTES = 48
+DEEPEST = 8
+"""Levels that are taken apart: an event holds JSON of at most a hundred levels."""
+
+
+class ValueLink(NamedTuple):
+    """One item of a list, and the link before it; empty before the first."""
+
+    before: str
+    item: Ref
+
+
+Links: TypeAlias = dict[str, ValueLink]
+
+
+def link(before: str, item: Ref) -> str:
+    """The name of the link that holds this item behind that one."""
+    match item:
+        case {"b": [kind, sha]}:  # as nearly all are: without writing JSON
+            written = f"{kind} {sha}"
+        case _:
+            written = json.dumps(item, sort_keys=True)
+    return sha256(f"{before}\n{written}".encode()).hexdigest()[:32]
+
+
+def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
+    """The name of the last of the items, all of them linked behind `before`."""
+    for item in items:
+        name = link(before, item)
+        links[name] = ValueLink(before, item)
+        before = name
+    return before
+
+
+def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
+    """The items of a list that was taken apart; none for what is no such list."""
+    match ref:
+        case {"l": [*items]}:
+            return items
+        case {"s": str(name)}:
+            found = []
+            while name:
+                if name not in links:
+                    raise CorruptLogError(
+                        f"a list in meta.langgraph goes on from {name!r}, which no record holds"
+                    )
+                name, item = links[name]
+                found.append(item)
+            return found[::-1]
+        case _:
+            return []
+
+
+def sha_of(ref: Ref) -> str:
+    """The sha256 of what was written whole; empty for what was taken apart."""
+    match ref:
+        case {"b": [_, str(sha)]}:
+            return sha
+        case {"i": [_, str(text)]}:
+            return sha256(b64decode(text)).hexdigest()
+        case _:
+            return ""
+
+
+def shas_in(ref: Ref) -> Iterator[str]:
+    """The blobs that a reference, or JSON that holds some, names."""
+    match ref:
+        case {"b": [_, str(sha)]}:
+            yield sha
+        case dict():
+            for inner in ref.values():
+                yield from shas_in(inner)
+        case list():
+            for inner in ref:
+                yield from shas_in(inner)
+        case _:
+            pass
+
+
+def in_the_clear(serde: SerializerProtocol) -> bool:
+    """Whether it is ours, or LangGraph's own serializer; any other may be there to encrypt."""
+    return type(serde) in (SafeSerializer, JsonPlusSerializer)
+
+
+class ValueWriter:
+    """Takes values apart; `links` are those that it has added to the known ones."""
+
+    def __init__(self, serde: SerializerProtocol, known: Mapping[str, ValueLink]) -> None:
+        self.links: Links = {}
+        self._contents: dict[str, bytes] = {}
+        self._lists: list[Ref] = []
+        self._serde = serde
+        self._known = known
+        self._apart = in_the_clear(serde)
+
+    def ref(self, value: object, depth: int = 0) -> Ref:
+        """The reference of a value."""
+        if not self._apart or depth > DEEPEST:
+            return self._store_value(value)
+        if _is_plain(value):
+            return value
+        if type(value) is list and not all(isinstance(item, int | float | None) for item in value):
+            return self._list([self.ref(item, depth + 1) for item in value])
+        if type(value) is dict and all(type(key) is str and _is_plain(key) for key in value):
+            return {"d": {key: self.ref(inner, depth + 1) for key, inner in value.items()}}
+        if _is_send(value):
+            return {"send": [value.node, self.ref(value.arg, depth + 1)]}  # type: ignore[attr-defined]
+        if type(value) is _DeltaSnapshot:
+            return {"delta": self.ref(value.value, depth + 1)}
+        return self._store_value(value)
+
+    def finish(self, record: dict[str, Ref]) -> dict[str, bytes]:
+        """Add the new links to a record: which link, and what follows it. The blobs that it needs."""
+        if self._lists:
+            record["lists"] = self._lists
+        return {sha: self._contents[sha] for sha in shas_in(record) if sha in self._contents}
+
+    def _list(self, items: list[Ref]) -> Ref:
+        before, known = "", 0
+        for item in items:
+            name = link(before, item)
+            if name not in self._known and name not in self.links:
+                break
+            before, known = name, known + 1
+        if not known and len(compact(items)) <= SHORT_LIST:
+            return {"l": items}
+        if known < len(items):
+            self._lists.append([before, items[known:]])
+        return {"s": joined(self.links, before, items[known:])}
+
+    def _store_value(self, value: object) -> Ref:
+        kind, written = self._serde.dumps_typed(value)
+        content = bytes(written)
+        if len(content) <= SHORT_BYTES:
+            return {"i": [kind, b64encode(content).decode()]}
+        sha = sha256(content).hexdigest()
+        self._contents[sha] = content
+        return {"b": [kind, sha]}
+
+
+class ValueReader:
+    """Puts values together again. Raises `BlobNotFoundError` where one of them is gone."""
+
+    def __init__(
+        self, serde: SerializerProtocol, links: Mapping[str, ValueLink], blobs: Mapping[str, bytes]
+    ) -> None:
+        self._serde = serde
+        self._links = links
+        self._blobs = blobs
+
+    def value(self, ref: Ref) -> Any:
+        """The value of a reference."""
+        match ref:
+            case {"d": dict(values)}:
+                return {key: self.value(inner) for key, inner in values.items()}
+            case {"l": _} | {"s": _}:
+                return [self.value(item) for item in items_of(ref, self._links)]
+            case {"send": [node, arg]}:
+                from langgraph.types import Send  # late: a checkpoint alone does not need LangGraph itself
+
+                return Send(node, self.value(arg))
+            case {"delta": inner}:
+                return _DeltaSnapshot(self.value(inner))
+            case {"i": [kind, text]}:
+                return self._serde.loads_typed((kind, b64decode(text)))
+            case {"b": [kind, sha]}:
+                return self._serde.loads_typed((kind, self._blobs[sha]))
+            case _:
+                return ref
+
+    def each(self, refs: Mapping[str, Ref]) -> dict[str, Any]:
+        """The values by their names."""
+        return {name: self.value(ref) for name, ref in refs.items()}
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON keeps the value as it is, and in a few bytes."""
+    if type(value) is str:
+        return len(value) <= SHORT_TEXT and value.isprintable()
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return value is None or type(value) is bool or (type(value) is float and isfinite(value))
+
+
+def _is_send(value: object) -> bool:
+    kind = type(value)
+    is_send = kind.__name__ == "Send" and kind.__module__ == "langgraph.types"
+    return is_send and getattr(value, "timeout", None) is None

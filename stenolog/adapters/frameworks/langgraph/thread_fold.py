@@ -1,0 +1,214 @@
+"""A thread of LangGraph's as its conversation tells it: a fold of the entries that carry `meta.langgraph`.
+
+    {"thread": "42"}                              whose conversation this is; a copy says it anew
+    {"checkpoint": …, "ns": "", "parent": …}      a checkpoint: its values and metadata by reference
+    {"writes": [[channel, …], …], "task": …}      what a task wrote, before the next checkpoint took it in
+    {"drop": [[ns, id], …]}                       checkpoints that were deleted or pruned
+    {"drop": …, "emptied": true}                  the thread was deleted, and lives on for its copies
+    {"message": …, "value": "9c1b…"}              beside a message that is told: which, and its exact value
+
+Checkpoints stand in the order of the log, never in that of their ids, which are drawn from a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CorruptLogError
+from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.settings import members_after
+from stenolog.domain.values import PositionRange
+from stenolog.projections.context import within
+
+from .pending_calls import OpenCalls
+from .stored_values import Links, Ref, joined
+
+Id: TypeAlias = tuple[str, str]
+"""A checkpoint within its thread: namespace and id."""
+
+
+class Saved(NamedTuple):
+    """A checkpoint; `order` is the position of its entry. `dropped`: it is only there for its descendants."""
+
+    order: int
+    ns: str
+    id: str
+    parent: str
+    checkpoint: Ref
+    values: dict[str, Ref]
+    metadata: Ref
+    dropped: bool = False
+
+
+class Write(NamedTuple):
+    """What a task wrote to a channel."""
+
+    path: str
+    task: str
+    number: int
+    channel: str
+    value: Ref
+
+
+@dataclass
+class Thread:
+    """What the log holds of a thread, up to `position`; `stream` is the key of its conversation."""
+
+    stream: int | None = None
+    position: int = 0
+    id: str | None = None
+    saved: dict[Id, Saved] = field(default_factory=dict)
+    latest: dict[str, Saved] = field(default_factory=dict)
+    links: Links = field(default_factory=dict)
+    told: dict[str, list[int]] = field(default_factory=dict)
+    """The positions of the messages that were told, by key; likewise by the sha256 of their exact value."""
+    by_value: dict[str, list[int]] = field(default_factory=dict)
+    spoken: set[int] = field(default_factory=set)
+    """The positions of those that were told in the open, and of those for the timeline alone."""
+    private: set[int] = field(default_factory=set)
+    agents: dict[str, str] = field(default_factory=dict)
+    """Who said a message, by its value."""
+    members: tuple[str, ...] = ()
+    is_emptied: bool = False
+    """Whether it was deleted while copies of it lived, and nothing was put since."""
+    hidden: tuple[PositionRange, ...] = ()
+    records: set[int] = field(default_factory=set)
+    """The positions of entries that hold checkpoints and writes: nobody says anything there."""
+    entry_ids: set[str] = field(default_factory=set)
+    calls: OpenCalls = field(default_factory=OpenCalls)
+    has_refused: bool = False
+    """Whether imported entries hold checkpoints, which were not read."""
+    _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
+
+    def take(self, entry: Entry, *, trusted: bool = True) -> None:
+        """Take the next entry in. Checkpoints of an entry that is not trusted are not read."""
+        self.position = entry.position
+        self.entry_ids.add(entry.id)
+        self.calls.take(entry.event, entry.position, entry.id)
+        if isinstance(entry.event, ModeSwitch):
+            self.members = members_after(self.members, entry.event)
+        kept = getattr(entry.event, "meta", {}).get("langgraph")
+        if not isinstance(kept, dict) or (self.id is None and not isinstance(kept.get("thread"), str)):
+            return  # of a conversation that is no thread: whatever it is, it is not ours
+        if not trusted:
+            self.has_refused = True
+            return
+        try:
+            self._take(entry, kept)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            where = f"{entry.conversation!r} at position {entry.position}"
+            raise CorruptLogError(
+                f"{where}: meta.langgraph is no record of a checkpoint: {error!r}"
+            ) from None
+
+    def find(self, ns: str, id: str | None) -> Saved | None:
+        """The checkpoint of that id, or else the latest one; None where there is none."""
+        saved = self.latest.get(ns) if id is None else self.saved.get((ns, id))
+        return None if saved is None or saved.dropped else saved
+
+    def newest_first(self) -> Iterator[Saved]:
+        """The checkpoints of all namespaces that were not dropped."""
+        standing = (saved for saved in self.saved.values() if not saved.dropped)
+        return iter(sorted(standing, key=lambda saved: saved.order, reverse=True))
+
+    def outdated(self) -> Iterator[Saved]:
+        """All but the latest checkpoint of each namespace."""
+        return (saved for saved in self.newest_first() if saved is not self.latest[saved.ns])
+
+    def ancestors(self, saved: Saved) -> Iterator[Saved]:
+        """Its parent, the parent of that, and so on, the dropped ones too; each once, also in a cycle."""
+        seen = {saved.id}
+        above = self.saved.get((saved.ns, saved.parent))
+        while above is not None and above.id not in seen:
+            yield above
+            seen.add(above.id)
+            above = self.saved.get((above.ns, above.parent))
+
+    def branches(self, ns: str) -> Iterator[Saved]:
+        """The checkpoints that none was built on, newest first."""
+        parents = {saved.parent for saved in self.saved.values() if saved.ns == ns and not saved.dropped}
+        return (s for s in self.newest_first() if s.ns == ns and s.id not in parents)
+
+    def writes(self, saved: Saved) -> list[Write]:
+        """What was written at a checkpoint, in the order in which it is applied."""
+        written = self._writes.get((saved.ns, saved.id), {}).values()
+        return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
+
+    def hidden_positions(self) -> set[int]:
+        """The positions of messages that are out of the main graph's state."""
+        is_hidden = within(self.hidden)
+        return {position for position in self.spoken if is_hidden(position)}
+
+    def _take(self, entry: Entry, kept: dict[str, Any]) -> None:
+        for before, items in kept.get("lists", ()):
+            joined(self.links, before, items)
+        match entry.event, kept:
+            case ModeSwitch() as switch, _:
+                self._record(switch, entry.position, kept)
+            case _, {"message": str(key), "value": str(value)}:
+                self._hear(entry, key, value)
+            case _:
+                pass
+
+    def _hear(self, entry: Entry, key: str, value: str) -> None:
+        event = entry.event
+        self.told.setdefault(key, []).append(entry.position)
+        self.by_value.setdefault(value, []).append(entry.position)
+        (self.spoken if getattr(event, "in_context", True) else self.private).add(entry.position)
+        if isinstance(event, AssistantMessage):
+            self.agents[value] = event.agent
+
+    def _record(self, switch: ModeSwitch, position: int, kept: dict[str, Any]) -> None:
+        self.records.add(position)
+        if "thread" in kept:
+            self.id = kept["thread"]
+        if "checkpoint" in kept:
+            self._save(position, kept)
+        if "writes" in kept:
+            self._write(kept)
+        if isinstance(switch.hides, tuple):
+            self.hidden = switch.hides
+        self._drop((ns, id) for ns, id in kept.get("drop", ()))
+        if kept.get("emptied"):
+            self._empty()
+
+    def _save(self, position: int, kept: dict[str, Any]) -> None:
+        key = kept["ns"], kept["id"]
+        before = self.saved.get(key)
+        order = position if before is None else before.order
+        values = dict(kept["values"])
+        saved = Saved(order, *key, kept["parent"], kept["checkpoint"], values, kept["metadata"])
+        self.saved[key] = saved
+        self.is_emptied = False
+        latest = self.latest.get(saved.ns)
+        if latest is None or latest.dropped or saved.order >= latest.order:
+            self.latest[saved.ns] = saved
+
+    def _write(self, kept: dict[str, Any]) -> None:
+        """The first write of a task to its channel counts; of a special one, the last."""
+        written = self._writes.setdefault((kept["ns"], kept["id"]), {})
+        for nth, (channel, value) in enumerate(kept["writes"]):
+            number = WRITES_IDX_MAP.get(channel, nth)
+            write = Write(kept["path"], kept["task"], number, channel, value)
+            if number < 0 or (write.task, number) not in written:
+                written[write.task, number] = write
+
+    def _empty(self) -> None:
+        """Nothing of what was said counts any more: what is said again is told again."""
+        for told in (self.told, self.by_value, self.agents):
+            told.clear()
+        self.spoken.clear()
+        self.private.clear()
+        self.hidden, self.is_emptied = (), True
+
+    def _drop(self, ids: Iterable[Id]) -> None:
+        for key in ids:
+            if key in self.saved:
+                self.saved[key] = self.saved[key]._replace(dropped=True)
+        standing = sorted((s for s in self.saved.values() if not s.dropped), key=lambda saved: saved.order)
+        self.latest = {saved.ns: saved for saved in standing}

@@ -1,0 +1,154 @@
+"""The threads of a log: each one's conversation, and what has been read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from hashlib import sha256
+from typing import Any
+
+from pydantic import JsonValue
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Log
+from stenolog.adapters.providers.media import Blobs
+from stenolog.adapters.store import imported
+from stenolog.domain.entry import OPENING_ID, NewEntry, check_name
+from stenolog.domain.errors import (
+    CallerError,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    InvalidEventError,
+    VersionConflictError,
+)
+from stenolog.domain.events import ModeSwitch
+from stenolog.projections.context import within
+
+from .thread_fold import Saved, Thread
+
+REMEMBERED = 200
+"""So many threads are remembered as they were read; any other is read anew."""
+
+
+class ThreadStore:
+    """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
+
+    def __init__(self, log: Log, agent: str, trusted: Collection[str] = ()) -> None:
+        self.log = log
+        self.agent = agent
+        self._trusted = {self.conversation(id_of(thread_id)).name for thread_id in trusted}
+        self._threads: dict[str, Thread] = {}
+
+    def conversation(self, id: str) -> Conversation:
+        """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
+        try:
+            return self.log[check_name(id, what="thread_id")]
+        except InvalidEventError:
+            return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
+
+    def thread(self, id: str) -> Thread:
+        """The thread as the log tells it now. Raises `CallerError` where its checkpoints were imported."""
+        conversation = self.conversation(id)
+        thread = self._read(conversation)
+        if thread.has_refused and not thread.saved:
+            raise CallerError(
+                f"{conversation.name!r}: its checkpoints were imported from a file, and no graph runs from "
+                "such a checkpoint: take another thread_id, or, where you trust the author of the file, "
+                f"pass trust_imported=[{id!r}]"
+            )
+        return thread
+
+    def threads(self) -> Iterator[Thread]:
+        """All threads, the archived ones too; conversations of other kinds are none."""
+        for name in self.log.names(archived=True):
+            thread = self._read(self.log[name])
+            if thread.id is not None:
+                yield thread
+
+    def keep(self, contents: Blobs) -> None:
+        """Put blobs, in one transaction."""
+        if contents:
+            self.log.blobs.put_all(contents.values())
+
+    def opening(self, thread: Thread, id: str) -> list[NewEntry]:
+        """What must stand before the first record of a thread."""
+        if thread.id is not None:
+            return []
+        told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
+        if thread.position:
+            return [NewEntry(ModeSwitch(meta=told))]
+        return [NewEntry(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
+
+    def head(self, thread: Thread, id: str) -> int:
+        """The position behind which the next append puts what was decided on."""
+        return thread.position + len(self.opening(thread, id))
+
+    def append(self, id: str, decide: Callable[[Thread], list[NewEntry]]) -> None:
+        """Append what is decided on the thread as it stands; where others were first, it is decided again."""
+        while True:
+            thread = self.thread(id)
+            if not (drafts := decide(thread)):
+                return
+            try:
+                if thread.is_emptied:
+                    self.conversation(id).unarchive()
+                first = self.opening(thread, id)
+                self.conversation(id).extend([*first, *drafts], expected=thread.position)
+                return
+            except VersionConflictError:
+                continue
+
+    def copy(self, source: str, target: str) -> None:
+        """The target is a fork of the source."""
+        self.conversation(source).fork(name=self.conversation(target).name, pending="keep")
+        self.append(target, lambda _: [record({"thread": target})])
+
+    def drop(self, id: str, chosen: Callable[[Thread], Iterable[Saved]]) -> None:
+        """Checkpoints are gone for LangGraph; the log still tells what happened."""
+
+        def dropped(thread: Thread) -> list[NewEntry]:
+            ids = [[saved.ns, saved.id] for saved in chosen(thread)]
+            return [record({"drop": ids})] if ids else []
+
+        self.append(id, dropped)
+
+    def delete(self, id: str) -> None:
+        """Delete the conversation; while copies of it live, they need its entries: then it is emptied."""
+        conversation = self.conversation(id)
+        try:
+            conversation.delete()
+        except ConversationNotFoundError:
+            return
+        except ConversationExistsError:
+            self.append(id, lambda thread: [self._emptied(thread, id)])
+            conversation.archive()
+
+    def _emptied(self, thread: Thread, id: str) -> NewEntry:
+        """Its checkpoints are gone, and nothing of it is in context."""
+        ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
+        return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
+
+    def _read(self, conversation: Conversation) -> Thread:
+        """What was read of a conversation, and what is new of it."""
+        key, head = conversation.stream.key, conversation.position
+        thread = self._threads.pop(conversation.name, None)
+        if thread is None or thread.stream != key:
+            thread = Thread(key)
+        if thread.position < head:
+            is_imported = within(imported.spans(self.log.datastore, conversation.stream))
+            is_trusted = conversation.name in self._trusted
+            for entry in conversation.entries(thread.position, head):
+                thread.take(entry, trusted=is_trusted or not is_imported(entry.position))
+        self._threads[conversation.name] = thread  # behind those that were not used for longer
+        if len(self._threads) > REMEMBERED:
+            del self._threads[next(iter(self._threads))]
+        return thread
+
+
+def id_of(thread_id: object) -> str:
+    """The id of a thread as it can be written: half of a surrogate pair is spelled out."""
+    return str(thread_id).encode(errors="backslashreplace").decode()
+
+
+def record(kept: dict[str, Any], **switched: Any) -> NewEntry:
+    """An entry of ours in which nobody says anything."""
+    return NewEntry(ModeSwitch(meta={"langgraph": kept}, **switched))

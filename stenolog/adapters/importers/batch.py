@@ -1,0 +1,161 @@
+"""Writing to several conversations at once: what comes in small pieces goes into few, large transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.queries import forks as forks_module
+from stenolog.adapters.store import appends, blobs, conversation_rows, imported, reader
+from stenolog.adapters.store.appends import Append, PendingEntry, Stream
+from stenolog.adapters.store.event_rows import Head
+from stenolog.adapters.store.savepoints import Savepoint
+from stenolog.domain.entry import NewEntry, Record, check_name
+from stenolog.domain.errors import CallerError
+
+from .report import Imported
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+BYTES = 4_000_000
+"""How much is written in one transaction: payloads and blobs."""
+AROUND = 1_000
+"""What an entry takes in memory beside its payload, in bytes."""
+
+
+@dataclass(eq=False)
+class PendingWrites:
+    """What is to be written to one conversation, behind `position`, where it stands; `found` reports it."""
+
+    stream: Stream
+    position: int
+    found: Imported
+    items: list[PendingEntry] = field(default_factory=list)
+    branches: list[int] = field(default_factory=list)
+    """The positions up to which a branch is kept as a fork, with the items."""
+
+    def wrote(self, position: int, forks: list[str]) -> None:
+        """All that waited is written, and the conversation stands here now."""
+        self.found.appended += len(self.items)
+        self.found.forks += forks
+        self.position = position
+        self.items, self.branches = [], []
+
+    def refuse(self, why: CallerError) -> None:
+        """Nothing more is written to the conversation."""
+        self.found.failed = str(why)
+        self.items, self.branches = [], []
+
+
+class Written(NamedTuple):
+    """Where a conversation stands now, and the names of the forks made of it."""
+
+    position: int
+    forks: list[str]
+
+
+class Batch:
+    """What waits to be written to the conversations of a log: once it is enough, and with `flush`.
+
+    All of it is one transaction. A conversation that cannot be written to has nothing in it, and its report
+    says why.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.lost: Exception | None = None
+        """Why what waited could not be written: nobody may say that it was, nor go on behind it."""
+        self.writes = 0
+        """How many transactions are durable."""
+        self._clear()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._shares or self._blobs)
+
+    def holds(self, name: str) -> bool:
+        """Whether something waits for the conversation of that name."""
+        return any(share.stream.name == name for share in self._shares)
+
+    def add(self, share: PendingWrites, draft: NewEntry, content: Mapping[str, bytes]) -> None:
+        """Have a draft written, with its blobs by their sha256. Raises `InvalidEventError`."""
+        self._blobs.update(content)
+        item = appends.prepare(self.log.edge, draft)
+        if not share.items:
+            self._shares.append(share)
+        share.items.append(item)
+        self._size += len(item.payload) + AROUND + sum(map(len, content.values()))
+        if self._size >= BYTES:
+            self.flush()
+
+    def branch(self, share: PendingWrites, after: int) -> None:
+        """Have a fork made up to a position, in the transaction of the draft that comes next."""
+        share.branches.append(after)
+        self._size += AROUND
+
+    def flush(self) -> None:
+        """Write what waits; after an interrupt once more, since what is in the log is not written twice.
+
+        Raises `StoreTimeoutError`, `StoreError`, and what tables in the log's file raise.
+        """
+        if self.lost is not None:
+            raise self.lost
+        if self.is_empty:
+            return
+        shares, content = [share for share in self._shares if share.items], self._blobs
+
+        def write(part: Savepoint) -> list[Written | CallerError]:
+            with part:
+                blobs.insert(part.connection, content.items())
+                return [self._written(share, part.smaller()) for share in shares]
+
+        try:
+            ends = self.log.datastore.group.write(write)
+        except Exception as error:
+            self.lost = error
+            raise
+        for share, end in zip(shares, ends, strict=True):
+            share.refuse(end) if isinstance(end, CallerError) else share.wrote(*end)
+        self._clear()
+        self.writes += 1
+
+    def _clear(self) -> None:
+        self._shares: list[PendingWrites] = []
+        self._blobs: dict[str, bytes] = {}
+        self._size = 0
+
+    def _written(self, share: PendingWrites, part: Savepoint) -> Written | CallerError:
+        """Where the conversation stands once the transaction is committed; why it cannot be written to."""
+        append = Append(share.stream, share.items, share.position, self.log.edge.salt)
+        try:
+            records = append.write(part)
+        except CallerError as error:
+            return error
+        key, head = part.heads[share.stream]
+        if head.position > share.position:
+            part.flush()
+            imported.note(part.connection, key, share.position + 1, head.position)
+        forks = self._forks(share, part, records) if share.branches else []
+        return Written(head.position, forks)
+
+    def _forks(self, share: PendingWrites, part: Savepoint, records: list[Record]) -> list[str]:
+        """Keep the branches of a conversation; the names of those that were not kept before."""
+        connection, (key, _) = part.connection, part.heads[share.stream]
+        parent = Stream(share.stream.name, key)
+        digests = {record.position: record.digest for record in records}
+        made = []
+        for after in share.branches:
+            lineage = () if after in digests else conversation_rows.lineage(connection, key, after)
+            digest = digests.get(after) or reader.digest_on(connection, lineage, after)
+            assert digest is not None, "it is written"
+            name = branch_name(parent.name, after)
+            if forks_module.keep_branch(connection, self.log.edge, parent, Head(after, digest), name):
+                made.append(name)
+        return made
+
+
+def branch_name(conversation: str, after: int) -> str:
+    """The name of the fork that keeps a branch. Raises `InvalidEventError` where it is too long."""
+    return check_name(f"{conversation}~{after}", what="fork")

@@ -1,0 +1,362 @@
+"""What the people and agents of a Claude Code session say: user and assistant records to events."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import chain, groupby
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall, merged, spans
+from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
+from stenolog.adapters.importers.steps import ExistingLog
+from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, blocks, usage, user_part
+from stenolog.adapters.providers.error_category import category
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, compact, title_of
+from stenolog.adapters.providers.media import Blobs
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import TextPart
+from stenolog.domain.values import Origin, PositionRange
+
+from .agents import SubAgents
+from .branch_tree import Tree
+
+MAIN = "claude"
+USER = "user"
+Block: TypeAlias = dict[str, Any]
+Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
+
+_SYNTHETIC = "<synthetic>"
+"""The model of answers that no model gave."""
+_NOT_ASKED = "No response requested."
+_INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
+_LOCAL_COMMAND = re.compile(r"\s*<command-name>")
+"""What Claude Code does by itself: no prompt, so that nothing is left behind when its branch is."""
+_CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
+_ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
+_SYSTEM = re.compile(
+    r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
+    r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
+)
+
+
+class Line(NamedTuple):
+    """One record of a conversation: its key, the agent in whose lane it stands, when it was written."""
+
+    key: str
+    value: dict[str, Any]
+    agent: str
+    time: datetime
+    call: str = ""
+    """The id of the call that runs the sub-agent, where the record tells it."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return as_dict(self.value.get("message"))
+
+    @property
+    def uuid(self) -> str:
+        return as_str(self.value.get("uuid"))
+
+    @property
+    def parent(self) -> str:
+        return as_str(self.value.get("parentUuid")) or as_str(self.value.get("logicalParentUuid"))
+
+
+class ClaudeMessages:
+    """A session as it is taken down. `beyond` counts what is no message, `decided` what was settled how."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.scribe = EventWriter("claude-code", MAIN, log)
+        self.setup = SettingsWriter(self.scribe)
+        self.setup.card(MAIN, provider=PROVIDER)
+        self.agents = SubAgents(log.agents, log.ran, log.prompts)
+        self.tree = Tree()
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._forget = False
+        self._left: tuple[PositionRange, ...] = ()
+        """What is not on the way back to the current turn."""
+        self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
+        """What compactions took out of context, each with the position behind which that holds."""
+        self._causes: dict[str, tuple[str, int | None]] = {}
+        """By agent, its last answer by the id in the file, and what that answers."""
+
+    def source(self, line: Line, id: str = "") -> Origin:
+        """Where an event comes from: its record, or the id it had there."""
+        return self.scribe.source(id or line.uuid, as_str(line.value.get("type")), line.key)
+
+    def note(self, line: Line, *, begins: bool = False) -> None:
+        """Remember where in the tree a record stands."""
+        if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
+            self.tree.note(line.uuid, line.parent, begins=begins)
+
+    def settle(self, line: Line) -> None:
+        """Write the settings that hold for what is said next, by whomever."""
+        here = self.scribe.here + 1
+        if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
+            self.setup.resume(self.scribe.log.settings, settings_id(line.key))
+        if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
+            self._forget = self._forget or self.tree.way(opened) == "reset"
+            self.tree.current = opened
+        if self._forget:
+            self._forget = False
+            self.setup.context_from, self.setup.hides, self._left = here, None, ()
+            self.decided["context cleared"] += 1
+        self.tree.start(here)
+        self.setup.settle(line.key, line.time)
+
+    # What users say, and what is put into their mouths
+
+    def user(self, line: Line, queued: str = "") -> None:
+        """A user record; `queued` is the entry that kept its words while they waited."""
+        content = blocks(line.message.get("content"))
+        if not content:
+            self.beyond["empty message"] += 1
+            return self.note(line)
+        if line.value.get("isCompactSummary"):
+            return self._summary(line, content)
+        kinds = [_kind(block, line) for block in content]
+        typed = line.agent == MAIN and "person" in kinds and "result" not in kinds
+        is_prompt = typed and not _any(_LOCAL_COMMAND, content)
+        if is_prompt:
+            self._turn_to(line)
+            self._name_after(content)
+        self.settle(line)
+        if is_prompt:
+            self.tree.prompt(line.uuid, self.scribe.here + 1)
+        self.note(line)
+        for nth, (kind, run) in enumerate(_runs(kinds, content)):
+            self._add_message(line, f"{line.key}:{nth}" if nth else line.key, kind, run, queued)
+        if typed and _any(_CLEARED, content):
+            self.tree.forget(line.uuid)
+            self._forget = True
+        return None
+
+    def _name_after(self, content: list[Block]) -> None:
+        """The first words of a person are the title, until the file tells one."""
+        if self.setup.title is None and (title := _title_of(content)):
+            self.setup.title = title
+
+    def message(
+        self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
+    ) -> None:
+        """A user message in the line's lane."""
+        blobs: Blobs = {}
+        by_agent = kind == "person" and line.agent != MAIN
+        brief = self._briefed(line, id, run) if by_agent else None
+        said = UserMessage(
+            parts=tuple(user_part(block, blobs) for block in run),
+            author=(brief.agent if brief else MAIN) if by_agent else "",
+            cause=brief.position if brief else None,
+            author_kind="system" if kind == "system" else "agent" if by_agent else "person",
+            to=(line.agent,),
+            in_context=in_context,
+            meta={"claude-code": {"queued": queued}} if queued else {},
+            source=self.source(line),
+        )
+        self.scribe.write(said, id, line.time, blobs)
+
+    def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
+        """The call that a sub-agent's brief came with: the file names it, or the agent, or has its words."""
+        call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
+        words = as_str(run[0].get("text")) if len(run) == 1 else ""
+        found = self.scribe.find_call(call or self.agents.call_with(words))
+        return found if found and found.position < self.scribe.position_of(id) else None
+
+    def _add_message(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
+        match kind:
+            case "result":
+                self._result(line, id, run[0])
+            case "interrupted":
+                words = as_str(run[0].get("text"))
+                error = LlmError(
+                    agent=line.agent, category="cancelled", message=words, source=self.source(line)
+                )
+                self.scribe.write(error, id, line.time)
+            case _:
+                self.message(line, id, kind, run, queued=queued)
+
+    def _result(self, line: Line, id: str, block: Block) -> None:
+        blobs: Blobs = {}
+        call_id = as_str(block.get("tool_use_id"))
+        call = self.scribe.closed(call_id)
+        agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
+        self.agents.ran(agent_id, call_id)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            name=call.name if call else "",
+            parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
+            is_error=block.get("is_error") is True,
+            meta={"claude-code": {"agent": agent_id}} if agent_id else {},
+            source=self.source(line, call_id),
+        )
+        self.scribe.write(result, id, line.time, blobs)
+
+    def _turn_to(self, line: Line) -> None:
+        """Go to the turn that a prompt goes on from; what is not on its way back leaves the context."""
+        base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
+        way = self.tree.way(base)
+        if way == "rewind":
+            start, self._left = self.tree.hidden(base, self.scribe.here)
+            self.setup.context_from = start if start > 1 else None
+            self._hide()
+            self.setup.branches = True
+            self.decided["rewound"] += 1
+        self._forget = self._forget or way == "reset"
+        self.tree.current = base
+
+    def _hide(self) -> None:
+        """Set what is out of context: what a rewind left, and what compactions before it took out."""
+        start = self.setup.context_from or 1
+        holds = (spans for at, spans in self._emptied if at >= start and not any(at in s for s in self._left))
+        self.setup.hides = merged((*self._left, *chain.from_iterable(holds))) or None
+
+    def _take_out(self, positions: list[int]) -> None:
+        if positions:
+            self._emptied.append((self.scribe.here, tuple(spans(positions, set()))))
+            self._hide()
+
+    def microcompact(self, line: Line) -> None:
+        """Claude Code empties the results of some calls: from here on, requests have the calls alone."""
+        told = as_dict(line.value.get("microcompactMetadata"))
+        ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
+        about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}
+        self._take_out(sorted({position for id in ids if (position := self.scribe.result_of(id))}))
+        self.setup.also("claude-code", {"microcompact": {**about, "compactedToolIds": ids}})
+        self.decided["microcompaction"] += 1
+
+    def _summary(self, line: Line, content: list[Block]) -> None:
+        """A compaction: the main agent's summary takes the place of what it could see so far. A call without
+        a result, which no summary may cover, leaves the context.
+        """
+        main = line.agent == MAIN
+        self._take_out(self.scribe.open_calls(MAIN) if main else [])
+        self.settle(line)
+        self.note(line)
+        hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        summary = AssistantMessage(
+            agent=line.agent,
+            purpose="summary",
+            covers=self.scribe.visible(self.setup.context_from or 1, hidden) if main else (),
+            parts=tuple(TextPart(text=as_str(block.get("text")) or compact(block)) for block in content),
+            to=(USER if main else line.agent,),
+            source=self.source(line),
+        )
+        self.scribe.write(summary, line.key, line.time)
+        self.decided["compaction as a summary"] += 1
+
+    # What agents say
+
+    def assistant(self, line: Line) -> None:
+        """One record of an answer; an answer may have several."""
+        content = blocks(line.message.get("content"))
+        self.note(line)
+        if not content:
+            self.beyond["empty message"] += 1
+        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == _SYNTHETIC:
+            self.settle(line)
+            self._synthetic(line, content)
+        else:
+            self._answer(line, content)
+
+    def _synthetic(self, line: Line, content: list[Block]) -> None:
+        """Words that Claude Code puts in the place of an answer: a failure, or that none was asked for."""
+        words = "\n".join(as_str(block.get("text")) for block in content)
+        if words.strip() == _NOT_ASKED:
+            self.message(line, line.key, "system", content, in_context=False)
+        else:
+            self.failed(line, words)
+
+    def _cause(self, line: Line, source_id: str) -> int | None:
+        """The position that an answer and its later parts answer; None where the file lacks its parent."""
+        last, cause = self._causes.get(line.agent, ("", None))
+        if last != source_id:
+            in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
+            cause = self.scribe.last_question(line.agent) if in_file else None
+            self._causes[line.agent] = source_id, cause
+        return cause
+
+    def _answer(self, line: Line, content: list[Block]) -> None:
+        message = line.message
+        model = as_str(message.get("model"))
+        source_id = as_str(message.get("id")) or line.key
+        is_first = self.scribe.starts_message(line.key, line.agent, source_id)
+        if is_first:
+            if model:
+                self.setup.card(line.agent, model=model, provider=PROVIDER)
+            self.settle(line)
+        for block in content:
+            self.agents.starts(as_str(block.get("id")), block.get("input"))
+        heard = Answer(
+            agent=line.agent,
+            source_id=source_id,
+            time=line.time,
+            parts=[assistant_part(b, model, f"{line.key}-{nth}") for nth, b in enumerate(content)],
+            to=(USER if line.agent == MAIN else line.agent,),
+            model=model,
+            finish_reason=as_str(message.get("stop_reason")),
+            usage=usage(message.get("usage")) if model else None,
+            cause=self._cause(line, source_id) if is_first else None,
+        )
+        self.scribe.add_part(line.key, heard)
+
+    def failed(
+        self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
+    ) -> None:
+        """A model call that failed."""
+        error = LlmError(
+            agent=line.agent,
+            category=category(words, status),
+            message=words,
+            attempt=max(attempt, 1),
+            retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),
+            source=self.source(line),
+        )
+        self.scribe.write(error, line.key, line.time)
+
+
+def _any(pattern: re.Pattern[str], content: list[Block]) -> bool:
+    return any(pattern.match(as_str(block.get("text"))) for block in content)
+
+
+def _kind(block: Block, line: Line) -> Kind:
+    words = as_str(block.get("text"))
+    if block.get("type") == "tool_result":
+        return "result"
+    if _INTERRUPTED.fullmatch(words.strip()):
+        return "interrupted"
+    return "system" if line.value.get("isMeta") or by_system(words) else "person"
+
+
+def by_system(words: str) -> bool:
+    """Whether Claude Code itself wrote the words, by the mark they begin with."""
+    return _SYSTEM.match(words) is not None
+
+
+def _title_of(content: list[Block]) -> str:
+    """The words of a prompt as a title; of a command its name, as it is typed."""
+    said = [as_str(block.get("text")) for block in content]
+    words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
+    command, arguments = _between(words, "command-name"), _between(words, "command-args")
+    return title_of(words if command is None else " ".join(filter(None, (command, arguments))))
+
+
+def _between(words: str, tag: str) -> str | None:
+    """What stands between the tags, without the blanks around it; None where they are not both there."""
+    _, _, behind = words.partition(f"<{tag}>")
+    inside, end, _ = behind.partition(f"</{tag}>")
+    return inside.strip() if end else None
+
+
+def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:
+    """Blocks of one kind that follow each other are one message; results and interruptions stand alone."""
+    for kind, run in groupby(zip(kinds, content, strict=True), key=lambda pair: pair[0]):
+        found = [block for _, block in run]
+        if kind in ("result", "interrupted"):
+            yield from ((kind, [block]) for block in found)
+        else:
+            yield kind, found

@@ -1,0 +1,348 @@
+"""Claude Code session JSONL to events, one session at a time.
+
+Records come in the order of the file; nothing looks ahead. What a record means is told in
+`docs/reference/transcripts.md`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.importers.settings_writer import settings_id
+from stenolog.adapters.importers.steps import ExistingLog, Step
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, as_time, key_of
+from stenolog.domain.entry import EPOCH
+
+from .messages import MAIN, Block, ClaudeMessages, Kind, Line, by_system
+from .queue import Queue
+from .repeats import Repeats, content_of, uuid_of
+
+_GOES_ON = ("SessionStart:resume", "SessionStart:compact")
+_ASIDE = frozenset(
+    {
+        "queue-operation",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "summary",
+        "ai-title",
+    }
+)
+"""Records that say nothing, and may stand between queued words and their delivery."""
+_LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
+
+
+class ClaudeCode:
+    """Takes the records of one session and gives the steps that take it down."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.conversation = ClaudeMessages(log)
+        self.scribe = self.conversation.scribe
+        self.beyond = self.conversation.beyond
+        self.decided = self.conversation.decided
+        self._queue = Queue()
+        self._repeats = Repeats()
+        self._held: Line | None = None
+        """Queued words that nothing has followed yet: the next record may be their delivery."""
+        self._titled: Line | None = None
+        self._place: dict[str, Any] = {}
+        self._compacts = False
+        self._at = EPOCH
+        self._permission = self.conversation.setup.mode
+        self._session_mode = "normal"
+
+    def take(self, record: Record) -> list[Step]:
+        """What a record adds."""
+        value = record.value
+        if self._repeats.again(value):
+            self.beyond["repeated record"] += 1
+            return []
+        self._at = as_time(value.get("timestamp"), self._at)
+        agent = self.conversation.agents.of_record(value) or MAIN
+        call = as_str(value.get("parent_tool_use_id"))
+        line = self._line(value, agent, self._at, f"#{record.line}", call)
+        if agent == MAIN:
+            self._note_place(value)
+        self._take(line)
+        if "toolUseResult" in value:
+            self.beyond["toolUseResult"] += 1
+        return self.conversation.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the file ends."""
+        self._deliver_late()
+        if self._titled is not None and self.conversation.setup.title_waits and self.conversation.scribe.here:
+            self.conversation.setup.settle(self._titled.key, self._titled.time)
+        self.conversation.scribe.close()
+        return self.conversation.scribe.drain()
+
+    def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
+        """A record with its key: its uuid, or its number where that names no other record or several."""
+        uuid = uuid_of(value)
+        shared = self._repeats.shared
+        if uuid in shared:
+            self.conversation.tree.drop(uuid)
+        unknown = {name for name in ("uuid", "parentUuid") if as_str(value.get(name)).strip() in shared}
+        if uuid in shared:
+            unknown |= {"uuid", "parentUuid"}
+        if unknown:
+            value = {name: each for name, each in value.items() if name not in unknown}
+        key = "" if unknown & {"uuid"} else key_of(uuid)
+        return Line(key or number, value, agent, time, call)
+
+    def _note_place(self, value: dict[str, Any]) -> None:
+        """Where the main agent works: the folder and the branch, kept with the settings."""
+        found = {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))}
+        self._place |= {name: each for name, each in found.items() if each}
+        self.conversation.setup.about("claude-code", self._place)
+
+    def _take(self, line: Line) -> None:
+        if self._held is not None and self._ends_waiting(line, self._held):
+            self._deliver_late(line)
+        match line.value.get("type"):
+            case "user":
+                self._user(line)
+            case "assistant":
+                self.conversation.assistant(line)
+            case "system":
+                self._system(line)
+            case "progress":
+                self._progress(line)
+            case "attachment":
+                self._attachment(line)
+            case "queue-operation":
+                self._queue_operation(line)
+            case "permission-mode" | "mode":
+                self._mode(line)
+            case "summary" | "ai-title" | "custom-title":
+                self._title(line)
+            case "tool_use" | "tool_result":
+                self._loose_tool(line)
+            case "result":
+                self._result(line)
+            case other:
+                self._beyond(line, str(other))
+
+    def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
+        """Count what is no message, and remember where it stands in the tree."""
+        self.beyond[what] += 1
+        self.conversation.note(line, begins=begins)
+
+    def _user(self, line: Line) -> None:
+        if line.agent != MAIN:
+            return self.conversation.user(line)
+        if line.value.get("isSynthetic"):  # a stream's: a session has other marks for the same
+            self._compacts, is_summary = False, self._compacts
+            line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
+        if mode := as_str(line.value.get("permissionMode")):
+            self._permission = self.conversation.setup.mode = mode
+        waited = self._queue.claim(_plain(line.message.get("content")))
+        if waited is not None:
+            waited.delivered = True
+        return self.conversation.user(line, queued=waited.entry if waited is not None else "")
+
+    def _result(self, line: Line) -> None:
+        """How a run of `claude -p` ended; its last words are a message already."""
+        subtype = as_str(line.value.get("subtype"))
+        self.beyond[f"result/{subtype}"] += 1
+        if subtype.startswith("error"):
+            errors = [as_str(each) for each in as_list(line.value.get("errors"))]
+            self.conversation.settle(line)
+            self.conversation.failed(line, "; ".join(filter(None, errors)) or subtype.replace("_", " "))
+
+    def _system(self, line: Line) -> None:
+        subtype = as_str(line.value.get("subtype"))
+        if subtype == "init":
+            self._init(line.value)
+        self._compacts = subtype == "compact_boundary"
+        if subtype == "api_error":
+            self.conversation.note(line)
+            self._api_error(line)
+        elif subtype == "microcompact_boundary":
+            self.conversation.note(line, begins=True)
+            self.conversation.microcompact(line)
+        elif subtype == "local_command" and (words := as_str(line.value.get("content"))):
+            self.conversation.note(line)
+            self.conversation.settle(line)
+            self.conversation.message(line, line.key, "system", _texts(words), in_context=False)
+        else:
+            self._beyond(line, f"system/{subtype}", begins=subtype != "compact_boundary")
+
+    def _init(self, value: dict[str, Any]) -> None:
+        """How a stream begins: the model and the permission mode."""
+        if model := as_str(value.get("model")):
+            self.conversation.setup.card(MAIN, model=model)
+        if mode := as_str(value.get("permissionMode")):
+            self._permission = self.conversation.setup.mode = mode
+
+    def _api_error(self, line: Line) -> None:
+        error, wait = as_dict(line.value.get("error")), line.value.get("retryInMs")
+        inner = as_dict(as_dict(error.get("error")).get("error")) or as_dict(error.get("error")) or error
+        status = as_int(error.get("status"))
+        words = as_str(inner.get("message")) or as_str(inner.get("code")) or as_str(line.value.get("error"))
+        self.conversation.settle(line)
+        self.conversation.failed(
+            line,
+            " ".join(filter(None, (str(status or ""), words))),
+            status=status,
+            attempt=as_int(line.value.get("retryAttempt")),
+            retry_in_ms=min(wait, _LONGEST_WAIT_MS) if isinstance(wait, int | float) else None,
+        )
+
+    def _progress(self, line: Line) -> None:
+        data = as_dict(line.value.get("data"))
+        kind = as_str(data.get("type"))
+        self._beyond(line, f"progress/{kind}", begins=data.get("hookName") not in _GOES_ON)
+        if kind != "agent_progress":
+            return
+        agent_id = as_str(data.get("agentId")) or as_str(line.value.get("toolUseID"))
+        call = as_str(line.value.get("parentToolUseID"))
+        agent = self.conversation.agents.name(agent_id, call)
+        beside: set[int] = set()
+        for nth, value in enumerate((*as_list(data.get("normalizedMessages")), data.get("message"))):
+            if not isinstance(value, dict) or self._repeats.again(value, agent, beside):
+                continue
+            beside.update(content_of(value))
+            at = as_time(value.get("timestamp"), line.time)
+            self._take(self._line(value, agent, at, f"{line.key}:{nth}", call))
+
+    def _attachment(self, line: Line) -> None:
+        """What was put before the model beside the messages, as far as it is text."""
+        attached = as_dict(line.value.get("attachment"))
+        kind = as_str(attached.get("type"))
+        run = _attached(attached)
+        waited = self._queue.claim(_plain(run), delivered=True) if kind == "queued_command" else None
+        if not run or (waited is not None and waited.delivered):
+            return self._beyond(line, f"attachment/{kind}")
+        if waited is not None:
+            waited.delivered = True
+        typed = kind == "queued_command" and not by_system(_plain(run))
+        typed = typed and attached.get("commandMode") != "task-notification"
+        self.conversation.note(line)
+        self.conversation.settle(line)
+        queued = waited.entry if waited is not None else ""
+        return self.conversation.message(line, line.key, "person" if typed else "system", run, queued=queued)
+
+    def _queue_operation(self, line: Line) -> None:
+        operation, words = line.value.get("operation"), _queued(line)
+        self.beyond[f"queue-operation/{operation}"] += 1
+        if operation == "enqueue" and words:
+            self._deliver_late()
+            self._queue.enqueue(words, line.key)
+            self._held = line
+            if self.conversation.scribe.holds(line.key):
+                self._deliver_late()
+        elif operation in ("remove", "dequeue"):
+            waited = self._queue.take(words)
+            if waited is not None and operation == "remove" and not waited.delivered:
+                self._deliver_late()
+                waited.delivered = True
+                self.conversation.decided["queued message delivered"] += 1
+                self.conversation.settle(line)
+                run = _texts(waited.text)
+                self.conversation.message(line, line.key, _typed_by(waited.text), run, queued=waited.entry)
+        elif operation == "popAll":
+            self._deliver_late()
+            self._queue.clear()
+
+    def _ends_waiting(self, line: Line, held: Line) -> bool:
+        """Whether queued words are held no longer: this may be their delivery, or something else is said."""
+        kind = line.value.get("type")
+        is_taken_out = self._queue.out(held.key) is not None
+        return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
+
+    def _deliver_late(self, line: Line | None = None) -> None:
+        """Write the queued words that are held, out of context, unless this record is their delivery:
+        `claude -p` queues its prompt and takes it out at once, so that the file has the same words twice.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            return
+        words = _queued(held)
+        waited = self._queue.out(held.key)
+        is_prompt = line is not None and line.agent == MAIN and line.value.get("type") == "user"
+        if line is not None and is_prompt and waited and _plain(line.message.get("content")) == words:
+            self._queue.forget(waited)
+            return
+        self.conversation.settle(held)
+        self.conversation.message(held, held.key, _typed_by(words), _texts(words), in_context=False)
+
+    def _mode(self, line: Line) -> None:
+        """The permission mode is the mode; the session's own mode is, while it is not the normal one."""
+        self.beyond[str(line.value["type"])] += 1
+        if mode := as_str(line.value.get("permissionMode")):
+            self._permission = mode
+        if mode := as_str(line.value.get("mode")):
+            self._session_mode = mode
+        normal = self._session_mode == "normal"
+        self.conversation.setup.mode = self._permission if normal else self._session_mode
+
+    def _title(self, line: Line) -> None:
+        """A title; a `summary` is one only where it names a record of this session."""
+        kind = str(line.value["type"])
+        self.beyond[kind] += 1
+        title = as_str(line.value.get({"ai-title": "aiTitle", "custom-title": "customTitle"}.get(kind, kind)))
+        if title and (kind != "summary" or as_str(line.value.get("leafUuid")) in self.conversation.tree):
+            self.conversation.setup.title = title
+            self._titled = line
+            if self.conversation.scribe.holds(
+                settings_id(line.key)
+            ):  # the file ended here at an earlier import
+                self.conversation.setup.settle(line.key, line.time)
+
+    def _loose_tool(self, line: Line) -> None:
+        """Calls and results as records of their own, as an old layout has them."""
+        value = line.value
+        if value["type"] == "tool_use":
+            block = {
+                "type": "tool_use",
+                "id": line.key,
+                "name": value.get("name"),
+                "input": value.get("input"),
+            }
+            message = {"id": line.key, "content": [block]}
+            return self.conversation.assistant(line._replace(value={**value, "message": message}))
+        call_id = as_str(value.get("tool_use_id")) or self.conversation.scribe.unanswered(
+            as_str(value.get("name"))
+        )
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": value.get("output")}
+        return self.conversation.user(line._replace(value={**value, "message": {"content": [block]}}))
+
+
+def _texts(words: str) -> list[Block]:
+    return [{"type": "text", "text": words}]
+
+
+def _plain(content: Any) -> str:
+    """The text of a message's content; empty where there is more than one block of text."""
+    if isinstance(content, list) and len(content) == 1:
+        return as_str(as_dict(content[0]).get("text"))
+    return as_str(content)
+
+
+def _queued(line: Line) -> str:
+    """The words of a queue operation."""
+    content = line.value.get("content")
+    return content if isinstance(content, str) else _plain(content)
+
+
+def _typed_by(words: str) -> Kind:
+    """Queued words are the person's, save what background tasks report."""
+    return "system" if by_system(words) or words.startswith('{"task_id"') else "person"
+
+
+def _attached(attached: dict[str, Any]) -> list[Block]:
+    """The text that an attachment holds, wherever it keeps it."""
+    content = attached.get("content")
+    found = [content, as_dict(as_dict(content).get("file")).get("content"), as_dict(content).get("content")]
+    for value in (*found, *(attached.get(name) for name in ("prompt", "text", "message", "snippet"))):
+        if isinstance(value, str) and value.strip():
+            return _texts(value)
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            return _texts("\n".join(value))
+        if isinstance(value, list) and value and all(as_dict(item).get("type") for item in value):
+            return value
+    return []

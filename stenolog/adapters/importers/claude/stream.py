@@ -1,0 +1,69 @@
+"""The output of Claude Code and of the Claude Agent SDK with `--output-format stream-json`: an object on each
+line, or all of them in one list, as claude-code-action keeps them. Other programs' streams look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.json_lines import JsonLinesReader, Record
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
+
+from .records import ClaudeCode
+
+_BLANK = b"\xef\xbb\xbf \t\r\n\0"
+
+
+def is_stream_record(value: Json) -> bool:
+    """Whether it is a message or the result of such a stream; a session has `sessionId` in its place."""
+    if not isinstance(value, dict) or not as_str(value.get("session_id")) or "sessionId" in value:
+        return False
+    if value.get("type") in ("user", "assistant"):
+        return "content" in as_dict(value.get("message"))
+    return value.get("type") == "result" and "subtype" in value and "is_error" in value
+
+
+def is_stream(document: Json) -> bool:
+    """Whether it is a list of the objects of a stream."""
+    found = as_list(document)
+    return any(map(is_stream_record, found)) and not any(map(other_stream, found))
+
+
+def other_stream(value: Json) -> str:
+    """The name of another program that writes such a record in its stream; empty where none is known."""
+    record = as_dict(value)
+    kind, has_id = record.get("type"), "session_id" in record
+    if kind == "message" and has_id and {"role", "text"} <= record.keys():
+        return "a Droid stream"
+    if kind in ("tool_call", "tool_result") and {"toolName", "toolId"} & record.keys():
+        return "a Droid stream"
+    if kind == "completion" and "finalText" in record:
+        return "a Droid stream"
+    if kind == "tool_call" and has_id and isinstance(record.get("tool_call"), dict):
+        return "a Cursor CLI stream"
+    if kind == "init" and has_id and "model" in record:
+        return "a Gemini CLI stream"
+    return "a Qwen Code stream" if kind == "system" and "qwen_code_version" in record else ""
+
+
+def is_list(stream: BinaryIO) -> bool:
+    """Whether the objects stand in one list, and not on lines; the stream is left at its beginning."""
+    found = stream.read(64).lstrip(_BLANK).startswith(b"[")
+    stream.seek(0)
+    return found
+
+
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+    """The sessions of a list, each with the records that name it and those behind them that name none."""
+    sessions: dict[str, list[Record]] = {}
+    now, early = "", list[Record]()
+    for number, value in enumerate(as_list(reading.document(stream)), 1):
+        now = as_str(as_dict(value).get("session_id")) or now
+        early.append(Record(str(number), as_dict(value)))
+        if now:
+            sessions.setdefault(now, []).extend(early)
+            early = []
+    for name, found in sessions.items():
+        yield SourceConversation(name, found, ClaudeCode)

@@ -1,0 +1,181 @@
+"""A conversation as the old app keeps it, in a folder that it can go on with."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.providers.json_fields import as_dict, as_str, name_of
+from stenolog.adapters.providers.media import Blobs
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, UnsupportedVersionError
+from stenolog.domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+)
+from stenolog.domain.settings import settings
+from stenolog.projections.context import Context, context
+
+from .conversation_files import put
+from .entry_ids import ids_of
+from .folder import is_folder_name
+from .position_refs import Trail, is_made, with_ids
+from .read_message import MessageReader, beyond, mode_after
+from .schema import OURS, SYSTEM, Message, restored
+from .write_message import WritePlace, is_sent, iso, written
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+
+def export_crewagent(conversation: Conversation, folder: Path) -> Path:
+    """Write the conversation into a folder of conversations, new or there already; its `messages.json`.
+
+    What is there of the same conversation is replaced, all others stay; a fork has a place of its own. Raises
+    `CallerError` where the index there cannot be read, `UnsupportedVersionError` for an event of one,
+    `BlobNotFoundError` where a picture or an output is gone, and OSError.
+    """
+    entries = list(conversation.entries())
+    about = _about(_id(conversation, entries), entries)
+    return put(folder, about, messages(entries, conversation.log.blobs))
+
+
+def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
+    """The messages of a conversation; what they cannot say stands in their field `stenolog`."""
+    now, told = context(entries), _about_of(entries)
+    before = Before(MessageReader(results=told.get("includeToolResultsInContext") is not False), [], Trail())
+    made: dict[str, Message] = {}
+    for entry in entries:
+        if isinstance(entry.event, Unknown):
+            raise UnsupportedVersionError(
+                f"position {entry.position}: {entry.event.topic} needs a later release"
+            )
+        if not is_made(entry.event):
+            made[entry.id] = _message(entry, entry.event, before, now, blobs)
+        before.note(entry.event, entry.id)
+    return _identified(made)
+
+
+class Before(NamedTuple):
+    """What stands before a message: what it means for its hearer, the ids by position, and digests of it."""
+
+    ear: MessageReader
+    ids: list[str]
+    trail: Trail
+
+    def note(self, event: Known, id: str) -> None:
+        """One more entry."""
+        self.ear.note(event)
+        self.ids.append(id)
+        self.trail.note(event, id, len(self.ids))
+
+
+def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes]) -> Message:
+    is_out = is_sent(event) and _is_out(now, entry.position)
+    place = WritePlace(
+        entry.id, entry.time, mode_after(event, before.ear.mode), is_sent(event) and not is_out
+    )
+    hidden = {"includeInContext": False} if is_out else {}
+    message = restored(written(event, place, blobs), event.meta, hidden)
+    ours: Message = {} if _is_foreign(event) else {"native": True}
+    found: Blobs = {}
+    heard = before.ear.hear({**message, OURS: ours} if ours else message, entry.id, entry.time, found)
+    ours |= beyond(event, heard)
+    if "set" in ours:
+        ours["set"] = with_ids(ours["set"], before.ids)
+    if isinstance(event, AssistantMessage | LlmError) and event.receipt is not None:
+        ours["prefix"] = before.trail.at(event.receipt.view)
+    if isinstance(event, ToolResult) and event.blob and event.blob not in found:
+        ours["blobs"] = {event.blob: b64encode(blobs[event.blob]).decode()}
+    return {**message, OURS: ours} if ours else message
+
+
+def _identified(made: Mapping[str, Message]) -> list[Message]:
+    """The messages by the ids of their entries; those that would not be known by theirs say so."""
+    told = dict(made)
+    while True:  # what one says of itself may give another one its id, or take it
+        found = ids_of([Record(str(number), message) for number, message in enumerate(told.values(), 1)])
+        astray = [id for id, known in zip(told, found.values(), strict=True) if id != known]
+        silent = [id for id in astray if as_dict(told[id].get(OURS)).get("id") != id]
+        if not silent:
+            return list(told.values())
+        told |= {id: {**told[id], OURS: {**as_dict(told[id].get(OURS)), "id": id}} for id in silent}
+
+
+def _is_out(now: Context, position: int) -> bool:
+    """Whether it is out of context for everybody, or a summary stands in its place."""
+    return position in now.out or any(summary.covers(position) for summary in now.summaries)
+
+
+def _is_foreign(event: Known) -> bool:
+    """Whether it was imported."""
+    return event.source is not None and event.source.system == SYSTEM
+
+
+def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
+    """The opening that an import has made; an empty one where the conversation was begun here."""
+    first = entries[0].event if entries else None
+    return first if isinstance(first, ModeSwitch) and is_made(first) else ModeSwitch()
+
+
+def _about_of(entries: Sequence[Entry]) -> Message:
+    """What the index said of the conversation when it was imported."""
+    return as_dict(_opening_of(entries).meta.get(SYSTEM))
+
+
+def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
+    """The id that it was imported by, where that is its own; or its name as a folder may be called."""
+    if not entries:
+        raise CallerError(f"{conversation.name!r}: expected a conversation with entries, found none")
+    own = as_str(_about_of(entries).get("id"))
+    if is_folder_name(own) and not _is_fork(entries) and _is_the_one(conversation, own):
+        return own
+    quoted = re.sub(r"[/\\\0:%]|^\.", lambda found: f"%{ord(found[0]):02X}", conversation.name)
+    return quoted if is_folder_name(quoted) else quoted.replace(".", "%2E")
+
+
+def _is_fork(entries: Iterable[Entry]) -> bool:
+    return any(isinstance(entry.event, ModeSwitch) and entry.event.fork for entry in entries)
+
+
+def _is_the_one(conversation: Conversation, own: str) -> bool:
+    """Whether no other conversation of the log has that name, or was imported by that id."""
+    name = name_of(own)
+    if conversation.name == name:
+        return True
+    others = [
+        conversation.log[other]
+        for other in conversation.log.names(archived=True)
+        if other != conversation.name
+    ]
+    is_taken = any(_about_of([*other.entries(at=1)]).get("id") == own for other in others)
+    return name not in conversation.log and not is_taken
+
+
+def _about(id: str, entries: Sequence[Entry]) -> Message:
+    """The index's entry: as it was, with what has changed since."""
+    told, now = _about_of(entries), settings(entries)
+    titled = {"title": now.title} if now.title or not told else {}
+    has_grown = any(not isinstance(e.event, Unknown) and not _is_foreign(e.event) for e in entries)
+    if told.get("id") == id and not has_grown:
+        return {**told, **titled}
+    begun = {} if told else {"createdAt": iso(entries[0].time)}
+    lately = {"updatedAt": iso(entries[-1].time), "mode": now.mode}
+    ours = {**as_dict(told.get(OURS)), **_beginning(id, entries)}
+    return {**told, "id": id, **begun, **titled, **lately, **({OURS: ours} if ours else {})}
+
+
+def _beginning(id: str, entries: Sequence[Entry]) -> Message:
+    """The first mode, which its messages may not tell; and the id that it began by, where that is another."""
+    first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
+    found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,164 @@
+"""The messages of one conversation, in their order, to the steps that take it down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stenolog.adapters.importers.event_writer import EventWriter
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.importers.openai.messages import MAIN
+from stenolog.adapters.importers.steps import ExistingLog, Step, approvals_on
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, as_time
+from stenolog.adapters.providers.media import Blobs, keep_base64
+from stenolog.domain.errors import DuplicateIdError, InvalidEventError
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.settings import DEFAULT_MODE
+from stenolog.domain.values import AgentCard, Origin
+
+from .entry_ids import MODE, OPENING, ids_of, made_up
+from .position_refs import Trail, is_made, placed
+from .read_message import MessageReader, is_native, ours_of
+from .schema import OURS, SETTINGS, SYSTEM, Message, read
+
+
+class CrewAgent:
+    """Takes the messages of one conversation, its `records`; `about` is what the index says of it.
+
+    Where a message has no time, it has that of the one before it.
+    """
+
+    def __init__(self, log: ExistingLog, about: Message, records: Sequence[Record]) -> None:
+        self.scribe = EventWriter(SYSTEM, MAIN, log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._held = log
+        self._about = about
+        self._ids = ids_of(records)
+        self._ear = MessageReader(results=about.get("includeToolResultsInContext") is not False)
+        self._at = as_time(read(about, "createdAt")[0].get("createdAt"))
+        self._positions = dict(log.positions)
+        self._trail = Trail()
+        self._is_checked = self._is_open = False
+
+    def take(self, record: Record) -> list[Step]:
+        """What a message adds; its line is its number in the list. Raises `DuplicateIdError`."""
+        self._check_same()
+        message: Json = record.value
+        if not isinstance(message, dict):
+            raise ValueError(f"expected an object, found {type(message).__name__}")
+        plain, _ = read(message)
+        self._at = as_time(plain.get("timestamp"), self._at)
+        id = self._ids[record.line]
+        blobs = _blobs(message)
+        try:
+            if not is_native(message) or not (self._is_open or plain.get("partType") == "mode_switch"):
+                self._settle(id, plain)
+            event = self._restricted(self._ear.hear(self._placed(message), id, self._at, blobs), id, message)
+        except InvalidEventError as error:
+            raise ValueError(str(error)) from None
+        self._is_open = True
+        self._say(event, id, blobs)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the list ends."""
+        return self.scribe.drain()
+
+    def _check_same(self) -> None:
+        """What the log has by this name, if anything, is of the same conversation. Raises `DuplicateIdError`
+        else."""
+        if self._is_checked:
+            return
+        self._is_checked = True
+        ours = {as_str(self._about.get("id")), as_str(as_dict(self._about.get(OURS)).get("id"))}
+        first = self._held.first.event if self._held.first else None
+        source = first.source if isinstance(first, ModeSwitch) and is_made(first) else None
+        theirs = source.id if source else ""
+        is_another = theirs and ours != {""} and theirs not in ours
+        known = (id for own in self._ids.values() for id in (own, made_up(own, OPENING)))
+        if self._held.head and (is_another or not any(map(self.scribe.holds, known))):
+            raise DuplicateIdError(
+                "expected a message of the conversation that the log has by this name, found another "
+                "conversation: give it another name"
+            )
+
+    def _placed(self, message: Message) -> Message:
+        """The message, with what an export says of other entries told by their positions here."""
+        ours = ours_of(message)
+        if ours is None:
+            return message
+        return {**message, OURS: {**ours, "set": placed(as_dict(ours.get("set")), self._positions)}}
+
+    def _restricted(self, event: Known, id: str, message: Message) -> Known:
+        """The event, as far as a file may tell it. Raises ValueError for one that only a person may tell.
+
+        A receipt is for a request that can be built from what stands here; what was changed since has none.
+        """
+        if self._held.head and not self.scribe.holds(id):
+            self._check_is_no_consent(event)
+        if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
+            return event
+        is_same = as_dict(message.get(OURS)).get("prefix") == self._trail.at(event.receipt.view)
+        return event if is_same else replace(event, receipt=None)
+
+    def _check_is_no_consent(self, event: Known) -> None:
+        """In a conversation that the log has, calls are approved here. Raises ValueError for what does it."""
+        if isinstance(event, UserMessage) and event.control is not None:
+            raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
+        cards = event.cards if isinstance(event, ModeSwitch) else {}
+        for agent, card in cards.items():
+            if free := self._held.approvals.get(agent, set()) - approvals_on(card):
+                names = ", ".join(sorted(free))
+                raise ValueError(f"expected a card of {agent} that leaves {names} to be approved by a person")
+
+    def _say(self, event: Known, id: str, blobs: Blobs) -> None:
+        position = self.scribe.write(event, id, self._at, blobs)
+        self._positions[id] = position
+        self._trail.note(event, id, position)
+        self._ear.note(event)
+
+    def _settle(self, id: str, plain: Message) -> None:
+        """Open the conversation, or switch its mode, as the message tells without saying so."""
+        mode = as_str(plain.get("mode"))
+        if not self._is_open:
+            self._is_open = True
+            self._open(id, plain)
+        elif mode and mode != self._ear.mode and plain.get("partType") != "mode_switch":
+            self._say(self._ear.switch(plain, source=self._source()), made_up(id, MODE), {})
+
+    def _open(self, id: str, plain: Message) -> None:
+        """Begin the conversation; one that the log has is begun already, whichever message was the first."""
+        first = self._held.first
+        if first is None:
+            self._say(self._opening(plain), made_up(id, OPENING), {})
+        elif isinstance(first.event, ModeSwitch) and is_made(first.event):
+            self._say(first.event, first.id, {})
+
+    def _opening(self, plain: Message) -> ModeSwitch:
+        return ModeSwitch(
+            mode=as_str(plain.get("mode")) or _mode_of(self._about) or DEFAULT_MODE,
+            active_run=self._ear.switch(plain).active_run,
+            title=as_str(self._about.get("title")) or UNCHANGED,
+            joins=[MAIN],
+            cards={MAIN: AgentCard()},
+            meta={SYSTEM: self._about} if self._about else {},
+            source=self._source(),
+        )
+
+    def _source(self) -> Origin:
+        return Origin(system=SYSTEM, id=as_str(self._about.get("id")), role=SETTINGS)
+
+
+def _mode_of(about: Message) -> str:
+    """The mode that a conversation began in, where the index tells it; else the latest."""
+    return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get("mode"))
+
+
+def _blobs(message: Message) -> Blobs:
+    """What an export has put beside the message, because nothing in it says so."""
+    blobs: Blobs = {}
+    for content in as_dict((ours_of(message) or {}).get("blobs")).values():
+        keep_base64(as_str(content), blobs)
+    return blobs

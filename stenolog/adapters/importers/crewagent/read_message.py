@@ -1,0 +1,221 @@
+"""A message as an event, read as it may be found: old or new, in either spelling, with anything beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, get_args
+
+from stenolog.adapters.importers.openai.messages import MAIN, spoken
+from stenolog.adapters.providers.error_category import category
+from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, compact
+from stenolog.adapters.providers.media import Blobs
+from stenolog.adapters.providers.openai_parts import tool_call, user_parts
+from stenolog.adapters.queries.outputs import offload_large
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    ErrorCategory,
+    Known,
+    LlmError,
+    ModeSwitch,
+    Purpose,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.settings import DEFAULT_MODE
+from stenolog.domain.values import AgentCard, Origin, WorkflowRun
+
+from . import schema
+from .schema import OURS, SYSTEM, FieldDifference, Message
+from .write_message import WritePlace, is_sent, written
+
+CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
+PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
+ASIDE = ("widget", "mode_switch")
+"""What is for the screen unless it says otherwise."""
+
+
+class MessageReader:
+    """Hears the messages of one conversation in their order.
+
+    `mode` is the one it stands in, `agent` who speaks as the assistant. The first system message in context
+    is the persona, and no message. `results` false: tool results are for the screen alone.
+    """
+
+    def __init__(self, *, results: bool = True) -> None:
+        self.mode = DEFAULT_MODE
+        self.agent = MAIN
+        self._is_in_run = False
+        self._results = results
+        self._is_told = False
+
+    def note(self, event: Known) -> None:
+        """Remember what an event means for the messages behind it."""
+        self.mode = mode_after(event, self.mode)
+        match event:
+            case ModeSwitch(joins=joins, active_run=run):
+                self.agent = joins[0] if joins else self.agent
+                self._is_in_run = self._is_in_run if run is UNCHANGED else run is not None
+            case AssistantMessage(agent=agent) | LlmError(agent=agent):
+                self.agent = agent
+            case _:
+                pass
+
+    def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
+        """The event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored apart.
+
+        Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
+        """
+        ours = ours_of(message)
+        plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
+        event = self._read(plain, id, blobs)
+        if not is_native(message):
+            event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
+        place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
+        meta = schema.extra_meta(written(event, place, blobs), plain, spelled)
+        event = replace(event, meta=meta)
+        return event if ours is None else patched(event, ours)
+
+    def _read(self, plain: Message, id: str, blobs: Blobs) -> Known:
+        role, kind = as_str(plain.get("role")), as_str(plain.get("partType"))
+        common: dict[str, Any] = {"run": as_str(plain.get("runId")), "node": as_str(plain.get("nodeId"))}
+        if kind == "mode_switch":
+            return self.switch(plain, **common)
+        common["in_context"] = _in_context(plain, kind)
+        if kind == "llm_error":
+            return _error(plain, self.agent, common)
+        if role in ("system", "developer"):
+            return self._system(plain, common, blobs)
+        if role == "assistant":
+            return _answer(plain, kind, id, {**common, "agent": self.agent})
+        if role in ("tool", "function"):
+            common["in_context"] &= self._results
+            return _result(plain, common, blobs)
+        if not role:
+            raise ValueError(f"expected a role, found {compact(plain.get('role'))}")
+        known = {} if role == "user" else {"author_kind": "system", "in_context": False}
+        return UserMessage(
+            parts=user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
+        )
+
+    def switch(self, plain: Message, **common: Any) -> ModeSwitch:
+        """The switch to the mode of a message, and to its run."""
+        id, node = as_str(plain.get("runId")), as_str(plain.get("nodeId"))
+        run = WorkflowRun(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
+        return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
+
+    def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
+        said = plain.get("content")
+        if not self._is_told and isinstance(said, str) and said and common["in_context"]:
+            self._is_told = True
+            return ModeSwitch(
+                cards={self.agent: AgentCard(persona=said)}, run=common["run"], node=common["node"]
+            )
+        parts = user_parts(said, blobs)
+        return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
+
+
+def mode_after(event: Known, mode: str) -> str:
+    """The mode of the conversation behind an event."""
+    if not isinstance(event, ModeSwitch) or event.mode is UNCHANGED or event.agents:
+        return mode
+    return event.mode or DEFAULT_MODE
+
+
+def ours_of(message: Message) -> Message | None:
+    """What an export has added to the message; None where it is as the old app wrote it."""
+    found = message.get(OURS)
+    return found if isinstance(found, dict) else None
+
+
+def is_native(message: Message) -> bool:
+    """Whether the message was written by an export, and never by the old app."""
+    return as_dict(message.get(OURS)).get("native") is True
+
+
+def patched(event: Known, ours: Message) -> Known:
+    """The event with what stands in the `stenolog` of its message; as it is, where that does not fit it."""
+    topic, payload = REGISTRY.dump(event)
+    found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
+    fields = found.applied(json.loads(payload))
+    try:
+        whole = REGISTRY.load(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
+    except (StenologError, ValueError):
+        return event
+    return event if isinstance(whole, Unknown) else whole
+
+
+def beyond(event: Known, heard: Known) -> Message:
+    """What `patched` makes the event of, from what is heard of its message."""
+    (topic, payload), (heard_topic, heard_payload) = REGISTRY.dump(event), REGISTRY.dump(heard)
+    found = schema.difference(json.loads(heard_payload), json.loads(payload))
+    told = {
+        "topic": topic if topic != heard_topic else None,
+        "set": found.sets,
+        "unset": list(found.lacks),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _in_context(plain: Message, kind: str) -> bool:
+    told = plain.get("includeInContext")
+    return told if isinstance(told, bool) else kind not in ASIDE
+
+
+def _name(plain: Message) -> str:
+    return as_str(plain.get("name"))
+
+
+def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
+    calls = [_call(call, f"{id}-{nth}") for nth, call in enumerate(as_list(plain.get("tool_calls")))]
+    if isinstance(plain.get("function_call"), dict):
+        calls.append(_call({"function": plain["function_call"]}, f"{id}-function"))
+    purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
+    return AssistantMessage(parts=[*spoken(plain), *calls], purpose=purpose, **common)
+
+
+def _call(call: Any, stand_in: str) -> ToolCall:
+    """A call in OpenAI's form, or with name and arguments beside its id."""
+    found = as_dict(call)
+    if as_dict(found.get("function")) or as_dict(found.get("custom")):
+        return tool_call(found, stand_in)
+    name = as_str(found.get("name")) or as_str(found.get("toolName"))
+    function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
+    return tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
+
+
+def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
+    def put(content: bytes) -> str:
+        name = sha256(content).hexdigest()
+        blobs[name] = content
+        return name
+
+    result = ToolResult(
+        call_id=as_str(plain.get("tool_call_id")),
+        name=_name(plain),
+        parts=user_parts(plain.get("content"), blobs),
+        is_error=plain.get("isError") is True,
+        **common,
+    )
+    return offload_large(result, put)
+
+
+def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
+    """A failed call: `error` says why, and the content is what had arrived; or the content says why."""
+    error, said = plain.get("error"), as_str(plain.get("content"))
+    words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
+    told = as_dict(error).get("category")
+    return LlmError(
+        agent=agent,
+        category=next((each for each in CATEGORIES if each == told), category(words)),
+        message=words,
+        text=said if error else "",
+        **common,
+    )

@@ -1,0 +1,92 @@
+"""The fields of a message, their other spellings, and what becomes of the fields that nobody knows.
+
+What a message says beyond its event is kept in `meta`, and what an event says beyond its message stands in
+the message's `stenolog`; either is the difference to what the other form gives by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list
+
+Message: TypeAlias = dict[str, Any]
+SYSTEM = "crewagent"
+"""The system that an imported event's `source` names, and the key of what is kept in `meta`."""
+FORM = "crewagent.form"
+"""The key in `meta` of how the message was written: `lacks` and `spelled`."""
+OURS = "stenolog"
+"""The field of a message that the old app passes over: what its other fields cannot say of the event."""
+SETTINGS = "settings"
+"""The role in the `source` of a mode switch that stands for no message."""
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "tool_calls": ("toolCalls",),
+    "tool_call_id": ("toolCallId",),
+    "includeInContext": ("include_in_context",),
+    "partType": ("part_type",),
+    "runId": ("run_id",),
+    "nodeId": ("node_id",),
+    "isError": ("is_error",),
+    "timestamp": ("createdAt", "created_at"),
+    "createdAt": ("created_at",),
+    "updatedAt": ("updated_at",),
+}
+MARKS = ("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCallId")
+"""Fields by which a list of messages is known to be CrewAgent's."""
+
+
+class FieldDifference(NamedTuple):
+    """What makes one JSON object of another: the fields to set, and those to take away."""
+
+    sets: Message
+    lacks: tuple[str, ...] = ()
+
+    def applied(self, base: Message) -> Message:
+        """The base with the difference."""
+        return {name: value for name, value in {**base, **self.sets}.items() if name not in self.lacks}
+
+
+def difference(base: Message, wanted: Message) -> FieldDifference:
+    """What makes `wanted` of `base`."""
+    sets = {name: value for name, value in wanted.items() if name not in base or not same(base[name], value)}
+    return FieldDifference(sets, tuple(name for name in base if name not in wanted))
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether two JSON values are equal, where `true` is not 1, and 1.0 is not 1."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        case list(), list():
+            return len(one) == len(other) and all(map(same, one, other))
+        case _:
+            return type(one) is type(other) and one == other
+
+
+def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
+    """The fields by their own names, and how those are spelled that are not; of two spellings one counts."""
+    spelled: dict[str, str] = {}
+    for name in only or SPELLINGS:
+        found = next((other for other in SPELLINGS[name] if other in message), None)
+        if name not in message and found is not None and found not in spelled.values():
+            spelled[name] = found
+    names = {found: name for name, found in spelled.items()}
+    return {names.get(name, name): value for name, value in message.items()}, spelled
+
+
+def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
+    """The `meta` that keeps what a message says beyond `base`, which its event gives by itself."""
+    found = difference(base, plain)
+    form = {"lacks": list(found.lacks), "spelled": spelled}
+    told = {name: value for name, value in form.items() if value}
+    return {**({SYSTEM: found.sets} if found.sets else {}), **({FORM: told} if told else {})}
+
+
+def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
+    """The message as it was, from what its event gives by itself and its `meta`, with what holds `since`."""
+    form = as_dict(meta.get(FORM))
+    lacks = tuple(name for name in as_list(form.get("lacks")) if isinstance(name, str))
+    spelled = {name: other for name, other in as_dict(form.get("spelled")).items() if isinstance(other, str)}
+    whole = FieldDifference(as_dict(meta.get(SYSTEM)), lacks).applied(base) | since
+    return {spelled.get(name, name): value for name, value in whole.items()}

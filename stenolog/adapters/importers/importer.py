@@ -1,0 +1,283 @@
+"""Importing files: their records through converters, the steps into the log, and a report of it all."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+
+from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
+
+from . import jsonl, known_files, originals
+from .batch import Batch
+from .claude import stream as claude_stream
+from .converter import Reader, SourceConversation
+from .crewagent import folder as crewagent
+from .detect import recognise, recognise_stream
+from .json_lines import NOBODY, JsonLinesReader, regular_file
+from .naming import Naming, is_held
+from .neurocrew import files as neurocrew
+from .nostr import files as nostr
+from .openai import files
+from .report import Format, Imported, Report
+from .session import ConversationImport, Sessions
+from .walk import size_of
+from .workflow import files as workflow
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+Progress: TypeAlias = Callable[[int], object]
+
+BUFFER = 1024 * 1024
+"""How much of a file is read at a time, in bytes."""
+READERS: Mapping[Format, Reader] = {
+    "claude-stream": claude_stream.read,
+    "openai-chat": files.read,
+    "neurocrew": neurocrew.read,
+    "crewagent": crewagent.read,
+    "nostr": nostr.read,
+    "conversation-messages": workflow.read,
+}
+"""The formats whose files hold whole conversations; those of the others are told line by line."""
+
+
+class Refused(NamedTuple):
+    """A file that was not imported, and why."""
+
+    file: str
+    error: StenologError | OSError
+
+
+def import_file(
+    log: Log,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    keep_raw: bool = False,
+    progress: Progress | None = None,
+    agents: Mapping[str, str] = NOBODY,
+) -> Report:
+    """Import a transcript, or CrewAgent's folder of them, into the log, and tell what became of it.
+
+    What the log holds already is not appended again, so a file that has grown can be imported again.
+    `name` is for the first conversation of the file; more of them are called `name/` and their own name.
+    `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so far.
+    `agents` are names of agents by their public keys, for Nostr events, where these do not tell them.
+
+    Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
+    was changed, `MissingExtraError`, `CallerError` for `agents` of another file, and OSError where the file
+    cannot be read. What goes wrong inside one conversation is told in the report, and does not stop the
+    others.
+    """
+    (report,) = _Importing(log, name, keep_raw, agents, progress).all([Path(path)], refuse=False)
+    assert isinstance(report, Report)
+    return report
+
+
+def import_files(
+    log: Log,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    keep_raw: bool = False,
+    progress: Progress | None = None,
+    agents: Mapping[str, str] = NOBODY,
+) -> Iterator[Report | Refused]:
+    """Import many transcripts, several of them in one transaction where they are short.
+
+    What became of each is told in order, and once it is durable. A file that cannot be imported does not stop
+    the others. `progress` is called with the number of bytes read so far, of all files; otherwise as
+    `import_file`. A `KeyboardInterrupt` is raised once what was read so far is written and told.
+
+    Raises `StoreTimeoutError` and `StoreError`.
+    """
+    return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
+
+
+def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
+    """Import rows of a table of messages: mappings, or the cursor of a database that has selected them.
+
+    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
+    holds already is not appended again. Columns that are not known are kept in `meta`.
+    """
+    reading, report = JsonLinesReader(), Report("rows", "conversation-messages")
+    described = getattr(rows, "description", None)
+    names = [column[0] for column in described] if described else []
+    given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
+    importing = _Importing(log, name)
+    importing.convert(workflow.source_conversations(given, reading), report, Naming(log, "rows", name))
+    importing.batch.flush()
+    report.skipped = reading.skipped
+    return report
+
+
+class _Done(NamedTuple):
+    """What became of a path, durable once the batch has made so many writes; `file` is to be remembered."""
+
+    what: Report | Refused
+    writes: int
+    file: known_files.KnownFile | None
+
+
+class _Importing:
+    """One call of the importers: what it was given, and what waits to be written."""
+
+    def __init__(
+        self,
+        log: Log,
+        name: str | None = None,
+        keep_raw: bool = False,
+        agents: Mapping[str, str] = NOBODY,
+        progress: Progress | None = None,
+    ) -> None:
+        self.log = log
+        self.batch = Batch(log)
+        self._name = name
+        self._keep_raw = keep_raw
+        self._agents = agents
+        self._progress = progress
+        self._done = 0
+        self._may_be_known = not (keep_raw or agents or log.datastore.in_memory)
+        self._waiting: deque[_Done] = deque()
+
+    def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
+        """What became of each path, in order, each once all that was read of it is written."""
+        try:
+            for path in paths:
+                what, file = self._one(path, refuse)
+                if self.batch.lost:
+                    raise self.batch.lost
+                self._waiting.append(_Done(what, self.batch.writes + (not self.batch.is_empty), file))
+                self._done += size_of(path)
+                self._moved(0)
+                yield from self._durable()
+            self.batch.flush()
+        except KeyboardInterrupt:
+            with suppress(Exception):
+                self.batch.flush()
+            yield from self._durable()
+            raise
+        yield from self._durable()
+
+    def _durable(self) -> Iterator[Report | Refused]:
+        """What has become durable and was not told yet."""
+        while self._waiting and self._waiting[0].writes <= self.batch.writes:
+            what, _, file = self._waiting[0]
+            if file is not None and isinstance(what, Report):
+                known_files.remember(self.log, file, what)
+            self._waiting.popleft()
+            yield what
+
+    def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
+        """What becomes of a path, and the file that is to be remembered."""
+        try:
+            folder = self._folder(path)
+            return (folder, None) if folder else self._file(path)
+        except (StenologError, OSError) as error:
+            if not refuse or self.batch.lost or isinstance(error, OperationalError):
+                raise
+            return Refused(str(path), error), None
+
+    def _file(self, path: Path) -> tuple[Report, known_files.KnownFile | None]:
+        with regular_file(path, BUFFER) as stream:
+            if not self._may_be_known:
+                return self._read(path, stream), None
+            file = known_files.file(path, self._name, stream)
+            report = known_files.recall(self.log, file)
+            return (report, None) if report else (self._read(path, stream), file)
+
+    def _read(self, path: Path, stream: BinaryIO) -> Report:
+        report = Report(str(path), recognise_stream(stream))
+        self._check_takes_agents(report.format)
+        reading = JsonLinesReader(agents=self._agents)
+        own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
+        naming = Naming(self.log, own, self._name)
+        if report.format == "stenolog":
+            self.batch.flush()
+            jsonl.import_stream(self.log, stream, report, naming.name, self._moved)
+        elif report.format in READERS and not _is_on_lines(report.format, stream):
+            self.convert(READERS[report.format](stream, reading), report, naming, stream.tell)
+        else:
+            self._lines(stream, reading, report, naming)
+        report.skipped, report.repaired = reading.skipped, reading.repaired
+        report.incomplete = reading.incomplete
+        for found in report.conversations:
+            self._keep(stream, path, found)
+        return report
+
+    def _folder(self, path: Path) -> Report | None:
+        """CrewAgent's folder of conversations; None where the path is a file, of whatever else."""
+        folder = crewagent.folder_of(path)
+        if folder is None or _is_known(path):
+            return None
+        self._check_takes_agents("crewagent")
+        report, reading = Report(str(folder), "crewagent"), JsonLinesReader()
+        self.convert(
+            crewagent.conversations(folder, reading), report, Naming(self.log, folder.name, self._name)
+        )
+        report.skipped, report.repaired = reading.skipped, reading.repaired
+        return report
+
+    def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, naming: Naming) -> None:
+        sessions = Sessions(self.batch, report.format, naming)
+        for record in reading.records(stream):
+            sessions.send(record)
+            self._moved(stream.tell())
+        report.conversations = sessions.end()
+
+    def convert(
+        self,
+        conversations: Iterator[SourceConversation],
+        report: Report,
+        naming: Naming,
+        place: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Take in conversations as they are told; `place` says how far their file has been read."""
+        ahead = list(islice(conversations, 2))
+        naming.is_alone = len(ahead) < 2
+        for told in chain(ahead, conversations):
+            name = naming.name(told.name, partial(is_held, told))
+            intake = ConversationImport(self.batch, name, told.make, told.unit)
+            intake.found.failed = told.failed
+            for record in told.records:
+                intake.take(record)
+                self._moved(place())
+            found = intake.end()
+            found.beyond += told.beyond
+            report.conversations.append(found)
+            if told.file is not None:
+                with regular_file(told.file) as stream:
+                    self._keep(stream, told.file, found)
+
+    def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
+        """Keep the file itself with a conversation that was in it, where that was asked for."""
+        if self._keep_raw and not found.failed:
+            self.batch.flush()
+            if found.name in self.log:
+                originals.keep(self.log[found.name], stream, file.name)
+
+    def _check_takes_agents(self, format: Format) -> None:
+        if self._agents and format != "nostr":
+            raise CallerError(f"agents: expected Nostr events, whose authors are keys, found {format}")
+
+    def _moved(self, at: int) -> None:
+        """The file that is being read has been read up to there."""
+        if self._progress is not None:
+            self._progress(self._done + at)
+
+
+def _is_on_lines(format: Format, stream: BinaryIO) -> bool:
+    """Whether a file of a format that may be a list has lines, and is told line by line."""
+    return format == "claude-stream" and not claude_stream.is_list(stream)
+
+
+def _is_known(path: Path) -> bool:
+    """Whether a path is a file that an importer knows by itself, whatever it is called."""
+    with suppress(UnknownFormatError):
+        return path.is_file() and bool(recognise(path))
+    return False

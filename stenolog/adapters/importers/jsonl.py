@@ -1,0 +1,311 @@
+"""Conversations as JSON Lines that another database takes in with the same digests.
+
+One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
+stands before the first entry that names it, and that entry lists it. What a fork inherits is written like
+the rest, so that an export stands on its own.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+
+from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.store import blobs, conversation_rows, event_rows, imported
+from stenolog.adapters.store.event_rows import START
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
+from stenolog.domain.errors import (
+    ConversationExistsError,
+    CorruptLogError,
+    StenologError,
+    UnsupportedVersionError,
+    VersionConflictError,
+)
+
+from .json_lines import Json, JsonLinesReader, JsonObject
+from .report import Imported, Report
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
+
+VERSION = 1
+LONGEST_LINE = 512 * 1024 * 1024
+_SHA256 = re.compile(rb'"([0-9a-f]{64})"')
+
+
+class Header(NamedTuple):
+    """What an exported conversation is called, where it stands, and the digest there (hexadecimal)."""
+
+    conversation: str
+    entries: int
+    head: str
+
+
+class Blob(NamedTuple):
+    """A blob, by its sha256."""
+
+    sha: str
+    content: bytes
+
+
+Piece: TypeAlias = Header | Blob | Record
+
+
+# Out
+
+
+def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
+    """Write the conversation to a text stream; the number of entries written.
+
+    Raises `BlobNotFoundError` where a blob is damaged, and `CorruptLogError` where an entry was erased.
+    """
+    head = conversation.position
+    digest = conversation.digest if head else ""
+    _write(stream, {"stenolog": VERSION, "conversation": conversation.name, "entries": head, "head": digest})
+    written: set[str] = set()
+    for record in conversation.records(at=head):
+        line = _out(conversation.name, record)
+        if blobs := list(_blobs_of(conversation, record, written)):
+            line["blobs"] = blobs
+        for sha in blobs:
+            _write(stream, {"blob": sha, "base64": b64encode(conversation.log.blobs[sha]).decode()})
+        _write(stream, line)
+    return head
+
+
+def _write(stream: IO[str], line: JsonObject) -> None:
+    stream.write(compact(line) + "\n")
+
+
+def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:
+    """Whatever in the payload looks like a hash, and is that of a blob."""
+    for match in _SHA256.finditer(record.payload):
+        sha = match[1].decode()
+        if sha not in written and sha in conversation.log.blobs:
+            written.add(sha)
+            yield sha
+
+
+def _out(conversation: str, record: Record) -> JsonObject:
+    if record.erased is not None:
+        raise CorruptLogError(
+            f"{conversation!r} at position {record.position}: an erased entry cannot be exported"
+        )
+    try:
+        payload = {"payload": record.payload.decode()}
+    except UnicodeDecodeError:
+        payload = {"payload_base64": b64encode(record.payload).decode()}
+    return {
+        "position": record.position,
+        "id": record.id,
+        "at": (EPOCH + record.time * MICROSECOND).isoformat(timespec="microseconds"),
+        "topic": record.topic,
+        "salt": record.salt.hex(),
+        "digest": record.digest.hex(),
+        **payload,
+    }
+
+
+# In
+
+
+def import_stream(
+    log: Log,
+    stream: BinaryIO,
+    report: Report,
+    name: Callable[[str], str],
+    moved: Callable[[int], object] = lambda _: None,
+) -> None:
+    """Take an export in: first all of it is proved, then all of it is written, in one transaction.
+
+    `name` gives the name to use for a conversation of that name. One that is there already gets what it
+    lacks. `moved` is called with the bytes that are done. Raises `CorruptLogError`, and
+    `ConversationExistsError` where another of that name is there.
+    """
+    proved = _proved(log, _watched(stream, moved, 0), name)
+    with log.datastore.writing() as connection:
+        _write_all(connection, proved, _watched(stream, moved, stream.tell()))
+    report.conversations = proved
+
+
+def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> Iterator[Piece]:
+    """The pieces of a file that is read twice, `before` the first time and then again."""
+    for piece in _pieces(stream):
+        moved((before + stream.tell()) // 2)
+        yield piece
+
+
+def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: Iterator[Piece]) -> None:
+    """Write the blobs, and of each conversation what is not there yet."""
+    conversations = iter(proved)
+    key, lacking = 0, range(0)
+    for piece in pieces:
+        if isinstance(piece, Blob):
+            blobs.insert(connection, [piece])
+        elif isinstance(piece, Header):
+            found = next(conversations, Imported(""))
+            lacking = range(found.already + 1, found.already + found.appended + 1)
+            key = _key(connection, found) if lacking else 0
+            if lacking:
+                imported.note(connection, key, lacking.start, lacking.stop - 1)
+        elif piece.position in lacking:
+            event_rows.insert(connection, key, [piece])
+
+
+def _key(connection: sqlite3.Connection, found: Imported) -> int:
+    """The key of a conversation, which begins to exist where it did not. Raises `VersionConflictError`."""
+    key = conversation_rows.find(connection, found.name)
+    head = (event_rows.head(connection, key) if key is not None else None) or START
+    if head.position != found.already:
+        raise VersionConflictError(found.name, expected=found.already, found=head.position)
+    return conversation_rows.create(connection, found.name) if key is None else key
+
+
+def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
+    """What is to be written, once every entry is known to be what its digest says."""
+    proofs: list[Proof] = []
+    for piece in pieces:
+        match piece:
+            case Header():
+                if proofs:
+                    proofs[-1].end()
+                proofs.append(Proof(piece, log[name(piece.conversation)]))
+            case Record() if proofs:
+                proofs[-1].take(piece)
+            case Record():
+                raise CorruptLogError("expected a header line before the first entry")
+            case Blob():
+                pass
+    if proofs:
+        proofs[-1].end()
+    return [proof.found for proof in proofs]
+
+
+class Proof:
+    """One exported conversation, checked entry by entry, against itself and against what the log holds."""
+
+    def __init__(self, header: Header, conversation: Conversation) -> None:
+        self.found = Imported(conversation.name)
+        self._header = header
+        self._standing = conversation.records()
+        self._digest = GENESIS
+        self._position = 0
+        self._ids: set[str] = set()
+
+    def take(self, record: Record) -> None:
+        """The next record; raises `CorruptLogError` where it does not follow the one before."""
+        self._position += 1
+        if record.position != self._position:
+            raise self._corrupt(f"expected position {self._position}, found {record.position}")
+        if digest_of(self._digest, record) != record.digest:
+            raise self._corrupt("the entry is not what its digest says")
+        if record.id in self._ids:
+            raise self._corrupt(f"the id {record.id!r} stands there twice")
+        self._ids.add(check_name(record.id, what="entry id"))
+        self._check_payload(record)
+        self._digest = record.digest
+        standing = next(self._standing, None)
+        if standing is None:
+            self.found.appended += 1
+        elif standing.digest == record.digest:
+            self.found.already += 1
+        else:
+            raise ConversationExistsError(
+                f"{self.found.name!r}: another conversation of this name exists, which differs at position "
+                f"{record.position}; import with another name"
+            )
+
+    def end(self) -> None:
+        """The export must be whole."""
+        found, expected = (self._position, self._digest.hex()), (self._header.entries, self._header.head)
+        if found != expected:
+            raise CorruptLogError(
+                f"{self._header.conversation!r}: expected {expected[0]} entries up to the digest "
+                f"{expected[1][:12]}, found {found[0]} up to {found[1][:12]}; is the export cut off?"
+            )
+
+    def _check_payload(self, record: Record) -> None:
+        """What this release knows, it must write just as it stands there."""
+        try:
+            event = REGISTRY.load(record.topic, record.payload)
+            same = record.topic not in REGISTRY.events or REGISTRY.dump(event) == (
+                record.topic,
+                record.payload,
+            )
+        except StenologError as error:
+            raise self._corrupt(str(error)) from None
+        if not same:
+            raise self._corrupt(f"the payload is not as {record.topic} is written")
+
+    def _corrupt(self, what: str) -> CorruptLogError:
+        return CorruptLogError(f"{self._header.conversation!r} at position {self._position}: {what}")
+
+
+def _pieces(stream: BinaryIO) -> Iterator[Piece]:
+    """The lines of an export. Raises `CorruptLogError` at the first that is none."""
+    stream.seek(0)
+    reading = JsonLinesReader(LONGEST_LINE)
+    blobs: set[str] = set()
+    for record in reading.records(stream):
+        _refuse_damage(reading)
+        try:
+            piece = _parse_piece(record.value)
+            if isinstance(piece, Blob):
+                blobs.add(piece.sha)
+            if lacking := set(record.value.get("blobs", ())) - blobs:
+                raise CorruptLogError(f"line {record.line}: the blob {min(lacking)} does not stand before it")
+            yield piece
+        except (KeyError, ValueError, AttributeError, TypeError) as error:
+            raise CorruptLogError(f"line {record.line}: not a line of a stenolog export ({error})") from None
+    _refuse_damage(reading)
+
+
+def _refuse_damage(reading: JsonLinesReader) -> None:
+    if reading.skipped:
+        line, reason, _ = reading.skipped[0]
+        raise CorruptLogError(f"line {line}: {reason}")
+    if reading.incomplete or reading.repaired:
+        raise CorruptLogError(
+            f"the export is damaged: {', '.join(reading.repaired) or 'its last line is cut off'}"
+        )
+
+
+def _parse_piece(line: JsonObject) -> Piece:
+    if "stenolog" in line:
+        if line["stenolog"] != VERSION:
+            raise UnsupportedVersionError(
+                f"an export of version {line['stenolog']}; this release reads {VERSION}"
+            )
+        return Header(_text(line["conversation"]), line["entries"], _text(line["head"]))
+    if "blob" in line:
+        content = b64decode(line["base64"], validate=True)
+        if sha256(content).hexdigest() != line["blob"]:
+            raise CorruptLogError(f"the blob {line['blob']} is not what its hash says")
+        return Blob(line["blob"], content)
+    payload = (
+        line["payload"].encode() if "payload" in line else b64decode(line["payload_base64"], validate=True)
+    )
+    return Record(
+        position=line["position"],
+        id=_text(line["id"]),
+        time=microseconds(datetime.fromisoformat(line["at"])),
+        topic=_text(line["topic"]),
+        salt=bytes.fromhex(line["salt"]),
+        payload=payload,
+        digest=bytes.fromhex(line["digest"]),
+        size=len(payload),
+    )
+
+
+def _text(value: Json) -> str:
+    """A number would be hashed as its digits are, and pass for them."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r:.60}")
+    return value

@@ -1,0 +1,123 @@
+"""Files that were imported before: of one that is the same, in a log that still has it, nothing is new.
+
+What is remembered stands beside the log, with the checkpoints, and may be thrown away at any time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+
+from stenolog.adapters.store import reader
+from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
+from stenolog.domain.errors import PositionNotFoundError
+
+from .json_lines import Skipped
+from .report import Imported, Report
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from stenolog.adapters.log import Log
+
+
+REVISION = 2
+"""Raised when the importers take down more of a file than they did."""
+LARGEST = 100_000
+"""Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
+
+
+class KnownFile(NamedTuple):
+    """A file as it is now: where it lies, the name that was asked for, the sha256 of what is in it."""
+
+    path: Path
+    name: str | None
+    sha: str
+
+    @property
+    def key(self) -> str:
+        return f"import {json.dumps([str(self.path.absolute()), self.name])}"
+
+
+def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
+    """The file of a stream, which is left at its beginning."""
+    sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
+    stream.seek(0)
+    return KnownFile(path, name, sha)
+
+
+def remember(log: Log, file: KnownFile, report: Report) -> None:
+    """Keep what an import found, for the next one of the same file."""
+    if report.format == "stenolog" or any(found.failed for found in report.conversations):
+        return
+    kept = {
+        "sha": file.sha,
+        "format": report.format,
+        "conversations": [_entry_of(log, found) for found in report.conversations],
+        "skipped": report.skipped,
+        "repaired": report.repaired,
+        "incomplete": report.incomplete,
+    }
+    state = json.dumps(kept).encode()
+    if len(state) <= LARGEST:
+        log.checkpoints.put(WHOLE_LOG, file.key, _version(), CheckpointRun(0, b"", ((0, state),)))
+
+
+def recall(log: Log, file: KnownFile) -> Report | None:
+    """What an import would find; None where it may find something new."""
+    checkpoint = log.checkpoints.get(WHOLE_LOG, file.key, _version(), 0)
+    if checkpoint is None:
+        return None
+    kept = json.loads(checkpoint.state)
+    if kept["sha"] != file.sha or not all(_is_unchanged(log, **found) for found in kept["conversations"]):
+        return None
+    return Report(
+        str(file.path),
+        kept["format"],
+        [_recalled(**found) for found in kept["conversations"]],
+        [Skipped(*skipped) for skipped in kept["skipped"]],
+        Counter(kept["repaired"]),
+        kept["incomplete"],
+    )
+
+
+def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
+    position, digest = reader.head(log.datastore, log[found.name].stream)
+    return {
+        "name": found.name,
+        "position": position,
+        "digest": digest.hex(),
+        "already": found.already + found.appended,
+        "skipped": found.skipped,
+        "beyond": found.beyond,
+        "decided": found.decided,
+    }
+
+
+def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
+    """Whether the log still has the conversation as the import left it, whatever came behind that."""
+    with suppress(PositionNotFoundError):
+        return reader.digest_at(log.datastore, log[name].stream, position).hex() == digest
+    return False
+
+
+def _recalled(
+    name: str, already: int, skipped: list[Any], beyond: dict[str, int], decided: dict[str, int], **_: Any
+) -> Imported:
+    return Imported(
+        name,
+        already=already,
+        skipped=[Skipped(*each) for each in skipped],
+        beyond=Counter(beyond),
+        decided=Counter(decided),
+    )
+
+
+def _version() -> str:
+    from stenolog import __version__  # late: it imports this module
+
+    return f"{REVISION} of {__version__}"

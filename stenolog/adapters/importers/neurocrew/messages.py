@@ -1,0 +1,197 @@
+"""Messages of NeuroCrew Lab to events: users' words, and those of agents in turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from stenolog.adapters.importers.event_writer import EventWriter
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.importers.steps import ExistingLog, Step
+from stenolog.adapters.providers.json_fields import Json, agent_called, as_str, as_time, compact
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.errors import DuplicateIdError
+from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.turns import RoundRobin
+
+AGENT = "agent"
+PASS = "....."
+NAMES = ("role_display_name", "role_name", "agent_name")
+"""What an agent goes by, the name that others are shown first."""
+NAMED = frozenset(NAMES)
+_SAID = ("content", "text")
+_USERS = ("user", "human")
+_AGENTS = (AGENT, "assistant")
+_SYSTEM = ("system", "developer")
+_IDS = ("id", "message_id")
+_TIMES = ("timestamp", "created_at", "time")
+_ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
+"""The id of a message: its key, and its number where there are more with it."""
+
+
+def role_of(message: dict[str, Any]) -> str:
+    """The role; where only an agent is named, that of agents. Empty where there is none."""
+    return as_str(message.get("role")) or (AGENT if message.keys() & NAMED else "")
+
+
+def kind_of(message: dict[str, Any]) -> str:
+    """The role to compare by, however it is written."""
+    return role_of(message).strip().casefold()
+
+
+def content_of(message: dict[str, Any]) -> Json:
+    """What was said; None where nothing is there."""
+    return next((message[name] for name in _SAID if message.get(name) is not None), None)
+
+
+def agent_of(message: dict[str, Any]) -> str:
+    """Who speaks: by the name that others are shown, else the role itself where it is a name of its own."""
+    names = [as_str(message.get(name)) for name in (*NAMES, "name")]
+    role = "" if kind_of(message) in _AGENTS else as_str(message.get("role"))
+    return agent_called(next(filter(None, (*names, role)), ""))
+
+
+def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
+    """The entry ids of messages with these keys, where the log holds entries with those ids.
+
+    Messages of one key are told apart by numbers. As far as the list begins with how the log ends, each has
+    its id from there, so that those cut off at the list's beginning still count.
+    """
+    known = [found for found in map(_ID.fullmatch, held) if found]
+    before = [found[1] for found in known]
+    start = next((nth for nth in range(len(before)) if _goes_on(keys, before, nth)), len(before))
+    ids = [found[0] for found in known[start : start + len(keys)]]
+    seen = Counter(before if ids else ())
+    for key in keys[len(ids) :]:
+        seen[key] += 1
+        ids.append(key if seen[key] == 1 else f"{key}-{seen[key]}")
+    return ids
+
+
+def _goes_on(keys: Sequence[str], before: Sequence[str], start: int) -> bool:
+    """Whether the keys are those that come from there on, as far as there are any."""
+    both = range(min(len(keys), len(before) - start))
+    return all(keys[nth] == before[start + nth] for nth in both)
+
+
+def _key(record: Record) -> str:
+    """A digest of all that a message holds; of one without a time or an id, its place besides."""
+    digest = _digest(record.value)
+    is_told_apart = any(record.value.get(name) for name in (*_TIMES, *_IDS))
+    return digest if is_told_apart else f"{record.line}-{digest}"
+
+
+class NeuroCrew:
+    """Takes the messages of one chat, its `records`, and gives the steps that take it down.
+
+    `about` is what the file says beside them.
+    """
+
+    def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
+        self.scribe = EventWriter("neurocrew", "", log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._about = about
+        ids = _ids([_key(record) for record in records], log.positions)
+        self._ids = dict(zip((record.line for record in records), ids, strict=True))
+        agents = [agent_of(record.value) for record in records if _speaks(record.value)]
+        self._newcomers = [agent for agent in dict.fromkeys(agents) if agent not in log.agents]
+        self._held = log
+        self._at = EPOCH
+        self._opened = False
+
+    def take(self, record: Record) -> list[Step]:
+        """What a message adds; its line is its number in the list. Raises `DuplicateIdError`."""
+        message, key = record.value, self._ids[record.line]
+        self._at = _time(message, self._at)
+        if not self._opened:
+            self._check_goes_on()
+            self._open()
+        said = self._agent(message, key) if _speaks(message) else self._user(message, key)
+        self.scribe.write(said, key, self._at)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the list ends."""
+        return self.scribe.drain()
+
+    def _check_goes_on(self) -> None:
+        """The messages that the log holds come first, and there are some. Raises `DuplicateIdError` else."""
+        known = [self.scribe.holds(key) for key in self._ids.values()]
+        if self._held.head and not any(known):
+            raise DuplicateIdError(
+                "expected a message that was imported before, found none: is it another chat, or is too much "
+                "cut off since? Then give it another name"
+            )
+        if known != sorted(known, reverse=True):
+            line = [*self._ids][known.index(False)]
+            raise DuplicateIdError(
+                f"expected message {line} as it was imported before, found other words before known ones: "
+                "is it another state of the chat? Then give it another name"
+            )
+
+    def _open(self) -> None:
+        """The settings: who takes part, in turn, and what the file says of the chat."""
+        self._opened = True
+        key = f"about-{_digest(self._about)}"
+        if self.scribe.holds(key) and self._newcomers:
+            key += f"-{_digest(self._newcomers)}"
+        switch = ModeSwitch(
+            mode=UNCHANGED if self._held.head else "chat",
+            joins=self._newcomers,
+            turns=UNCHANGED if self._held.head else RoundRobin(pass_token=PASS),
+            meta={"neurocrew": self._about} if self._about else {},
+            source=self.scribe.source("", "settings"),
+        )
+        self.scribe.write(switch, key, self._at)
+
+    def _user(self, message: dict[str, Any], key: str) -> UserMessage:
+        return UserMessage(
+            text=_text(message),
+            author=as_str(message.get("name")),
+            author_kind="system" if kind_of(message) in _SYSTEM else "person",
+            meta=_other_fields(message),
+            source=self.scribe.source(_own_id(message), role_of(message), key),
+        )
+
+    def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
+        return AssistantMessage(
+            agent=agent_of(message),
+            text=_text(message),
+            meta=_other_fields(message),
+            source=self.scribe.source(_own_id(message), role_of(message), key),
+        )
+
+
+def _speaks(message: dict[str, Any]) -> bool:
+    """Whether it is an agent's."""
+    return kind_of(message) not in (*_USERS, *_SYSTEM)
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = content_of(message)
+    return content if isinstance(content, str) else compact(content)
+
+
+def _other_fields(message: dict[str, Any]) -> dict[str, Any]:
+    """All but the words, so that nothing is lost; the time too, which may be in an unknown zone."""
+    words = next(name for name in _SAID if message.get(name) is not None)
+    return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
+
+
+def _own_id(message: dict[str, Any]) -> str:
+    own = next((message[name] for name in _IDS if isinstance(message.get(name), int | str)), "")
+    return str(own)
+
+
+def _time(message: dict[str, Any], default: datetime) -> datetime:
+    return as_time(next((message[name] for name in _TIMES if message.get(name) is not None), None), default)
+
+
+def _digest(value: Json) -> str:
+    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]

@@ -1,0 +1,105 @@
+"""An event of Nostr (NIP-01): what it is made of, and whether it is what its id says."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from io import BytesIO
+from typing import Any, NamedTuple
+
+from stenolog.adapters.importers.json_lines import JsonLinesReader
+from stenolog.adapters.providers.json_fields import Json, as_list, compact
+
+FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
+PROFILE, METADATA = 0, 513
+MESSAGES = (1, 9, 11, 42, 1111, 1934)
+"""The kinds that somebody says something with: notes, chat, threads, channels, comments, TENEX's tasks."""
+LATEST = 253402300799
+"""The last second of the year 9999, which is as late as the log can say."""
+_HEX = re.compile(r"[0-9a-f]+")
+_CONTROL = re.compile(r"\\u00[01][0-9a-f]")
+
+
+class NostrEvent(NamedTuple):
+    """A signed event whose id is right. `created_at` is in seconds since 1970."""
+
+    id: str
+    pubkey: str
+    created_at: int
+    kind: int
+    tags: tuple[tuple[str, ...], ...]
+    content: str
+    sig: str
+
+    def value(self, name: str) -> str:
+        """The value of the first tag of that name; empty where there is none."""
+        return next(iter(self.values(name)), "")
+
+    def values(self, name: str) -> list[str]:
+        """The values of the tags of that name."""
+        return [tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1]
+
+    def has(self, *names: str) -> bool:
+        """Whether it has a tag of one of these names, with or without a value."""
+        return any(tag[0] in names for tag in self.tags)
+
+
+def is_event(value: Json) -> bool:
+    """Whether it looks like an event, be it a good one or not."""
+    return isinstance(value, dict) and all(name in value for name in FIELDS)
+
+
+def event_of(value: dict[str, Any]) -> NostrEvent:
+    """The event, if every field is what it must be and the id is its hash; else a ValueError says why."""
+    if not is_event(value):
+        raise ValueError(f"expected an event of Nostr, found no {_missing(value)}")
+    if not value.get("sig"):
+        raise ValueError("it is not signed")
+    for name, digits in (("id", 64), ("pubkey", 64), ("sig", 128)):
+        if not is_hex(value[name], digits):
+            raise ValueError(f"{name}: expected {digits} hexadecimal digits")
+    for name, most in (("created_at", LATEST), ("kind", 65535)):
+        if type(value[name]) is not int or not 0 <= value[name] <= most:
+            raise ValueError(f"{name}: expected a whole number from 0 to {most}")
+    tags = as_list(value["tags"])
+    if not isinstance(value["content"], str) or not all(map(_is_tag, tags)) or tags is not value["tags"]:
+        raise ValueError("expected content that is a text, and tags that are lists of texts")
+    made = {name: value[name] for name in (*FIELDS, "sig")}
+    event = NostrEvent(**{**made, "tags": tuple(map(tuple, tags))})
+    if event.id not in _hashes(event):
+        raise ValueError("its id is not the hash of what it says")
+    return event
+
+
+def is_hex(value: Json, digits: int) -> bool:
+    """Whether it is a text of so many lower-case hexadecimal digits."""
+    return isinstance(value, str) and len(value) == digits and _HEX.fullmatch(value) is not None
+
+
+def unpacked(text: str) -> Json:
+    """The event in a text of TENEX's conversation files: a list in the order that is hashed, then signature
+    and id in any order. What is none is given as it is found, to be refused by name.
+    """
+    found = next(
+        (value for _, value in JsonLinesReader().values(BytesIO(text.encode("utf-8", "replace")))), None
+    )
+    if not isinstance(found, list) or len(found) < 6:
+        return found
+    names = ("pubkey", "created_at", "kind", "tags", "content")
+    rest = {"sig" if len(item) > 64 else "id": item for item in found[6:8] if isinstance(item, str)}
+    return {"id": "", **dict(zip(names, found[1:6], strict=True)), **rest}
+
+
+def _is_tag(tag: Json) -> bool:
+    return isinstance(tag, list) and bool(tag) and all(isinstance(item, str) for item in tag)
+
+
+def _missing(value: Json) -> str:
+    return next((name for name in FIELDS if not isinstance(value, dict) or name not in value), "")
+
+
+def _hashes(event: NostrEvent) -> set[str]:
+    """The ids it may have: control characters should be hashed as they are, most programs escape them."""
+    escaped = compact([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
+    plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
+    return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}

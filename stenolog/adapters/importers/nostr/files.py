@@ -1,0 +1,146 @@
+"""The files that events of Nostr come in: a JSON list, JSON Lines of events or of a relay's messages
+(`["EVENT", subscription, event]`), or a conversation that TENEX has kept (`history`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import BinaryIO, NamedTuple
+
+from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
+from stenolog.adapters.providers.json_fields import Json, as_list, as_str
+from stenolog.domain.errors import UnknownFormatError
+
+from .converter import Nostr, Whole
+from .events import MESSAGES, METADATA, NostrEvent, event_of, is_event, unpacked
+from .participants import people
+from .signatures import checker
+from .threads import roots_of
+
+_RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
+"""What a relay says."""
+
+
+class Content(NamedTuple):
+    """What a file holds: what ought to be events, each with its line or its number in the list; the title
+    that TENEX gave a conversation, by the id of its root; how often there was what else; what the numbers
+    count.
+    """
+
+    found: list[tuple[int, Json]]
+    titles: dict[str, str]
+    beyond: Counter[str]
+    unit: str = "line"
+
+
+def is_nostr(document: Json) -> bool:
+    """Whether a document holds events: a list of them, a relay's message, or TENEX's conversation."""
+    if isinstance(document, dict):
+        return is_event(document) or any(is_event(_event(item)) for item in as_list(document.get("history")))
+    return any(is_event(_event(item)) for item in (document, *as_list(document)))
+
+
+def are_lines_of_a_relay(stream: BinaryIO, looked_at: int) -> bool:
+    """Whether a stream, of which so many values are looked at, is what a relay said, line by line."""
+    return any(is_event(_event(value)) for _, value in islice(JsonLinesReader().values(stream), looked_at))
+
+
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+    """The conversations of a file, each with the events of one root, the oldest first.
+
+    Raises `MissingExtraError`, and `CallerError` for a name that is given to what is no key.
+    """
+    content = _content(stream, reading)
+    lines: dict[str, int] = {}
+    events: dict[str, NostrEvent] = {}
+    for line, event in _checked(content, reading):
+        lines.setdefault(event.id, line)
+        if events.setdefault(event.id, event) is not event:
+            reading.repaired["events that came more than once"] += 1
+    threads, around = _threads(events)
+    whole = Whole(events, people(events.values(), reading.agents), content.titles)
+    beyond = content.beyond + around
+    for root, members in threads.items():
+        records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
+        yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), beyond)
+        beyond = Counter()
+
+
+def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
+    """Everything in the file that ought to be an event, good or bad."""
+    whole = JsonLinesReader()
+    try:
+        document = whole.document(stream)
+    except UnknownFormatError:
+        stream.seek(0)
+        return _of_values(list(reading.values(stream)))
+    reading.repaired += whole.repaired
+    history = document.get("history") if isinstance(document, dict) else None
+    if isinstance(history, list):
+        beyond = Counter(name for name in document if name not in ("id", "title", "history"))
+        titles = {as_str(document.get("id")): as_str(document.get("title"))}
+        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, beyond, "item")
+    if isinstance(document, list) and not _is_of_relay(document):
+        return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])._replace(unit="item")
+    return _of_values([("1", document)])
+
+
+def _of_values(values: list[tuple[str, Json]]) -> Content:
+    content = Content([], {}, Counter())
+    for line, value in values:
+        if _is_of_relay(value) and value[0] != "EVENT":
+            content.beyond[f"{value[0]} of a relay"] += 1
+        else:
+            content.found.append((int(line.partition(".")[0]), _event(value)))
+    return content
+
+
+def _event(item: Json) -> Json:
+    """The event itself, of what may be a relay's message around it, or a text of TENEX's."""
+    if _is_of_relay(item):
+        return item[-1]
+    return unpacked(item) if isinstance(item, str) else item
+
+
+def _is_of_relay(value: Json) -> bool:
+    return isinstance(value, list) and len(value) > 1 and value[0] in _RELAY
+
+
+def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
+    """The events that are what they say, by whom they say; each other one is skipped with the reason."""
+    is_signed = checker()
+    for line, value in content.found:
+        try:
+            event = event_of(value)
+            if not is_signed(event):
+                raise ValueError("its signature is not its author's")
+        except ValueError as error:
+            reading.skipped.append(Skipped(line, f"{_label(value)}: {error}", content.unit))
+        else:
+            yield line, event
+
+
+def _label(value: Json) -> str:
+    """What a bad record calls itself."""
+    return f"event {value['id'][:8]}…" if is_event(value) and isinstance(value["id"], str) else "no event"
+
+
+def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]], Counter[str]]:
+    """The events of each conversation in order of time, by its root; how many of each kind are in none."""
+    threads: dict[str, list[NostrEvent]] = {}
+    roots = roots_of(events)
+    in_order = sorted(events.values(), key=lambda event: (event.created_at, event.id))
+    for event in (event for event in in_order if event.kind in MESSAGES):
+        threads.setdefault(roots[event.id], []).append(event)
+    around: Counter[str] = Counter()
+    for event in (event for event in in_order if event.kind not in MESSAGES):
+        about = events.get(event.value("e")) if event.kind == METADATA else None
+        if about is not None and about.kind in MESSAGES:
+            threads[roots[about.id]].append(event)
+        else:
+            around[f"kind {event.kind}"] += 1
+    return threads, around

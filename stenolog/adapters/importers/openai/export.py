@@ -1,0 +1,151 @@
+"""A conversation as OpenAI chat messages, the way one agent lived it.
+
+Unlike a request, nothing is sealed, shortened or added: what is in context for the agent is written down
+as it stands. Imported again, the messages give the same bytes when they are exported again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.providers.json_fields import as_dict
+from stenolog.adapters.providers.openai_parts import content
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import AgentNotFoundError
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
+from stenolog.domain.policy import Policy
+from stenolog.projections.requests import LaneId, lanes
+from stenolog.projections.requests.incremental.window import window
+from stenolog.projections.requests.pipeline.attribution import as_text
+from stenolog.projections.requests.pipeline.quoting import quote
+from stenolog.projections.tool_pairs import Call, Pair
+
+from .messages import KNOWN, SYSTEM
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+Message = dict[str, Any]
+Blobs = Mapping[str, bytes]
+
+
+def export_openai(conversation: Conversation, agent: str) -> list[Message]:
+    """The messages of one agent, oldest first; its persona is the first of them.
+
+    Raises `AgentNotFoundError` where nobody of that name takes part, `BlobNotFoundError` where a picture is
+    gone.
+    """
+    return messages(list(conversation.entries()), agent, conversation.log.blobs)
+
+
+def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
+    """The same from entries; `blobs` maps a sha256 to bytes."""
+    known = {lane.agent for lane in lanes(log)}
+    if agent not in known:
+        raise AgentNotFoundError(
+            f"no agent {agent!r} takes part; known are {', '.join(sorted(known)) or 'nobody yet'}"
+        )
+    lane = LaneId(agent)
+    seen = window(lane, Policy(), log)
+    card = seen.settings.cards.get(agent)
+    said: list[Message | None] = [
+        {"role": _persona_role(log, agent), "content": card.persona} if card and card.persona else None
+    ]
+    pairs = seen.pairing.pairs
+    said += (_message(e.event, lane, pairs.get(e.position), blobs) for e in seen.contents().entries)
+    return [message for message in said if message is not None]
+
+
+def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Message | None:
+    match event:
+        case UserMessage() as message:
+            return _user(message, blobs)
+        case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
+            return {"role": "user", "content": event.text}
+        case AssistantMessage() as message if lane.owns(message):
+            return answer_message(message, blobs) | _imported_fields(message, "assistant")
+        case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
+            return {"role": "user", "content": as_text(event.parts), "name": agent}
+        case ToolResult() as result:
+            return _result(result, lane, pair.call if pair else None, blobs)
+        case LlmError(parts=parts) if partial := as_text(parts):
+            return {"role": "assistant", "content": partial}
+        case _:
+            return None
+
+
+def _persona_role(log: Sequence[Entry], agent: str) -> str:
+    """The role that the persona was told in, where it was imported."""
+    dealt = [e.event for e in log if isinstance(e.event, ModeSwitch) and e.event.cards.get(agent)]
+    return _system_role(dealt[-1]) if dealt else "system"
+
+
+def _system_role(event: Known) -> str:
+    told = event.source.role if event.source is not None else ""
+    return told if told in SYSTEM else "system"
+
+
+def _user(message: UserMessage, blobs: Blobs) -> Message:
+    role = _system_role(message) if message.author_kind == "system" else "user"
+    named = {"name": message.author} if message.author else {}
+    return {
+        "role": role,
+        "content": content(message.parts, blobs),
+        **named,
+        **_imported_fields(message, "user"),
+    }
+
+
+def answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
+    """An answer as a message: content (None where there is none), reasoning, refusal, calls."""
+    thought = "\n\n".join(
+        part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
+    )
+    refused = "\n".join(part.text for part in message.parts if isinstance(part, RefusalPart))
+    made: Message = {"role": "assistant", "content": content(message.parts, blobs)}
+    if thought:
+        made["reasoning_content"] = thought
+    if refused:
+        made["refusal"] = refused
+    if calls := message.tool_calls:
+        made["tool_calls"] = [_call(call) for call in calls]
+    return made
+
+
+def _call(call: ToolCall) -> Message:
+    if call.form == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
+    """An own result as such; another agent's as words of its owner."""
+    if owner is not None and not lane.owns(owner):
+        text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
+        return {"role": "user", "content": text, "name": owner.agent}
+    named = {"name": result.name} if result.name else {}
+    said = content(result.parts, blobs)
+    return {
+        "role": "tool",
+        "tool_call_id": result.call_id,
+        **named,
+        "content": "" if said is None else said,
+        **_imported_fields(result, "tool"),
+    }
+
+
+def _imported_fields(event: Known, role: str) -> Message:
+    """What an import kept of the message beside what the event has fields for."""
+    return {
+        name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]
+    }

@@ -1,0 +1,191 @@
+"""OpenAI chat messages to events: one list of messages is one conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from stenolog.adapters.importers.event_writer import EventWriter
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.importers.steps import ExistingLog, Step
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, as_time, compact
+from stenolog.adapters.providers.media import Blobs
+from stenolog.adapters.providers.openai_parts import tool_call, user_parts
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.values import AgentCard, Origin, Tool
+
+MAIN = "assistant"
+SYSTEM = ("system", "developer")
+ROLES = (*SYSTEM, "user", "assistant", "tool", "function")
+KNOWN = {
+    "system": ("role", "content", "name"),
+    "user": ("role", "content", "name"),
+    "assistant": ("role", "content", "refusal", "tool_calls", "function_call", "reasoning_content"),
+    "tool": ("role", "content", "tool_call_id", "name"),
+}
+"""The keys of a message, by its role, that have a place in the event; all others are kept as `meta`."""
+
+
+class OpenAIChat:
+    """Takes the messages of one conversation and gives the steps that take it down.
+
+    `card` is what the file tells of the agent beside its messages. Where a message has no time, it is
+    1970-01-01T00:00:00Z, so that an import is the same on every day.
+    """
+
+    def __init__(self, log: ExistingLog, card: AgentCard) -> None:
+        self.scribe = EventWriter("openai", MAIN, log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._card = card
+        self._opened = False
+        self._at = EPOCH
+        self._function_call = ""
+
+    def take(self, record: Record) -> list[Step]:
+        """What a message adds; its line is its number in the list."""
+        message = record.value
+        key, role = f"#{record.line}", as_str(message.get("role"))
+        if role not in ROLES:
+            self.beyond[f"role {role or message.get('role')!r}"] += 1
+            return []
+        self._at = as_time(message.get("timestamp"), self._at)
+        persona = _persona(message) if role in SYSTEM and not self._opened else None
+        self._open(key, persona, role if persona is not None else "system")
+        match role:
+            case "assistant":
+                self._assistant(key, message)
+            case "tool" | "function":
+                self._tool(key, role, message)
+            case _:
+                if persona is None:
+                    self._user(key, role, message)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """What is left when the list ends."""
+        return self.scribe.drain()
+
+    def _open(self, key: str, persona: str | None, role: str) -> None:
+        """The first system message is no message, but the agent's persona."""
+        if self._opened:
+            return
+        self._opened = True
+        card = self._card
+        dealt = AgentCard(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
+        lines = (key,) if persona is not None else ()
+        switch = ModeSwitch(
+            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", role, *lines)
+        )
+        self.scribe.write(switch, f"{key}:settings", self._at)
+
+    def _source(self, key: str, role: str) -> Origin:
+        return self.scribe.source(key, role, key)
+
+    def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
+        blobs: Blobs = {}
+        said = UserMessage(
+            parts=user_parts(message.get("content"), blobs),
+            author=as_str(message.get("name")),
+            author_kind="person" if role == "user" else "system",
+            meta=_other_fields(message, "user"),
+            source=self._source(key, role),
+        )
+        self.scribe.write(said, key, self._at, blobs)
+
+    def _assistant(self, key: str, message: dict[str, Any]) -> None:
+        parts = [*spoken(message), *self._calls(key, message)]
+        said = AssistantMessage(
+            agent=MAIN,
+            parts=tuple(parts),
+            model=as_str(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
+            meta=_other_fields(message, "assistant"),
+            source=self._source(key, "assistant"),
+        )
+        self.scribe.write(said, key, self._at)
+
+    def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
+        calls: list[AssistantPart] = [
+            tool_call(call, f"{key}-{nth}") for nth, call in enumerate(as_list(message.get("tool_calls")))
+        ]
+        if isinstance(message.get("function_call"), dict):
+            self._function_call = f"{key}-function"
+            calls.append(tool_call({"function": message["function_call"]}, self._function_call))
+        return calls
+
+    def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
+        blobs: Blobs = {}
+        call_id = as_str(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
+        result = ToolResult(
+            call_id=call_id,
+            call=self.scribe.answered(call_id),
+            name=as_str(message.get("name")),
+            parts=user_parts(message.get("content"), blobs),
+            meta=_other_fields(message, "tool"),
+            source=self._source(key, role),
+        )
+        self.scribe.write(result, key, self._at, blobs)
+
+
+def card_of(document: dict[str, Any]) -> AgentCard:
+    """What a document tells of the agent beside the messages: its model, its tools."""
+    called_with = as_dict(document.get("kwargs"))
+    tools = document.get("tools") or called_with.get("tools")
+    model = as_str(document.get("model")) or as_str(called_with.get("model"))
+    known = tuple(_tool(tool) for tool in map(as_dict, as_list(tools)))
+    return AgentCard(
+        model=model or as_str(as_dict(document.get("response")).get("model")), tools=known or None
+    )
+
+
+def _tool(tool: dict[str, Any]) -> Tool:
+    function = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
+    strict = function.get("strict")
+    return Tool(
+        name=as_str(function.get("name")),
+        description=as_str(function.get("description")),
+        parameters=as_dict(function.get("parameters")),
+        strict=strict if isinstance(strict, bool) else None,
+    )
+
+
+def _goes_back(parts: Iterable[AssistantPart]) -> bool:
+    """Return whether an answer has parts that the document's model was sent, and so takes back."""
+    return any(
+        isinstance(part, ReasoningPart) or (isinstance(part, ToolCall) and part.form) for part in parts
+    )
+
+
+def _persona(message: dict[str, Any]) -> str | None:
+    """The text of a system message that is one text and nothing else."""
+    content = message.get("content")
+    if isinstance(content, list) and len(content) == 1:
+        content = as_dict(content[0]).get("text")
+    return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
+
+
+def spoken(message: dict[str, Any]) -> list[AssistantPart]:
+    """What an answer says beside its calls: what was thought, said, refused."""
+    parts: list[AssistantPart] = []
+    if thought := as_str(message.get("reasoning_content")):
+        parts.append(ReasoningPart(text=thought, provider="openai"))
+    content = message.get("content")
+    for part in [content] if isinstance(content, str) else as_list(content):
+        words = part if isinstance(part, str) else as_dict(part).get("text")
+        if isinstance(words, str):
+            parts.append(TextPart(text=words))
+        elif refused := as_str(as_dict(part).get("refusal")):
+            parts.append(RefusalPart(text=refused))
+        else:
+            parts.append(ProviderPart(provider="openai", raw=compact(part)))
+    if refused := as_str(message.get("refusal")):
+        parts.append(RefusalPart(text=refused))
+    return parts
+
+
+def _other_fields(message: dict[str, Any], role: str) -> dict[str, Json]:
+    rest = {name: value for name, value in message.items() if name not in KNOWN[role]}
+    return {"openai": rest} if rest else {}

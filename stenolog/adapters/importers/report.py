@@ -1,0 +1,61 @@
+"""What an import tells of itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from .json_lines import Skipped
+
+Format: TypeAlias = Literal[
+    "claude-code",
+    "claude-stream",
+    "codex",
+    "openai-chat",
+    "neurocrew",
+    "nostr",
+    "crewagent",
+    "conversation-messages",
+    "stenolog",
+]
+
+
+@dataclass
+class Imported:
+    """What became of one conversation.
+
+    `appended` and `already` count entries; `forks` are the names of the branches kept; `beyond` counts, by
+    type, the records that are no message; `decided` what was settled how; `failed` is the error that
+    stopped it, empty where there was none.
+    """
+
+    name: str
+    appended: int = 0
+    already: int = 0
+    forks: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    beyond: Counter[str] = field(default_factory=Counter)
+    decided: Counter[str] = field(default_factory=Counter)
+    failed: str = ""
+
+
+@dataclass
+class Report:
+    """What an import of one file did.
+
+    `skipped` are the lines that could not be read, `incomplete` counts the objects cut off at the end of
+    the file (they are read when it has grown), `repaired` counts by kind what was mended on the way.
+    """
+
+    file: str
+    format: Format
+    conversations: list[Imported] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    repaired: Counter[str] = field(default_factory=Counter)
+    incomplete: int = 0
+
+    @property
+    def holds_a_conversation(self) -> bool:
+        """Whether anything in the file was said by anybody."""
+        return any(found.appended or found.already or found.failed for found in self.conversations)

@@ -1,0 +1,117 @@
+"""Conversations on their way from converters into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.domain.errors import CallerError
+
+from .batch import Batch, PendingWrites, branch_name
+from .claude.records import ClaudeCode
+from .codex.records import Codex
+from .converter import Converter
+from .json_lines import Record, Skipped
+from .naming import Naming
+from .report import Format, Imported
+from .steps import Append, ExistingLog, Step, read_existing
+
+
+class ConversationImport:
+    """One conversation on its way from a converter into the log."""
+
+    def __init__(
+        self, batch: Batch, name: str, make: Callable[[ExistingLog], Converter], unit: str = "line"
+    ) -> None:
+        self.found = Imported(name)
+        self._unit = unit
+        self._batch = batch
+        if batch.holds(name):
+            batch.flush()
+        self._talk = batch.log[name]
+        known = read_existing(self._talk.entries())
+        self._share = PendingWrites(self._talk.stream, known.head, self.found)
+        self._converter = make(known)
+
+    def take(self, record: Record) -> None:
+        """Take one record in; one that cannot be taken down is skipped, and told in the report."""
+        if self.found.failed:
+            return
+        try:
+            self._apply(self._converter.take(record))
+        except CallerError as error:
+            self._share.refuse(error)
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            reason = f"cannot be taken down: {_first_line(error)}"
+            self.found.skipped.append(Skipped(record.number, reason, self._unit))
+
+    def end(self) -> Imported:
+        """The file has ended; what became of the conversation, once the batch is written."""
+        if not self.found.failed:
+            try:
+                self._apply(self._converter.end())
+            except CallerError as error:
+                self._share.refuse(error)
+        self.found.beyond = self._converter.beyond
+        self.found.decided = self._converter.decided
+        self.found.already = self._converter.scribe.already
+        return self.found
+
+    def _apply(self, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Append):
+                self._batch.add(self._share, step.draft, step.blobs)
+            else:
+                branch_name(self._talk.name, step.after)
+                self._batch.branch(self._share, step.after)
+            if self.found.failed:
+                return
+
+
+class Sessions:
+    """The sessions of a JSON Lines file. A record that names none belongs to the one before it, and what
+    stands before the first one belongs to the first.
+    """
+
+    def __init__(self, batch: Batch, format: Format, naming: Naming) -> None:
+        self._batch = batch
+        self._make: type[ClaudeCode] | type[Codex] = Codex if format == "codex" else ClaudeCode
+        self._naming = naming
+        self._intakes: dict[str, ConversationImport] = {}
+        self._now: ConversationImport | None = None
+        self._early: list[Record] = []
+
+    def send(self, record: Record) -> None:
+        """Give a record to the session that it belongs to."""
+        own = self._session_of(record)
+        if own:
+            self._go_to(own)
+        if self._now is None:
+            self._early.append(record)
+        else:
+            self._now.take(record)
+
+    def end(self) -> list[Imported]:
+        """The file has ended; what became of its sessions."""
+        if self._early:
+            self._go_to("")
+        return [intake.end() for intake in self._intakes.values()]
+
+    def _session_of(self, record: Record) -> str:
+        """The session that a record names. A rollout is one session, whoever its history was copied from."""
+        if self._make is ClaudeCode:
+            return as_str(record.value.get("sessionId")) or as_str(record.value.get("session_id"))
+        payload = as_dict(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
+        return "" if self._now is not None else as_str(payload.get("id")) or as_str(payload.get("session_id"))
+
+    def _go_to(self, own: str) -> None:
+        if own not in self._intakes:
+            self._intakes[own] = ConversationImport(self._batch, self._naming.name(own), self._make)
+        self._now = self._intakes[own]
+        early, self._early = self._early, []
+        for record in early:
+            self._now.take(record)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

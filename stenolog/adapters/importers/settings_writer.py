@@ -1,0 +1,115 @@
+"""Settings are gathered as the file tells them, and written as one mode switch before the next event.
+
+So a file without a conversation leaves nothing, and the opening holds all that is known by then.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.settings import Settings
+from stenolog.domain.values import AgentCard, PositionRange
+
+from .event_writer import EventWriter
+
+
+class SettingsWriter:
+    """What is set and what is wanted: mode, title, cards, and what is in context."""
+
+    def __init__(self, scribe: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
+        self.scribe = scribe
+        self.mode = mode
+        self.scope = scope
+        self.title: str | None = None
+        self.context_from: int | None = None
+        self.hides: tuple[PositionRange, ...] | None = None
+        self.cards: dict[str, AgentCard] = {}
+        self.meta: dict[str, Any] = {}
+        self.branches = False
+        self._written: dict[str, Any] = {"title": None, "context_from": None, "hides": None}
+        self._dealt: dict[str, AgentCard] = {}
+        self._told: dict[str, Any] = {}
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the conversation has its opening."""
+        return "mode" in self._written
+
+    @property
+    def title_waits(self) -> bool:
+        """Whether there is a title that no mode switch has yet."""
+        return bool(self.title != self._written["title"])
+
+    def resume(self, now: Settings, id: str) -> None:
+        """Begin with the settings of the log, unless it has none, or those of this file under that id."""
+        if self.scribe.log.head == 0 or self.scribe.holds(id):
+            return
+        self.mode, self.scope, self.title = now.mode, now.scope, now.title or None
+        self.context_from, self.hides = now.context_from or None, now.hides or None
+        self.cards = {**now.cards}
+        self._written, self._dealt = self._wanted(), {**now.cards}
+
+    def _wanted(self) -> dict[str, Any]:
+        names = ("mode", "scope", "title", "context_from", "hides")
+        return {name: getattr(self, name) for name in names}
+
+    def card(self, agent: str, **changes: Any) -> None:
+        """Change an agent's card; an agent's first card brings it into the conversation."""
+        old = self.cards.get(agent)
+        if old is not None and all(getattr(old, name) == value for name, value in changes.items()):
+            return
+        old = old or AgentCard()
+        fields = {"model": old.model, "provider": old.provider, "persona": old.persona, "tools": old.tools}
+        self.cards[agent] = AgentCard(**{**fields, **changes})
+
+    def about(self, system: str, told: dict[str, Any]) -> None:
+        """What else the file tells of its settings; kept as `meta` with the next mode switch."""
+        told = {name: value for name, value in told.items() if value}
+        if self._told != told:
+            self._told = told
+            self.also(system, told)
+
+    def also(self, system: str, told: dict[str, Any]) -> None:
+        """What goes with the next mode switch alone, beside what holds from then on."""
+        self.meta = {system: {**self.meta.get(system, {}), **told}}
+
+    def settle(self, line: str, time: datetime) -> None:
+        """Write what has changed since the last time, with an id made of the record that comes next."""
+        wanted = self._wanted()
+        if wanted == self._written and self.cards == self._dealt and not self.meta:
+            return
+        changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
+        dealt: dict[str, AgentCard | None] = {
+            agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
+        }
+        id = settings_id(line)
+        if self.branches and not self.scribe.holds(id):
+            self.scribe.branch()
+        # A reset is the main agent's: its sub-agents' histories stay. Mode and scope are everybody's.
+        resets = "context_from" in changed
+        if resets and not {"mode", "scope"}.isdisjoint(changed):
+            reset = ModeSwitch(
+                agents=(self.scribe.main,),
+                context_from=changed.pop("context_from"),
+                source=self.scribe.source("", "settings", line),
+            )
+            self.scribe.write(reset, f"{id}:context", time)
+            resets = False
+        switch = ModeSwitch(
+            agents=(self.scribe.main,) if resets else (),
+            **changed,
+            cards=dealt,
+            joins=tuple(agent for agent in dealt if agent not in self._dealt),
+            meta=self.meta,
+            source=self.scribe.source("", "settings", line),
+        )
+        self.scribe.write(switch, id, time)
+        self._written, self._dealt = wanted, dict(self.cards)
+        self.meta, self.branches = {}, False
+
+
+def settings_id(line: str) -> str:
+    """The id of the mode switch that is written before the record of that key."""
+    return f"{line}:settings"

@@ -1,0 +1,115 @@
+"""What an importer asks of the log, step by step, and what it has to know of the log beforehand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.values import AgentCard
+
+NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Append(NamedTuple):
+    """Append this draft at the head, after putting these blobs (by their sha256)."""
+
+    draft: NewEntry
+    blobs: Mapping[str, bytes] = NO_BLOBS
+
+
+class Branch(NamedTuple):
+    """Keep what stands up to `after` as a fork: the conversation is about to leave a part of it."""
+
+    after: int
+
+
+Step: TypeAlias = Append | Branch
+
+
+class Answered(NamedTuple):
+    """An assistant message that the log holds, without its words.
+
+    `first` is the first of the foreign records it was made of, `calls` are the ids and names of its calls.
+    """
+
+    id: str
+    position: int
+    agent: str
+    first: str
+    calls: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class ExistingLog:
+    """What the log holds of a conversation already."""
+
+    head: int = 0
+    first: Entry | None = None
+    positions: dict[str, int] = field(default_factory=dict)
+    """By entry id."""
+    answers: dict[str, Answered] = field(default_factory=dict)
+    """The assistant messages, by each foreign record they were made of."""
+    said: dict[str, int] = field(default_factory=dict)
+    """By entry id, a hash of the parts of what is known by its line number alone."""
+    agents: set[str] = field(default_factory=set)
+    ran: dict[str, str] = field(default_factory=dict)
+    """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """By the words that a call gave a sub-agent, the id of the call."""
+    settings: Settings = NOTHING
+    approvals: dict[str, set[str]] = field(default_factory=dict)
+    """By agent, the tools whose calls a person approves."""
+
+
+def read_existing(entries: Iterable[Entry]) -> ExistingLog:
+    """Read off the log what an import of more of the same file has to know."""
+    found = ExistingLog()
+    for entry in entries:
+        event = entry.event
+        found.first = found.first or entry
+        found.head = entry.position
+        found.positions[entry.id] = entry.position
+        if isinstance(event, ModeSwitch):
+            found.settings = configure(found.settings, entry)
+            found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
+        elif isinstance(event, AssistantMessage):
+            found.agents.add(event.agent)
+            if event.source and (lines := event.source.lines):
+                calls = tuple((call.id, call.name) for call in event.tool_calls)
+                answered = Answered(entry.id, entry.position, event.agent, lines[0], calls)
+                found.answers.update(dict.fromkeys(lines, answered))
+            found.prompts |= {prompt: call.id for call in event.tool_calls if (prompt := prompt_of(call))}
+        elif isinstance(event, UserMessage | ToolResult):
+            if entry.id.startswith("#"):
+                found.said[entry.id] = hash(event.parts)
+            if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
+                found.ran[agent_id] = event.call_id
+    return found
+
+
+def prompt_of(call: ToolCall) -> str:
+    """The words that a call gives a sub-agent; empty where it gives none."""
+    given = None
+    if '"prompt"' in call.arguments:
+        with suppress(ValueError, RecursionError):
+            given = json.loads(call.arguments)
+    return as_str(as_dict(given).get("prompt"))
+
+
+def _agent_of(result: ToolResult) -> str:
+    """The id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
+    return as_str(as_dict(result.meta.get("claude-code")).get("agent"))
+
+
+def approvals_on(card: AgentCard | None) -> set[str]:
+    """The tools on a card whose calls a person approves."""
+    return {tool.name for tool in (card.tools if card else None) or () if tool.approval}

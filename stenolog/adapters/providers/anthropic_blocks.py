@@ -1,0 +1,111 @@
+"""Anthropic content blocks, as Claude Code writes them, to parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.domain.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import Usage
+
+from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from .media import Blobs, keep, keep_base64
+
+PROVIDER = "anthropic"
+
+
+def blocks(content: Json) -> list[dict[str, Any]]:
+    """The blocks of a message; a string is one block of text."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [
+        block if isinstance(block, dict) else {"type": "text", "text": compact(block)}
+        for block in as_list(content)
+    ]
+
+
+def assistant_part(block: dict[str, Any], model: str, call_id: str) -> AssistantPart:
+    """One block of an answer; `call_id` stands in for the id of a call that has none."""
+    match block.get("type"):
+        case "text" if isinstance(block.get("text"), str):
+            return TextPart(text=block["text"])
+        case "thinking" if isinstance(block.get("thinking"), str):
+            return ReasoningPart(
+                text=block["thinking"], provider=PROVIDER, signature=as_str(block.get("signature"))
+            )
+        case "redacted_thinking":
+            return ReasoningPart(provider=PROVIDER, encrypted=as_str(block.get("data")))
+        case "tool_use":
+            return ToolCall(
+                id=as_str(block.get("id")) or call_id,
+                name=as_str(block.get("name")),
+                arguments=arguments(block.get("input")),
+            )
+        case _:
+            return ProviderPart(provider=PROVIDER, model=model, raw=compact(block))
+
+
+def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
+    """One block of a user message or a tool result; what is unknown becomes its JSON text."""
+    source = as_dict(block.get("source"))
+    match block.get("type"):
+        case "text" if isinstance(block.get("text"), str):
+            return TextPart(text=block["text"])
+        case "image":
+            return _image(block, source, blobs)
+        case "document":
+            return _document(block, source, blobs)
+        case _:
+            return TextPart(text=compact(block))
+
+
+def _image(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
+    media_type = as_str(source.get("media_type")) or "image/png"
+    if (blob := _bytes(source, blobs)) is not None:
+        return ImagePart(media_type=media_type, blob=blob)
+    if url := as_str(source.get("url")):
+        return ImagePart(media_type=media_type, url=url)
+    return TextPart(text=compact(block))
+
+
+def _document(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
+    name = as_str(block.get("title"))
+    if source.get("type") == "text" and isinstance(source.get("data"), str):
+        blob = keep(source["data"].encode(), blobs)
+        return FilePart(name=name, media_type=as_str(source.get("media_type")) or "text/plain", blob=blob)
+    media_type = as_str(source.get("media_type")) or "application/pdf"
+    if (found := _bytes(source, blobs)) is not None:
+        return FilePart(name=name, media_type=media_type, blob=found)
+    if url := as_str(source.get("url")):
+        return FilePart(name=name, media_type=media_type, url=url)
+    return TextPart(text=compact(block))
+
+
+def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
+    data = source.get("data")
+    return keep_base64(data, blobs) if isinstance(data, str) else None
+
+
+def usage(counted: Json) -> Usage | None:
+    """Tokens; Anthropic counts what comes from and goes to the cache beside the input, not in it."""
+    if not isinstance(counted, dict):
+        return None
+    read, write = (
+        as_int(counted.get("cache_read_input_tokens")),
+        as_int(counted.get("cache_creation_input_tokens")),
+    )
+    return Usage(
+        input=as_int(counted.get("input_tokens")) + read + write,
+        output=as_int(counted.get("output_tokens")),
+        cache_read=read,
+        cache_write=write,
+        reasoning=as_int(as_dict(counted.get("output_tokens_details")).get("thinking_tokens")),
+    )

@@ -1,0 +1,166 @@
+"""What the failure of a provider is called, and what of it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+
+from stenolog.adapters.llms.accumulator import clean
+from stenolog.adapters.providers.redaction import hide, secrets_in
+from stenolog.domain.errors import ModelError
+from stenolog.domain.events import ErrorCategory
+
+LONGEST = 1_000
+"""How many characters of a provider's words are kept: an error may be a whole page of HTML."""
+STATUS: Mapping[int, ErrorCategory] = {
+    401: "unauthorized",
+    402: "budget",
+    403: "unauthorized",
+    408: "timeout",
+    409: "overloaded",
+    413: "context_length",
+    425: "overloaded",
+    429: "rate_limited",
+    504: "timeout",
+}
+WORDS: tuple[tuple[str, ErrorCategory], ...] = (
+    (
+        r"context.?(length|window|size)|(prompt|input|request|messages?) (is |are )?too (long|large)"
+        r"|too many (input )?tokens|reduce the length|exceeds? the maximum (number of )?tokens",
+        "context_length",
+    ),
+    (
+        r"content.?(filter|policy|management policy)|usage.?polic|(bio|cyber|safety|misalignment)_?polic"
+        r"|moderation|flagged|invalid_prompt",
+        "refused",
+    ),
+)
+"""What a request that was refused is called by its code and its words, where its status says too little."""
+REFUSED = frozenset({0, 400, 403, 404, 413, 422})
+SPENT = re.compile(
+    r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
+)
+"""What says that no waiting helps: there is no money left."""
+LIMITED = frozenset({0, 400, 402, 403, 429})
+CODES: tuple[tuple[str, int], ...] = (
+    (r"rate.?limit", 429),
+    (r"overload|unavailable", 529),
+    (r"server.?error|internal", 500),
+    (r"time.?out", 408),
+    (r"auth|permission|api.?key", 401),
+    (r"invalid|bad.?request|not.?found", 400),
+)
+"""The status that a code stands for, where an error comes in mid-stream and has none."""
+
+
+def provider_error(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    secrets: Iterable[str] = (),
+) -> ModelError:
+    """What a provider's error is to the engine. `code` is its own name for it (codes and types, in a row)."""
+    words = redact(message or code or f"HTTP status {status}", secrets)
+    named = category(status, code, message)
+    return ModelError(named, words, retry_after=retry_after(headers or {}), status=status)
+
+
+def category(status: int, code: str, message: str) -> ErrorCategory:
+    """The category of an error: by its status (0: it has none), its code, and where these say too little by
+    its words."""
+    said = f"{code} {message}"
+    if status in LIMITED and SPENT.search(said):
+        return "budget"
+    if status in REFUSED:
+        for pattern, named in WORDS:
+            if re.search(pattern, said, re.IGNORECASE):
+                return named
+    status = status or _status(code)
+    if status in STATUS:
+        return STATUS[status]
+    return "overloaded" if status >= 500 else "invalid_request" if status >= 400 else "other"
+
+
+def _status(code: str) -> int:
+    number = re.search(r"\b[45]\d\d\b", code)
+    if number:
+        return int(number[0])
+    return next((status for pattern, status in CODES if re.search(pattern, code, re.IGNORECASE)), 0)
+
+
+def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
+    """What is wrong where no provider says it: with the connection, or with what came over it."""
+    import httpx2  # every SDK's HTTP client
+
+    cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
+    words = redact(str(cause) or type(cause).__name__, secrets)
+    match cause:
+        case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
+            return ModelError("invalid_request", words)
+        case httpx2.TimeoutException():
+            return ModelError("timeout", words)
+        case httpx2.HTTPError() | OSError():
+            return ModelError("network", words)
+        case json.JSONDecodeError(doc=found):
+            return ModelError(
+                "invalid_response",
+                redact(f"expected JSON in the stream, found {_hidden(found, secrets)[:100]!r}"),
+            )
+        case _:
+            return ModelError("invalid_response", f"garbage in the stream: {words}")
+
+
+def redact(words: str, secrets: Iterable[str] = ()) -> str:
+    """A provider's own words, without keys, in one line of bounded length."""
+    line = " ".join(clean(_hidden(words, secrets)).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+@contextmanager
+def hiding(secrets: Iterable[str]) -> Iterator[None]:
+    """Raise a `ModelError` from within without these secrets."""
+    try:
+        yield
+    except ModelError as error:
+        error.message = _hidden(error.message, secrets)
+        error.args = (error.message,)
+        raise
+
+
+def secret_headers(headers: Mapping[str, object]) -> list[str]:
+    """The values of headers that are secret by their names."""
+    return [*secrets_in({name: value for name, value in headers.items() if isinstance(value, str)})]
+
+
+def _hidden(words: str, secrets: Iterable[str]) -> str:
+    return hide(words, secrets, mark="…")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (seconds, or a date)."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    given = headers.get("retry-after", "")
+    seconds = _number(given)
+    if seconds is not None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,125 @@
+"""The items of an OpenAI Responses history, as Codex writes them, to parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.domain.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import Usage
+
+from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from .media import Blobs, keep_data_url
+
+PROVIDER = "openai"
+CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output")
+
+
+def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[AssistantPart]:
+    """What one item of an answer says; `call_id` stands in for the id of a call that has none."""
+    match item.get("type"):
+        case "message":
+            phase = as_str(item.get("phase"))
+            return [_spoken(part, model, phase) for part in content(item.get("content"))]
+        case "reasoning":
+            return [_reasoning(item)]
+        case "function_call":
+            return [_call(item, call_id, as_str(item.get("name")), item.get("arguments"))]
+        case "custom_tool_call":
+            return [_call(item, call_id, as_str(item.get("name")), item.get("input"), "custom")]
+        case "tool_search_call" if item.get("execution") == "client":
+            return [_call(item, call_id, "tool_search", item.get("arguments"), "tool_search")]
+        case "local_shell_call":
+            return [_call(item, call_id, "local_shell", item.get("action"))]
+        case _:
+            return [ProviderPart(provider=PROVIDER, model=model, raw=compact(item))]
+
+
+def content(value: Json) -> list[dict[str, Any]]:
+    """The parts of a message; a string is one part of text."""
+    if isinstance(value, str):
+        return [{"type": "input_text", "text": value}]
+    return [as_dict(part) or {"text": compact(part)} for part in as_list(value)]
+
+
+def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
+    """One part of a message or of an output; a part of an unknown type is kept as its JSON."""
+    match part.get("type"):
+        case "input_image" if url := as_str(part.get("image_url")):
+            kept = keep_data_url(url, blobs)
+            return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
+        case "input_file" if url := as_str(part.get("file_data")) or as_str(part.get("file_url")):
+            kept = keep_data_url(url, blobs)
+            name = as_str(part.get("filename"))
+            return (
+                FilePart(name=name, url=url)
+                if kept is None
+                else FilePart(name=name, media_type=kept[0], blob=kept[1])
+            )
+        case "input_file" if id := as_str(part.get("file_id")):
+            return FilePart(name=as_str(part.get("filename")), provider=PROVIDER, id=id)
+        case _ if isinstance(part.get("text"), str):
+            return TextPart(text=part["text"])
+        case _:
+            return ProviderPart(provider=PROVIDER, raw=compact(part))
+
+
+def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
+    """What a tool gave back."""
+    output = item.get("output", item.get("tools"))
+    if isinstance(output, list) and item.get("type") != "tool_search_output":
+        return tuple(user_part(part, blobs) for part in content(output))
+    return (TextPart(text=output if isinstance(output, str) else compact(output)),)
+
+
+def usage(counted: Json) -> Usage | None:
+    """Tokens; OpenAI counts what comes from the cache, and the reasoning, in the totals."""
+    if not isinstance(counted, dict):
+        return None
+    return Usage(
+        input=as_int(counted.get("input_tokens")),
+        output=as_int(counted.get("output_tokens")),
+        cache_read=as_int(counted.get("cached_input_tokens")),
+        reasoning=as_int(counted.get("reasoning_output_tokens")),
+    )
+
+
+def _spoken(part: dict[str, Any], model: str, phase: str) -> AssistantPart:
+    if isinstance(part.get("refusal"), str):
+        return RefusalPart(text=part["refusal"])
+    if isinstance(part.get("text"), str):
+        return TextPart(text=part["text"], phase=phase)
+    return ProviderPart(provider=PROVIDER, model=model, raw=compact(part))
+
+
+def _reasoning(item: dict[str, Any]) -> ReasoningPart:
+    said = [
+        as_str(as_dict(part).get("text"))
+        for part in (*as_list(item.get("summary")), *as_list(item.get("content")))
+    ]
+    return ReasoningPart(
+        text="\n\n".join(filter(None, said)),
+        provider=PROVIDER,
+        id=as_str(item.get("id")),
+        encrypted=as_str(item.get("encrypted_content")),
+    )
+
+
+def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str = "") -> ToolCall:
+    return ToolCall(
+        id=as_str(item.get("call_id")) or as_str(item.get("id")) or call_id,
+        name=name,
+        arguments=arguments(given),
+        namespace=as_str(item.get("namespace")),
+        form=form,
+    )

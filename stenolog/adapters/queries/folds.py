@@ -1,0 +1,256 @@
+"""Folds kept up to date: a checkpoint, and the entries since.
+
+>>> from stenolog.projections.fold import fold
+>>> @fold(initial=0, name="entries")
+... def count(total, entry):
+...     return total + 1
+>>> persistent_fold(count, int).dump(3)
+b'3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+
+from stenolog.adapters.store import reader as reader_module
+from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
+from stenolog.adapters.store.event_rows import LAST, Head
+from stenolog.domain import turns
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import PositionNotFoundError
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.state import State
+from stenolog.domain.step import INITIAL, evolve
+from stenolog.projections.fold import Fold
+
+from .rows import reader
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+S = TypeVar("S")
+WORTH_KEEPING = 32
+"""So many entries must have been folded before their state is worth a checkpoint."""
+SPACING = 4096
+"""So many entries are folded at most until what came of them is kept, whatever came of them."""
+BATCH = 32
+"""So many runs are written at once."""
+
+
+@dataclass(frozen=True)
+class PersistentFold(Generic[S]):
+    """A fold whose state can be written down and read back: `load(dump(state)) == state`."""
+
+    fold: Fold[S]
+    dump: Callable[[S], bytes]
+    load: Callable[[bytes], S]
+
+    @property
+    def version(self) -> str:
+        """What made a checkpoint: another release, or other registered rules of turns, may fold otherwise."""
+        from stenolog import __version__  # late: it imports this module
+
+        return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
+
+
+def persistent_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
+    """The fold with its state written as JSON, by pydantic: `state` is its type."""
+    json = Json(state)
+    return PersistentFold(fold, json.dump, json.load)
+
+
+class Json(Generic[S]):
+    """A type as JSON. Pydantic's adapter is built when it is first needed: it takes milliseconds."""
+
+    def __init__(self, kind: type[S]) -> None:
+        self.kind = kind
+
+    def dump(self, value: S) -> bytes:
+        return self._adapter.dump_json(value)
+
+    def load(self, text: bytes) -> S:
+        return self._adapter.validate_json(text)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[S]:
+        return TypeAdapter(self.kind)
+
+
+class Rows(Json[S]):
+    """A named tuple as JSON, which is read without pydantic, by its annotations; what is read is trusted."""
+
+    def load(self, text: bytes) -> S:
+        try:
+            value: S = self._read(from_json(text))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"expected a {self.kind.__name__}, as `dump` writes it: {error}") from None
+        return value
+
+    @cached_property
+    def _read(self) -> Callable[[Any], S]:
+        kind: Any = self.kind
+        return reader(kind)
+
+
+def internal_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
+    """As `kept`, for a fold of this package, whose state is a named tuple: read by its annotations."""
+    rows = Rows(state)
+    return PersistentFold(fold, rows.dump, rows.load)
+
+
+STATE = internal_fold(Fold("state", INITIAL, evolve, version=4), State)
+SETTINGS = internal_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
+
+
+def fold_at(conversation: Conversation, kept: PersistentFold[S], at: int | None = None) -> S:
+    """The state of the fold at `at`: from a checkpoint that the log agrees with, and the entries since."""
+    state: S
+    (state,) = folds_at(conversation, (kept,), at)
+    return state
+
+
+def folds_at(
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+) -> list[Any]:
+    """The states of several folds at one position, by one reading of the entries."""
+    return [each.state for each in open_folds(conversation, folds, at)]
+
+
+def open_folds(
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+) -> list[FoldCursor[Any]]:
+    """The same as folds that can go on from there."""
+    foldings = [FoldCursor(conversation, kept, at) for kept in folds]
+    after = min(each.position for each in foldings)
+    read: Entry | Head | None = None
+    for read in _read(conversation, folds, after, at) if after != at else ():
+        for each in foldings:
+            each.take(read)
+    if read is not None:
+        for each in foldings:
+            each.finish(read, at_head=at is None)
+    return foldings
+
+
+def _read(
+    conversation: Conversation, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
+) -> Iterator[Entry | Head]:
+    """The entries that any of the folds looks at, and where the reading stands between them."""
+    if all(kept.fold.kinds for kept in folds):
+        kinds = {kind for kept in folds for kind in kept.fold.kinds}
+        return reader_module.of_kinds(conversation.log.datastore, conversation.stream, kinds, after, at)
+    return conversation.entries(after, at)
+
+
+class FoldCursor(Generic[S]):
+    """A fold on its way through a conversation. Each state that it comes by is kept, in runs of them; of
+    those too large for that, one in so many positions."""
+
+    def __init__(self, conversation: Conversation, kept: PersistentFold[S], at: int | None) -> None:
+        self.conversation = conversation
+        self.kept = kept
+        self.state, self.position = load_checkpoint(conversation, kept, at)
+        self._begun = self.position
+        self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
+        self._room = RUN
+        self._runs: list[CheckpointRun] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kept_at = self.position
+        self._since = {self.position + 1: self.state}
+        self._changed = False
+
+    def take(self, read: Entry | Head) -> None:
+        """Take in the next entry, or that others were passed over; what was taken in before is not again."""
+        if read.position <= self.position:
+            return
+        self.position = read.position
+        if isinstance(read, Entry):
+            before, self.state = self.state, self._after(self.state, read)
+            if self.state is not before:
+                self._note()
+        if self.position - self._kept_at >= (self._room if self._changed else SPACING):
+            self._keep(read)
+
+    def finish(self, read: Entry | Head, *, at_head: bool) -> None:
+        """Write down what is still to be written; at the head also where it stands, if it went far enough."""
+        if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
+            self._keep(read)
+        self._write()
+
+    def _note(self) -> None:
+        if self._room > RUN:
+            self._since.clear()
+        self._since[self.position] = self.state
+        self._changed = True
+
+    def _keep(self, read: Entry | Head) -> None:
+        last = self.kept.dump(self.state)
+        self._room = interval_for(last)
+        *before, changed = self._since
+        past = [(at, self.kept.dump(self._since[at])) for at in before] if self._room == RUN else []
+        self._runs.append(CheckpointRun(read.position, _digest(read), (*past, (changed, last))))
+        self._begin()
+        if len(self._runs) >= BATCH:
+            self._write()
+
+    def _write(self) -> None:
+        if self._runs:
+            _put(self.conversation, self.kept, *self._runs)
+            self._runs.clear()
+
+
+def is_snapshot_position(entry: Entry) -> bool:
+    """Whether the state at an entry is kept for good, so that the past is reached quickly too."""
+    return entry.position % SPACING == SPACING - 1
+
+
+def load_checkpoint(conversation: Conversation, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
+    """Where to begin: the last checkpoint's state and position, or the very beginning. A fork begins where
+    the conversation that it was forked from has come to.
+
+    What is of another log, or not what `dump` writes, is thrown away with all else of its conversation.
+    """
+    checkpoints, datastore = conversation.log.checkpoints, conversation.log.datastore
+    for stream, last in reader_module.ancestor_streams(
+        datastore, conversation.stream, LAST if at is None else at
+    ):
+        assert stream.key is not None, "it was asked for"
+        found = checkpoints.get(stream.key, kept.fold.name, kept.version, last)
+        if found is not None:
+            with suppress(PositionNotFoundError, ValueError):
+                if reader_module.digest_at(datastore, stream, found.end) == found.digest:
+                    return kept.load(found.state), found.position
+            checkpoints.drop(stream.key)
+    return kept.fold.initial, 0
+
+
+def save_checkpoint(conversation: Conversation, kept: PersistentFold[S], entry: Entry, state: S) -> None:
+    """Keep the state of a fold at an entry."""
+    _put(
+        conversation,
+        kept,
+        CheckpointRun(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)),
+    )
+
+
+def _put(conversation: Conversation, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
+    assert conversation.stream.key is not None, "a conversation with entries has a stream"
+    conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
+    if not reader_module.exists(
+        conversation.log.datastore, conversation.stream.key
+    ):  # it was deleted elsewhere
+        conversation.log.checkpoints.erase_stream(conversation.stream.key)
+
+
+def _digest(read: Entry | Head) -> bytes:
+    return bytes.fromhex(read.digest) if isinstance(read, Entry) else read.digest

@@ -1,0 +1,281 @@
+"""The whole of what tools gave back, by the alias that a request shows in the place of a large one.
+
+    conversation.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
+
+An alias is looked up in the log and never joined to a path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from stenolog.adapters.store import reader
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import BlobNotFoundError, CallerError, PositionNotFoundError, StenologError
+from stenolog.domain.events import ToolResult
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.policy import TruncateToolOutput
+from stenolog.domain.values import Tool
+from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
+from stenolog.projections.requests.pipeline.graphemes import cut_before
+from stenolog.projections.requests.pipeline.truncation import (
+    LONGEST_READ,
+    READ_OUTPUT,
+    RESULTS,
+    alias,
+    entry_of,
+    shortened,
+    with_text,
+)
+from stenolog.projections.requests.tokens import ESTIMATE, Counter
+
+from . import workspace
+from .folds import persistent_fold
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Log
+
+T = TypeVar("T")
+READ = 3_000
+"""How many characters are read at a time, unless it is said."""
+KEPT = persistent_fold(artifacts, dict[str, Artifact])
+
+
+class Excerpt(NamedTuple):
+    """Some of a text, from the character `offset` up to `end`, of `total` characters."""
+
+    text: str
+    offset: int
+    end: int
+    total: int
+
+    @property
+    def next(self) -> int | None:
+        """The offset to go on reading at; None at the end."""
+        return self.end if self.end < self.total else None
+
+
+class Output(NamedTuple):
+    """What an alias stands for: a tool result, or the last version of an artifact.
+
+    `position` is that of the entry, `name` that of the tool, or an artifact's media type. `blob` is the
+    sha256 of the content; where there is none, `text` is all of it.
+    """
+
+    alias: str
+    position: int
+    name: str
+    blob: str = ""
+    text: str = ""
+
+
+class Outputs(Mapping[str, str]):
+    """The texts of a conversation's tool results and artifacts by their aliases.
+
+    `outputs[alias]` raises `CallerError` for what is no alias (and for content that is no text),
+    `PositionNotFoundError` where no entry has it, `BlobNotFoundError` where the content is gone. Iterating
+    gives the results in the order of their entries, then the artifacts.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._talk = conversation
+
+    def __getitem__(self, path: str) -> str:
+        output = self.find(path)
+        content = self.content(output)
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise CallerError(
+                f"{path}: expected text in UTF-8, found {len(content):,} bytes of something else "
+                f"({output.name or 'no name'}); its blob is {output.blob}"
+            ) from None
+
+    def __contains__(self, path: object) -> bool:
+        try:
+            return self.find(path) is not None
+        except CallerError:
+            return False
+
+    def get(self, path: str, default: Any = None) -> Any:
+        return self[path] if path in self else default  # noqa: SIM401 - this is what `get` is made of
+
+    def __iter__(self) -> Iterator[str]:
+        return (output.alias for output in self.listed())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.listed())
+
+    def listed(self) -> Iterator[Output]:
+        """Everything that there is an alias for."""
+        for entry in self._talk.entries():
+            if isinstance(entry.event, ToolResult):
+                yield _output(entry, entry.event)
+        for name, artifact in self._talk.fold(KEPT).items():
+            yield Output(name, *artifact)
+
+    def find(self, path: object) -> Output:
+        """What the alias stands for. Raises `CallerError` and `PositionNotFoundError`."""
+        id = entry_of(path) if isinstance(path, str) else None
+        if id is not None:
+            found = self._result(str(path), id)
+        elif isinstance(path, str) and is_artifact(path):
+            found = self._artifact(path)
+        else:
+            raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
+        if found is None:
+            raise PositionNotFoundError(f"{self._talk.name!r}: no entry has the alias {path}")
+        return found
+
+    def content(self, output: Output) -> bytes:
+        """All of an output. Raises `BlobNotFoundError`."""
+        if not output.blob:
+            return output.text.encode()
+        try:
+            return self._talk.log.blobs[output.blob]
+        except BlobNotFoundError as error:
+            raise BlobNotFoundError(f"{output.alias}: {error}") from None
+
+    def read(self, path: str, offset: int = 0, limit: int | None = READ) -> Excerpt:
+        """Up to `limit` characters (None: all) from the character `offset` on; `next` is where to go on.
+
+        Raises what `outputs[path]` raises, and `CallerError` for an offset behind the end.
+        """
+        text = self[path]
+        if not 0 <= offset <= len(text):
+            raise CallerError(f"{path}: expected an offset from 0 to {len(text)}, found {offset}")
+        if limit is not None and limit < 1:
+            raise CallerError(f"{path}: expected a limit of at least 1 character, found {limit}")
+        most = len(text) if limit is None else min(offset + limit, len(text))
+        whole = cut_before(text, most)
+        end = whole if whole > offset else most
+        return Excerpt(text[offset:end], offset, end, len(text))
+
+    def materialise(self, root: str | os.PathLike[str]) -> list[str]:
+        """Write every output as a read-only file under a workspace root; the aliases of those written.
+
+        What is there already stays as it is. A new version of an artifact takes the place of the one
+        before. Raises `CallerError` where a file stands that was not made so, or where a link leads
+        elsewhere, `BlobNotFoundError` and `StoreError`.
+        """
+        versions: dict[str, set[str]] = {}
+        for entry in self._talk.entries():
+            for file in artifacts_of(entry):
+                versions.setdefault(file.name, set()).add(file.blob)
+        return [
+            output.alias
+            for output in self.listed()
+            if workspace.write(Path(root), output.alias, self.content(output), versions.get(output.alias, ()))
+        ]
+
+    def _result(self, path: str, id: str) -> Output | None:
+        if id:
+            entry = reader.find(self._talk.log.datastore, self._talk.stream, id)
+            return _output(entry, entry.event) if entry and isinstance(entry.event, ToolResult) else None
+        return next((output for output in self.listed() if output.alias == path), None)
+
+    def _artifact(self, path: str) -> Output | None:
+        found = self._talk.fold(KEPT).get(path)
+        return Output(path, *found) if found else None
+
+
+def _output(entry: Entry, result: ToolResult) -> Output:
+    text = "" if result.blob else result.text
+    return Output(alias(entry.id), entry.position, result.name, result.blob, text)
+
+
+def read_output_tool() -> Tool:
+    """The tool that an agent reads the rest of a large output with, for its card."""
+    return Tool(
+        name=READ_OUTPUT,
+        description="Read a tool output or an artifact that was shown as a preview, piece by piece.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": f"Its alias, such as {RESULTS}….json"},
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The character to begin at; 0 unless given.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": LONGEST_READ,
+                    "description": f"How many characters to read; {READ:,} unless given.",
+                },
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def run_read_output(conversation: Conversation, arguments: str) -> str:
+    """What `read_output` gives for a call's arguments (raw JSON): the text, and a line on where to go on.
+
+    Raises `CallerError` for arguments that the tool does not take, and what `Outputs.read` raises.
+    """
+    given = _arguments(arguments)
+    limit = min(_argument(given, "limit", READ), LONGEST_READ)
+    read = conversation.outputs.read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
+    ending = f"go on with offset={read.next}" if read.next is not None else "this is the end"
+    return f"{read.text}\n[characters {read.offset:,} to {read.end:,} of {read.total:,}; {ending}]"
+
+
+def read_output(conversation: Conversation, call: ToolCall) -> ToolResult:
+    """The result of a call of `read_output`, ready to be appended; what went wrong is told to the agent."""
+    try:
+        text, failed = run_read_output(conversation, call.arguments), False
+    except StenologError as error:
+        text, failed = str(error), True
+    return ToolResult(call_id=call.id, name=READ_OUTPUT, text=text, is_error=failed)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict) or not given.keys() <= {"path", "offset", "limit"}:
+        raise CallerError(
+            f'{READ_OUTPUT}: expected {{"path": …, "offset": …, "limit": …}}, found {text!r:.200}'
+        )
+    return given
+
+
+def _argument(given: dict[str, Any], name: str, default: T) -> T:
+    value = given.get(name, default)
+    if type(value) is not type(default):
+        kind = "a text" if isinstance(default, str) else "a whole number"
+        raise CallerError(f"{READ_OUTPUT}: {name}: expected {kind}, found {value!r:.100}")
+    return value
+
+
+def store_large(
+    log: Log, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
+) -> ToolResult:
+    """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
+    preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs` reads.
+    """
+    return offload_large(event, log.blobs.put, over, counter)
+
+
+def offload_large(
+    event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
+) -> ToolResult:
+    """`store_large` with whatever keeps bytes and gives their sha256."""
+    if event.blob or event.name == READ_OUTPUT:
+        return event
+    shorter = shortened(
+        event.text, TruncateToolOutput() if over is None else TruncateToolOutput(over=over), counter
+    )
+    if shorter is None:
+        return event
+    return replace(event, parts=with_text(event.parts, shorter.text), blob=put(event.text.encode()))

@@ -1,0 +1,237 @@
+"""The request of a lane of a stored conversation: only what is in its window is read.
+
+A window under a policy with a cap is marked every so many entries, in the place where checkpoints are kept;
+the next request takes it up from there. A policy without one shows everything, and everything is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stenolog.adapters.store import reader
+from stenolog.adapters.store.checkpoints import Checkpoints
+from stenolog.adapters.store.peek import SOME, peek
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicyError, StenologError
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.settings import NOTHING
+from stenolog.projections.fold import Fold
+from stenolog.projections.requests import DEFAULT_API, PIPELINE, Api, LaneId, Request
+from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.incremental.bookmark import settled_by
+from stenolog.projections.requests.incremental.session import BrokenWindow
+from stenolog.projections.requests.incremental.snapshot import START, WindowSnapshot
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.pipeline.budget import caps
+from stenolog.projections.requests.request import Explanation
+from stenolog.projections.requests.tokens import Counter
+
+from . import folds
+from .bookmarks import FAR, WindowToKeep, find, leave
+from .folds import PersistentFold
+from .gc_pause import gc_paused
+from .token_counters import COUNTERS
+from .window_cache import CachedWindow, Key, SnapshotWriter
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation import Conversation
+
+GAP, SPARE = 3, 32
+"""Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
+WINDOW = "window "
+MARK = folds.Rows(WindowSnapshot)
+
+
+def request(
+    conversation: Conversation,
+    agent: str,
+    task: str,
+    at: int | None,
+    api: str | Api | None,
+    policy: PolicyLike,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Request:
+    """See `Conversation.request`."""
+    out = DEFAULT_API if api is None else api
+    lane = LaneId(agent, task)
+    if at is not None or counters is not COUNTERS:
+        return _fresh(conversation, lane, at, policy, counters).request(out)
+    return _newest(conversation, lane, out, policy)
+
+
+def _newest(conversation: Conversation, lane: LaneId, api: str | Api, policy: PolicyLike) -> Request:
+    """The request at the head of the log, from the window that is held, where there is one."""
+    holding = conversation.log.holding
+    key = Key(
+        reader.resolve(conversation.log.datastore, conversation.stream) or 0,
+        lane,
+        holding.policy_key(policy),
+    )
+    held = holding.take(key)
+    if held is None or not _goes_on(conversation, held):
+        with gc_paused():
+            held = _resumed(conversation, key, api, policy)
+            held = held or _fresh(conversation, lane, None, policy, COUNTERS, whole=False)
+    try:
+        request = held.request(api)
+    except BrokenWindow:
+        held = _fresh(conversation, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
+        request = held.request(api)
+    leave(conversation.log, key, held, further=FAR)
+    holding.put(key, held)  # from now on it may be somebody else's
+    return request
+
+
+def _resumed(conversation: Conversation, key: Key, api: str | Api, policy: PolicyLike) -> CachedWindow | None:
+    """The window as another process has left it, with what has come since; None where nothing was left."""
+    found = find(conversation.log, key, api) if isinstance(api, str) else None
+    if found is None:
+        return None
+    mark = found.mark.mark
+    try:
+        chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
+        rows = _rows(conversation, mark)
+        window = Window(key.lane, chosen, counter, mark, rows, conversation.log.blobs, settled_by(found.mark))
+    except InvalidPolicyError:  # the one on the card then; it may be another by now
+        return None
+    explain = partial(_explained, conversation, key.lane, policy)
+    held = CachedWindow(window, conversation.log.blobs, SnapshotWriter(), explain, by_card=policy is None)
+    held.digest = found.digest
+    live = held.live(api)
+    if not live.resume(found.mark, found.messages):
+        return None
+    number = len(found.messages)
+    held.left[api] = WindowToKeep(live.writer, number - 1, found.sums, number)
+    return held if _goes_on(conversation, held) else None
+
+
+def _explained(
+    conversation: Conversation, lane: LaneId, policy: PolicyLike, api: str | Api, at: int
+) -> Explanation:
+    """Where the parts of a request come from, by the log alone."""
+    return _fresh(conversation, lane, at, policy, COUNTERS).request(api).explanation
+
+
+def _goes_on(conversation: Conversation, held: CachedWindow) -> bool:
+    """Take what is new in the log into a window; whether it is the window of this log still."""
+    while held.usable:
+        here = held.window.position
+        new = peek(conversation.log.datastore, conversation.stream, here, held.digest)
+        if new is None:
+            return False
+        held.extend(new)
+        if len(new) < SOME:
+            return held.usable
+    return False
+
+
+def _fresh(
+    conversation: Conversation,
+    lane: LaneId,
+    at: int | None,
+    policy: PolicyLike,
+    counters: Mapping[str, Counter],
+    *,
+    whole: bool = True,
+) -> CachedWindow:
+    """A window, made of what was kept of it and the entries since. `whole`: nothing of it is let go of."""
+    now = conversation.settings(at) if policy is None else NOTHING
+    chosen, counter = choose(now, lane.agent, policy, counters)
+    marks = _marks(lane, chosen, counter) if caps(chosen) else None
+    mark = START if marks is None else folds.load_checkpoint(conversation, marks, at)[0]
+    window = Window(lane, chosen, counter, mark, _rows(conversation, mark), conversation.log.blobs)
+    marking = (
+        SnapshotWriter() if marks is None else SnapshotPolicy(conversation, marks, window, at_head=at is None)
+    )
+    explain = partial(_explained, conversation, lane, policy)
+    held = CachedWindow(window, conversation.log.blobs, marking, explain, by_card=policy is None, whole=whole)
+    held.extend(conversation.entries(mark.position, at))
+    if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
+        return _fresh(conversation, lane, at, policy, counters, whole=whole)  # a card has come meanwhile
+    held.usable = True  # this is the policy that was chosen, whatever cards there were before
+    if not held.digest and window.position:
+        held.digest = reader.digest_at(conversation.log.datastore, conversation.stream, window.position).hex()
+    return held
+
+
+class SnapshotPolicy(SnapshotWriter):
+    """Marks a window on its way, so that the next process takes it up from there."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        marks: PersistentFold[WindowSnapshot],
+        window: Window,
+        *,
+        at_head: bool,
+    ) -> None:
+        self.conversation, self.marks, self.window, self.at_head = conversation, marks, window, at_head
+        self._at, self._cuts = window.position, window.cuts
+        self._last: Entry | None = None
+
+    def take(self, entry: Entry) -> None:
+        self._last = entry
+        if folds.is_snapshot_position(entry) and not self._is_unfit:
+            folds.save_checkpoint(self.conversation, self.marks, entry, self.window.snapshot)
+
+    @property
+    def _is_unfit(self) -> bool:
+        """Whether no mark may be made here: a blob was missing, or the last cut may be taken back."""
+        return self.window.measure.missing or self.window.may_be_uncut
+
+    def finish(self) -> None:
+        """Mark where it stands, if that is far enough, or after a cut: the mark before that has rows that
+        nobody needs."""
+        is_far = self.window.position - self._at >= folds.WORTH_KEEPING
+        if not self.at_head or self._last is None or self._is_unfit:
+            return
+        if is_far or self.window.cuts > self._cuts:
+            folds.save_checkpoint(self.conversation, self.marks, self._last, self.window.snapshot)
+            self._at, self._cuts = self.window.position, self.window.cuts
+
+
+def _rows(conversation: Conversation, mark: WindowSnapshot) -> Iterator[Entry]:
+    """The entries at a mark's rows; two runs are read at once where little is between them."""
+    held = {position for first, last in mark.rows for position in range(first, last + 1)}
+    read = (entry for first, last in _joined(mark.rows) for entry in conversation.entries(first - 1, last))
+    return (entry for entry in read if entry.position in held)
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The runs, neighbours as one where no more than `GAP` rows are between, of all gaps `SPARE` at most."""
+    joined: list[tuple[int, int]] = []
+    spare = SPARE
+    for first, last in runs:
+        gap = first - joined[-1][1] - 1 if joined else SPARE + 1
+        if gap <= min(GAP, spare):
+            spare -= gap
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _marks(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
+    """The place of a window's marks: its name says the lane, the policy and the counter."""
+    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, PIPELINE]
+    name = WINDOW + json.dumps(asked, sort_keys=True)
+    return PersistentFold(Fold(name, START, lambda mark, entry: mark), MARK.dump, MARK.load)
+
+
+def marked(
+    checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
+) -> Iterator[tuple[PersistentFold[WindowSnapshot], Window]]:
+    """Each window that marks of a stream are kept of, at its beginning, for a check of the marks."""
+    for name in checkpoints.names(stream):
+        if name.startswith(WINDOW):
+            agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))
+            try:
+                lane, chosen, found = LaneId(agent, task), policy_of(given), counters[counter]
+            except (StenologError, KeyError):
+                continue  # by a release, or with an extra, that is not here
+            if (found.id, PIPELINE) == (version, pipeline):
+                yield _marks(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)

@@ -1,0 +1,185 @@
+"""Windows held in memory: the next request of a lane reads what is new in the log, and nothing else.
+
+What is held comes from recorded entries alone, and is taken on only by entries: another process may have
+written them as well. Whatever cannot be gone on with is let go, which costs time alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from threading import Lock
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
+from stenolog.domain.policy import policy as policy_of
+from stenolog.projections.requests import Api, LaneId, Request
+from stenolog.projections.requests.incremental.session import RequestSession
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import Explanation
+
+ROWS = 50_000
+"""So many entries are held at most, over all windows of a log."""
+MOST = 8
+"""So many APIs are written for at once."""
+NAMED = 64
+"""So many policies are known by name at most."""
+LEAST = 32
+"""What a window counts for beside its entries."""
+
+
+class Key(NamedTuple):
+    """Whose window it is: the conversation's stream, the lane, and the policy that was asked for as JSON
+    (empty: the one on the card)."""
+
+    stream: int
+    lane: LaneId
+    policy: str
+
+
+class SnapshotWriter:
+    """What is done with a window as it goes on: nothing, for one that is not marked anywhere."""
+
+    def take(self, entry: Entry) -> None:
+        """The window has taken an entry in."""
+
+    def finish(self) -> None:
+        """That was the last one for now."""
+
+
+class CachedWindow:
+    """A window with the requests that are made of it, one after another, on each API.
+
+    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy, or
+    where the window is broken. Unless it is to stay `whole`, what is settled is let go of, and `explain` says
+    where the parts of a request on an API at a position come from. `left` has what was left of each live for
+    another process.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        blobs: Mapping[str, bytes],
+        marking: SnapshotWriter,
+        explain: Callable[[str | Api, int], Explanation],
+        *,
+        by_card: bool,
+        whole: bool = False,
+    ) -> None:
+        self.window = window
+        self.digest = ""
+        self.usable = True
+        self.whole = whole
+        self.lives: dict[str | Api, RequestSession] = {}
+        self.left: dict[str | Api, Any] = {}
+        self._blobs = blobs
+        self._by_card = by_card
+        self._marking = marking
+        self._explain = explain
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Take the next entries in."""
+        for entry in entries:
+            before = self.window.settings
+            self.window.take(entry)
+            self.digest = entry.digest
+            self._marking.take(entry)
+            if self._by_card and isinstance(entry.event, ModeSwitch):
+                agent, now = self.window.lane.agent, self.window.settings
+                self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
+        self.usable &= not self.window.broken
+        self._marking.finish()
+
+    def live(self, api: str | Api) -> RequestSession:
+        """The requests on an API."""
+        if api not in self.lives:
+            if len(self.lives) == MOST:
+                self.lives.clear()
+            self.lives[api] = live = RequestSession(self.window, api, self._blobs)
+            live.explain = partial(self._explain, api)
+        return self.lives[api]
+
+    def request(self, api: str | Api) -> Request:
+        """The request on an API. Raises `BrokenWindow` where what it needs was let go of."""
+        live = self.live(api)
+        request = live.request()
+        if len(self.lives) == 1 and not self.whole:
+            live.shed()
+        return request
+
+    @property
+    def weight(self) -> int:
+        """What it takes of memory, in entries."""
+        written = (live.writer for live in self.lives.values())
+        messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
+        return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
+
+
+class WindowCache:
+    """The windows that a log holds, the last used ones; safe to share between threads.
+
+    A window is one caller's at a time: whoever comes meanwhile finds none.
+    """
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Key, tuple[CachedWindow, int]] = OrderedDict()
+        self._rows = 0
+        self._named: dict[int, tuple[PolicyLike, str]] = {}
+        self._turn = Lock()
+
+    def __iter__(self) -> Iterator[tuple[Key, CachedWindow]]:
+        with self._turn:
+            return iter([(key, held) for key, (held, _) in self._held.items()])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def policy_key(self, policy: PolicyLike) -> str:
+        """The policy of a key. That of a value which never changes is written down once."""
+        if policy is None:
+            return ""
+        found = self._named.get(id(policy))
+        if found is None or found[0] is not policy:
+            found = policy, json.dumps(policy_of(policy).json, sort_keys=True)
+            if isinstance(policy, Policy | PolicyRule):
+                self._named = {**self._named, id(policy): found} if len(self._named) < NAMED else {}
+        return found[1]
+
+    def take(self, key: Key) -> CachedWindow | None:
+        """The window of a key, which is the caller's until it is put back; None where none is held."""
+        with self._turn:
+            held, rows = self._held.pop(key, (None, 0))
+            self._rows -= rows
+            return held
+
+    def put(self, key: Key, held: CachedWindow) -> None:
+        """Hold a window, and let go of those that were not used for longest where there are too many.
+
+        One that rests on a blob which was not there is not held: the blob may be there the next time.
+        """
+        if held.window.measure.missing:
+            return
+        rows = held.weight
+        with self._turn:
+            _, replaced = self._held.pop(key, (None, 0))
+            self._held[key] = held, rows
+            self._rows += rows - replaced
+            while self._rows > ROWS:
+                _, (_, gone) = self._held.popitem(last=False)
+                self._rows -= gone
+
+    def drop(self, stream: int) -> None:
+        """Let go of the windows of a conversation."""
+        with self._turn:
+            for key in [key for key in self._held if key.stream == stream]:
+                self._rows -= self._held.pop(key)[1]
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        with self._turn:
+            self._held.clear()
+            self._rows = 0

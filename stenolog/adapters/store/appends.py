@@ -1,0 +1,223 @@
+"""Putting entries behind the last one: strict or commuting, all or nothing, idempotent by entry id."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from stenolog.adapters.store.sources import Sources
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import OPENING_ID, Entry, NewEntry, Record, check_name, microseconds, seal
+from stenolog.domain.errors import (
+    ConversationNotFoundError,
+    DuplicateIdError,
+    InvalidEventError,
+    VersionConflictError,
+)
+from stenolog.domain.events import ModeSwitch, Unknown
+
+from . import claims, conversation_rows, event_rows
+from .event_rows import START, Head
+from .savepoints import Savepoint
+
+SWITCH = "mode_switch@"
+
+
+class PendingEntry(NamedTuple):
+    """An event on its way in: everything that is drawn at the edge, and the event's bytes.
+
+    `given` tells whether the caller chose the id, and may therefore be repeating an append.
+    """
+
+    id: str
+    time: int
+    topic: str
+    salt: bytes
+    payload: bytes
+    given: bool = False
+
+
+def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
+    """The draft with everything that the edge adds to it. Raises `InvalidEventError`."""
+    topic, payload = REGISTRY.dump(draft.event)
+    id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
+    at = edge.clock() if draft.time is None else draft.time
+    return PendingEntry(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
+
+
+class Stream:
+    """What this process knows of a conversation: its name, its key in the file, and where it stood last.
+
+    `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
+    leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
+    `recent` are the last entries that this process appended, once somebody wants to know (see `glance`).
+    """
+
+    __slots__ = ("alone", "head", "key", "name", "recent")
+
+    def __init__(self, name: str, key: int | None = None) -> None:
+        self.name = name
+        self.key = key
+        self.head: Head | None = None
+        self.alone = False
+        self.recent: deque[Entry] | None = None
+
+    def note(self, entry: Entry) -> None:
+        """Remember an entry that this process has appended, unless its owner could still change it."""
+        event = entry.event
+        if self.recent is not None and not isinstance(event, ModeSwitch | Unknown) and not event.meta:
+            self.recent.append(entry)
+
+
+class Append(NamedTuple):
+    """Items on their way into a conversation. Its `write` is a job for `grouping`.
+
+    An item whose id stands there already with the same topic and bytes is not written again. `expected`:
+    the position that the conversation must stand at if anything is to be written; None appends wherever
+    it stands. `salt` draws the salt of an opening. `fence`: the claim that these items settle; it goes
+    in the same transaction, with its draft.
+    """
+
+    stream: Stream
+    items: Sequence[PendingEntry]
+    expected: int | None
+    salt: Callable[[], bytes]
+    fence: int | None = None
+
+    def write(self, part: Savepoint) -> list[Record]:
+        """Write the items behind the last entry; their records as they stand in the log.
+
+        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+        `ClaimLostError`; nothing is written then.
+        """
+        stream = self.stream
+        if self.fence is not None:
+            part.flush()
+        key, head = part.heads.get(stream) or (stream.key, stream.head)
+        if key is not None and head is not None:
+            records = self._append_fast(part, key, head)
+            if records is not None:
+                part.heads[stream] = key, _last(records)
+                return records
+        with part:
+            key, head, records = self._append_checked(part.connection)
+            self._settle(part.connection)
+        part.heads[stream] = key, head
+        return records
+
+    def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
+        """Write behind the head as this process knows it, without reading; None where that does not hold."""
+        if self.expected not in (None, head.position):
+            return None
+        if self.expected is None and _switches(self.items):
+            return None
+        records = sealed(head, self.items)
+        try:
+            if self.fence is None:
+                part.insert(key, records)
+            else:
+                with part:
+                    event_rows.insert(part.connection, key, records)
+                    self._settle(part.connection)
+        except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
+            return None
+        return records
+
+    def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
+        """Look first: at the head, and at the ids that may stand there already."""
+        name, expected = self.stream.name, self.expected
+        key = _key(connection, self.stream)
+        head = event_rows.head(connection, key) or START
+        once = _once(name, self.items)
+        standing = _existing_records(connection, name, key, once) if head.position else {}
+        fresh = [item for item in once if item.id not in standing]
+        if fresh:
+            if expected not in (None, head.position):
+                raise VersionConflictError(name, expected=expected or 0, found=head.position)
+            if not head.position and not fresh[0].topic.startswith(SWITCH):
+                topic, payload = _opening()
+                fresh.insert(0, PendingEntry(OPENING_ID, fresh[0].time, topic, self.salt(), payload))
+            elif head.position and expected is None and _switches(fresh):
+                raise InvalidEventError(
+                    f"{name!r}: a mode switch changes what others decide by: "
+                    f"append it with expected= (the log stands at {head.position})"
+                )
+            records = sealed(head, fresh)
+            event_rows.insert(connection, key, records)
+            head = _last(records)
+            standing.update((record.id, record) for record in records)
+        return key, head, [standing[item.id] for item in self.items]
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        if self.fence is not None:
+            claims.settle(connection, self.fence)
+
+
+def _last(records: Sequence[Record]) -> Head:
+    return Head(records[-1].position, records[-1].digest)
+
+
+def _switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
+    return [item for item in items if item.topic.startswith(SWITCH)]
+
+
+@cache
+def _opening() -> tuple[str, bytes]:
+    """What a conversation opens with when its first event is no mode switch: topic and bytes."""
+    return REGISTRY.dump(ModeSwitch(mode="chat"))
+
+
+def _key(connection: sqlite3.Connection, stream: Stream) -> int:
+    """The stream's key; a conversation that nobody has appended to yet begins to exist."""
+    if stream.key is None:
+        key = conversation_rows.find(connection, stream.name)
+        return conversation_rows.create(connection, stream.name) if key is None else key
+    if conversation_rows.name_of(connection, stream.key) is None:
+        raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
+    return stream.key
+
+
+def _once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
+    """The items without those that repeat another of the same append."""
+    once: dict[str, PendingEntry] = {}
+    for item in items:
+        first = once.setdefault(item.id, item)
+        if first is not item and not (item.given and _same(first, item)):
+            raise DuplicateIdError(f"{name!r}: two events of one append have the id {item.id!r}")
+    return list(once.values())
+
+
+def _existing_records(
+    connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
+) -> dict[str, Record]:
+    """The records that stand there already for items that repeat an earlier append."""
+    standing: dict[str, Record] = {}
+    for item in items:
+        record = event_rows.by_id(connection, key, item.id)
+        if record is None:
+            continue
+        if not (item.given and _same(record, item)):
+            raise DuplicateIdError(
+                f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"
+            )
+        standing[item.id] = record
+    return standing
+
+
+def _same(one: PendingEntry | Record, other: PendingEntry) -> bool:
+    return (one.topic, one.payload) == (other.topic, other.payload)
+
+
+def sealed(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
+    """The items as records, chained behind the head."""
+    position, digest = head
+    records = []
+    for item in items:
+        position += 1
+        record = seal(digest, position, item.id, item.time, item.topic, item.salt, item.payload)
+        digest = record.digest
+        records.append(record)
+    return records

@@ -1,0 +1,234 @@
+"""States of folds, kept at positions: beside the log, in a file that may be thrown away at any time.
+
+What is kept are runs: the state of a fold at each of so many positions in a row, the last one as it is,
+those before it packed together, for they are much alike. What is kept of a fold is in proportion to the log:
+at worst some 200 bytes an entry, as a rule less than 50.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from hmac import compare_digest
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
+
+from .database import MEMORY
+from .seals import Seals
+from .sidecar import Sidecar
+
+RUN = 32
+"""So many positions make a run."""
+SMALL = 2048
+"""Up to so many bytes a state is kept for each position; packed, those of a run may take no more together."""
+LIGHT = 16
+"""So many bytes an entry may larger states take: one is kept in so many positions."""
+LAYOUT = 2
+"""The `user_version` of the file; one of another layout begins anew."""
+PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF", "secure_delete = ON")
+"""Pages in which a run that is no larger than usual has room: what is longer would take a page of its own."""
+PREPARE = (
+    "BEGIN IMMEDIATE",
+    "DROP TABLE IF EXISTS checkpoints",
+    """CREATE TABLE checkpoints (
+    stream INTEGER, fold TEXT, version TEXT, first INTEGER, last INTEGER, digest BLOB,
+    changed INTEGER, state BLOB, past BLOB, sum BLOB,
+    PRIMARY KEY (stream, fold, version, first)
+) WITHOUT ROWID""",
+    f"PRAGMA user_version = {LAYOUT}",
+    "COMMIT",
+)
+SELECT = """SELECT first, last, digest, changed, state, past, sum FROM checkpoints
+    WHERE stream = ? AND fold = ? AND version = ?"""
+GET = f"{SELECT} AND first <= ? ORDER BY first DESC LIMIT 1"
+NEXT = f"{SELECT} AND first > ? ORDER BY first LIMIT 1"
+NAMES = "SELECT DISTINCT fold FROM checkpoints WHERE stream = ? ORDER BY fold"
+PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+THIN = """DELETE FROM checkpoints
+    WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
+OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
+DROP = "DELETE FROM checkpoints WHERE stream = ?"
+
+WHOLE_LOG = 0
+"""In the place of a stream, for what is kept of no conversation alone."""
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Checkpoint(NamedTuple):
+    """The state of a fold at a position, in a conversation that has this digest at `end`, there or later."""
+
+    position: int
+    state: bytes
+    end: int
+    digest: bytes
+
+
+class CheckpointRun(NamedTuple):
+    """The state of a fold from the first of its changes up to `last`, where the conversation has this digest.
+
+    `changes` are the positions, ascending, at which it became another, and what it is from there on.
+    """
+
+    last: int
+    digest: bytes
+    changes: tuple[tuple[int, bytes], ...]
+
+    @property
+    def first(self) -> int:
+        return self.changes[0][0]
+
+    def at(self, position: int) -> bytes | None:
+        """The state at a position; None where the run does not reach it."""
+        if not self.first <= position <= self.last:
+            return None
+        return next(state for changed, state in reversed(self.changes) if changed <= position)
+
+
+class Checkpoints(Sidecar):
+    """Checkpoints by stream, and by name and version of the fold; safe to share between threads."""
+
+    pragmas = PRAGMAS
+
+    def __init__(self, path: str, seals: Seals | None = None) -> None:
+        self.seals = seals or Seals()
+        super().__init__(MEMORY if path == MEMORY else f"{path}-checkpoints", path)
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        if connection.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+            for statement in PREPARE:
+                connection.execute(statement)
+
+    def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
+        """The last checkpoint at or before `at`; None where there is none that is whole."""
+        for row in self._select(GET, stream, fold, version, upto):
+            try:
+                return _found(self._unsealed(row, stream, fold, version), upto)
+            except (TypeError, ValueError, zlib.error):
+                self.drop(stream)
+        return None
+
+    def runs(self, stream: int, fold: str, version: str) -> Iterator[CheckpointRun]:
+        """All that is kept of a fold over a stream and is whole, by where it begins."""
+        first = -1
+        while rows := self._select(NEXT, stream, fold, version, first):
+            first = rows[0][0]
+            with suppress(TypeError, ValueError, zlib.error):
+                yield _run(self._unsealed(rows[0], stream, fold, version))
+
+    def names(self, stream: int) -> list[str]:
+        """The names of the folds that something is kept of."""
+        return [str(name) for (name,) in self._select(NAMES, stream)]
+
+    def put(self, stream: int, fold: str, version: str, *runs: CheckpointRun) -> None:
+        """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
+        place = _key(stream, fold, version)
+        rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
+        self.work(lambda connection: _write(connection, (stream, fold, version), rows))
+
+    def _unsealed(self, row: Row, stream: int, fold: str, version: str) -> Row:
+        """The row without its seal; `ValueError` where it is not what this log has written in this place."""
+        *rest, seal = row
+        true = _sum(self.seals, _key(stream, fold, version), *rest)
+        if not isinstance(seal, bytes) or not compare_digest(true, seal):
+            raise ValueError("not what was written")
+        return tuple(rest)
+
+    def drop(self, stream: int) -> None:
+        """Forget all that is kept of a stream."""
+        self._select(DROP, stream)
+
+    def erase_stream(self, stream: int) -> None:
+        """Forget all that is kept of a stream, so that no byte of it stays in the file."""
+        if self.path == MEMORY:
+            self.drop(stream)
+        else:
+            self.erase(DROP, stream)
+
+    def _select(self, statement: str, *values: object) -> list[Row]:
+        return self.work(lambda connection: connection.execute(statement, values).fetchall()) or []
+
+
+def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for row in rows:
+        first, last, _, _, state, *_ = row
+        connection.execute(PUT, (*key, *row))
+        if first <= 1:  # folded anew: by another release, or by a fold that has changed its mind
+            connection.execute(OUTDATED, key)
+        stretch = interval_for(state)
+        if stretch > RUN:
+            connection.execute(THIN, (*key, last - last % stretch, first))
+    connection.execute("COMMIT")
+
+
+def _row(run: CheckpointRun) -> Row:
+    """The run as it is written, but for its seal, and for what came before a last state that is long."""
+    changed, state = run.changes[-1]
+    first, past = run.first, _packed(run.changes[:-1])
+    if len(past) > SMALL:
+        first, past = changed, b""
+    return first, run.last, run.digest, changed, state, past
+
+
+def interval_for(state: bytes) -> int:
+    """In how many positions one state is kept whole, so that it stays in proportion to the log."""
+    return RUN if len(state) <= SMALL else 1 << (len(state) // LIGHT).bit_length()
+
+
+def _found(row: Row, upto: int) -> Checkpoint:
+    """The state at `at`, or at the end of the run where it does not reach so far."""
+    _, last, digest, changed, state, past = row
+    if upto < changed:
+        state = _at(past, upto)
+    return Checkpoint(min(upto, last), state, last, digest)
+
+
+def _run(row: Row) -> CheckpointRun:
+    _, last, digest, changed, state, past = row
+    return CheckpointRun(last, digest, (*_unpacked(past), (changed, state)))
+
+
+def _key(stream: int, fold: str, version: str) -> bytes:
+    return f"{stream}\n{fold}\n{version}".encode(errors="surrogatepass")
+
+
+def _sum(
+    seals: Seals, place: bytes, first: int, last: int, digest: bytes, changed: int, state: bytes, past: bytes
+) -> bytes:
+    return seals.seal(place, b"%d\n%d\n%d" % (first, last, changed), digest, past, state)
+
+
+def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
+    """States with their positions, packed: a line with the positions and how long each is, then they all."""
+    if not changes:
+        return b""
+    positions, states = zip(*changes, strict=True)
+    head = json.dumps((positions, tuple(map(len, states))))
+    return zlib.compress(b"".join((head.encode(), b"\n", *states)), 1)
+
+
+def _opened(past: bytes) -> tuple[list[int], list[int], bytes]:
+    """The positions, how long the state of each is, and the states one behind the other."""
+    if not past:
+        return [], [], b""
+    head, _, states = zlib.decompress(past).partition(b"\n")
+    positions, sizes = json.loads(head)
+    return positions, sizes, states
+
+
+def _at(past: bytes, position: int) -> bytes:
+    positions, sizes, states = _opened(past)
+    place = bisect_right(positions, position) - 1
+    start = sum(sizes[:place])
+    return states[start : start + sizes[place]]
+
+
+def _unpacked(past: bytes) -> Iterator[tuple[int, bytes]]:
+    positions, sizes, states = _opened(past)
+    ends = accumulate(sizes)
+    return ((at, states[end - size : end]) for at, size, end in zip(positions, sizes, ends, strict=True))

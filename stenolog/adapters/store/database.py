@@ -1,0 +1,379 @@
+"""Connections to one database file: one writer, whose turn is locked, and as many readers as read at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
+
+from stenolog.domain.errors import StoreError, StoreTimeoutError
+
+from . import (
+    backups,
+    durable_head,
+    event_rows,
+    file_identity,
+    lockfile,
+    permissions,
+    replacement,
+    schema,
+    seals,
+)
+from .errors import RAISED, to_store_error
+from .filelock import FileLock
+from .group_commit import GroupCommit
+from .notify import CommitNotifier
+from .transaction import Transaction
+from .wal_preallocation import WalPreallocator
+
+Synchronous: TypeAlias = Literal["full", "normal"]
+MEMORY = ":memory:"
+DEADLINE = 10.0
+"""Seconds that a call waits for others, unless told otherwise."""
+CACHE_KB = 16_000
+"""Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
+WAL_BYTES = 4_000_000
+"""The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
+FOLD_MS = 2_000
+"""Milliseconds that `fold` waits for readers."""
+LOOK_SECONDS = 0.02
+PRAGMAS = (
+    "foreign_keys = ON",
+    "trusted_schema = OFF",
+    "secure_delete = ON",  # what is deleted is overwritten
+    "cell_size_check = ON",
+    f"cache_size = -{CACHE_KB}",
+    f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+    f"journal_size_limit = {4 * WAL_BYTES}",
+)
+
+
+class LogDatastore(SQLiteDatastore):
+    """The database of one log.
+
+    `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
+    `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
+    What is in `kept_up` is called at the end of each transaction that writes, and is part of it.
+    """
+
+    def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
+        if synchronous not in get_args(Synchronous):
+            raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
+        super().__init__(path, originator_id_type="text")
+        self.path = path
+        self.file = path if path == MEMORY else os.path.abspath(path)  # wherever the process moves to
+        self.deadline = deadline
+        self.synchronous = synchronous
+        self.in_memory = path == MEMORY
+        self.bell = CommitNotifier(None if self.in_memory else self._versions)
+        self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._turn = threading.Lock()
+        self._lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
+        durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
+        self._room = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
+        self.group = GroupCommit(self)
+        self._process = os.getpid()
+        self._closed = True
+        self._place: tuple[int, int] | None = None
+        self.noted = durable_head.NOTHING
+        self.notes = durable
+        self._looks_again = 0.0
+        self.key = b""
+        with nullcontext() if self.in_memory else replacement.opening(self.file, deadline):
+            self._writer = self._open()
+        self._closed = False
+        replacement.note_open(self)
+
+    @contextmanager
+    def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction that commits when the block ends and leaves nothing behind when it raises.
+
+        `lazily`: whoever writes with more than one statement begins it.
+        """
+        transaction = Transaction(self, lazily=lazily)
+        try:
+            with transaction as connection:
+                yield connection
+        finally:
+            transaction.end()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether somebody in this process is writing right now."""
+        return self._turn.locked()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
+        self.check()
+        connection: sqlite3.Connection = self._writer
+        held = False
+        try:
+            if self.in_memory:
+                (held,) = map(self._turn.acquire, (True,), (self.deadline,))  # see `Transaction`
+                if not held:
+                    raise self._busy()
+            else:
+                connection = self._take_reader()
+            yield connection
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+        finally:
+            if held:
+                self._turn.release()
+            elif connection is not self._writer:
+                self._put_back(connection)
+
+    @contextmanager
+    def glancing(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one short look: the writer's own while nobody writes, for it has in memory what it
+        wrote last, and the others must read that again; else one to read from."""
+        self.check()
+        held = False
+        try:
+            if not self.in_memory:
+                (held,) = map(self._turn.acquire, (False,))  # see `Transaction`
+            if held:
+                yield self._writer
+            else:
+                with self.reading() as connection:
+                    yield connection
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+        finally:
+            if held:
+                self._turn.release()
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """The same for the library's own code."""
+        with self.writing() if commit else self.reading() as connection:
+            yield SQLiteCursor(connection.cursor())
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Close every connection; the last one out folds the write-ahead log into the file."""
+        if getattr(self, "_closed", True):  # a datastore that could not be opened is collected, too
+            return
+        self._closed = True
+        self.bell.close()
+        if os.getpid() != self._process:
+            return
+        self.group.close()
+        while self._idle:
+            self._idle.pop().close()
+        held = self._turn.acquire(timeout=self.deadline)
+        try:
+            if held:  # else somebody still writes: what is closed under him takes the process with it
+                if self._room:
+                    self._room.close()
+                self._writer.close()
+            if self._lock:
+                self._lock.close()
+        finally:
+            if held:
+                self._turn.release()
+
+    def _take_reader(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._guarded(self.connect)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        self._idle.append(connection)
+        if self._closed:
+            connection.close()
+
+    def _busy(self) -> StoreTimeoutError:
+        return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
+
+    def check(self) -> None:
+        """Raises `StoreError` where the log was closed, or came here by a fork of the process."""
+        if self._closed:
+            raise StoreError(f"{self.path}: the log was closed")
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
+
+    def _guarded(self, connect: Callable[[], event_rows.Connection]) -> event_rows.Connection:
+        try:
+            return connect()
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+
+    def _open(self) -> event_rows.Connection:
+        """The writer's connection, to a file that is known to be ours and of this release's version."""
+        note = None
+        if not self.in_memory:
+            file_identity.check_path(Path(self.file))
+            note = durable_head.check_files(self.file)
+            if os.path.exists(part := f"{self.file}{backups.PART}"):
+                lockfile.remove(part, beside=True)
+            with suppress(OSError):  # SQLite says what is wrong with the place
+                permissions.create(self.file)
+            for part in ("-wal", "-shm"):
+                permissions.follow(f"{self.file}{part}", self.file, make=False)
+        connection = self._guarded(self.connect)
+        try:
+            self._prepare(connection, note)
+            self._look_around(connection, note)
+        except RAISED as error:
+            connection.close()
+            raise to_store_error(error, self.path) from error
+        except BaseException:
+            connection.close()
+            if self._lock:  # Ctrl-C, just as it is given back
+                self._lock.close()
+            raise
+        return connection
+
+    def _look_around(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
+        """Remember which file was opened; where it took the place of the noted one, note that."""
+        self.key = seals.key_of(connection)
+        if self.in_memory:
+            return
+        file = schema.id_of(connection)
+        self.noted = durable_head.newest(connection, file)
+        self._place = file_identity.file_identity(self.file)
+        if note is not None and note.file != file:
+            if self._lock and not self._lock.acquire(self.deadline):
+                raise self._busy()
+            try:
+                # What was found may not be durable yet, so no entry is noted before the next commit.
+                self._write_note(durable_head.NOTHING._replace(file=file))
+            finally:
+                if self._lock:
+                    self._lock.close()
+
+    def note(self, note: durable_head.Note) -> None:
+        """Note beside the log what is durable; whoever calls this holds the lock.
+
+        A failure changes nothing that was committed, and leaves the older note.
+        """
+        self.noted = note
+        self._write_note(note)
+
+    def _write_note(self, note: durable_head.Note) -> None:
+        if self._lock:
+            with suppress(OSError, struct.error):  # an odd digest is for `verify` to report
+                self._lock.write(durable_head.packed(note))
+
+    def check_place(self, now: float | None = None) -> None:
+        """Raise `StoreError` where the file was removed or replaced since it was opened.
+
+        Where the last entries may be lost anyway, a writer (`now`) looks once in a while.
+        """
+        if now is not None and not self.notes:
+            if now < self._looks_again:
+                return
+            self._looks_again = now + LOOK_SECONDS
+        if self._place is not None and file_identity.file_identity(self.file) != self._place:
+            raise StoreError(
+                f"{self.path}: expected the file that was opened, found "
+                f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
+                "written to it. Close the log, and open it again"
+            )
+
+    def _prepare(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
+        """Make or migrate the tables where that is due; eight processes may come at once."""
+        connection.execute("BEGIN")  # one look: others may be making the tables
+        version = schema.version_of(connection, self.path)
+        schema.check_triggers(connection, self.path)
+        connection.execute("COMMIT")
+        if note is not None:
+            durable_head.check(self.file, connection, note)
+        if version == schema.VERSION:
+            return
+        if self._lock and not self._lock.acquire(self.deadline):
+            raise self._busy()
+        try:
+            connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+            self._write_ahead(connection)
+            schema.migrate(connection, self.path)
+        finally:
+            if self._lock:
+                self._lock.close()
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to write-ahead logging; a reader elsewhere can refuse that for a moment."""
+        give_up = time.monotonic() + self.deadline
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+
+    def connect(self) -> event_rows.Connection:
+        """A new connection with our settings; whoever asks for it closes it."""
+        self.check_place()  # a new file would be joined with the write-ahead log of the old one
+        connection = sqlite3.connect(
+            self.file if self.in_memory else file_identity.uri_of(Path(self.file)),
+            uri=not self.in_memory,
+            timeout=self.deadline,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=event_rows.Connection,
+        )
+        try:
+            for pragma in (f"synchronous = {self.synchronous}", *PRAGMAS):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def backup(self, path: Path) -> None:
+        """Copy the database as it stands at this moment into a new file, whole or not at all."""
+        if path.exists():
+            raise StoreError(f"{path}: exists already; a backup overwrites nothing")
+        file_identity.check_path(path)
+        with self.reading() as source:
+            backups.copy(source, path)
+
+    def fold(self) -> bool:
+        """Move the write-ahead log into the file and empty it; False where others are reading from it.
+
+        It has the words of entries that were deleted since, until it is emptied.
+        """
+        if self.in_memory:
+            return True
+        with self.writing(lazily=True) as connection:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA busy_timeout = {FOLD_MS}")
+            try:
+                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")
+        return not busy
+
+    def _versions(self) -> Generator[int, None, None]:
+        """A value that changes whenever another connection has committed. After a failure it changes
+        too: whoever wakes then reads, and meets the error."""
+        connection = self._take_reader()
+        try:
+            for failures in itertools.count(1):
+                try:
+                    while True:
+                        yield int(connection.execute("PRAGMA data_version").fetchone()[0])
+                except sqlite3.Error:
+                    yield -failures
+        finally:
+            self._put_back(connection)

@@ -1,0 +1,43 @@
+"""Following a log live: what is there, then each new entry as it is appended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import StoreError
+
+from .database import LogDatastore
+
+Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
+"""The entries behind a mark, each with the mark to go on from."""
+
+
+def follow(datastore: LogDatastore, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:
+    """The entries behind `mark`, without end.
+
+    It ends when `timeout` seconds pass without a new one (None: never), and when the log is closed.
+    """
+    woken = threading.Event()
+    with datastore.bell.subscribe(woken.set):
+        quiet_until = _from_now(timeout)
+        while not datastore.closed:
+            woken.clear()  # before reading: what comes after that wakes us again
+            try:
+                for last, entry in unread(mark):
+                    mark = last
+                    yield entry
+                    quiet_until = _from_now(timeout)
+            except StoreError:
+                if not datastore.closed:
+                    raise
+            left = quiet_until - time.monotonic()
+            if left <= 0 or not woken.wait(min(left, threading.TIMEOUT_MAX)):
+                return
+
+
+def _from_now(timeout: float | None) -> float:
+    return float("inf") if timeout is None else time.monotonic() + timeout

@@ -1,0 +1,166 @@
+"""Group commit: what comes while somebody else writes is written together, in the next transaction.
+
+Whoever finds nobody writing writes at once, in his own thread, as if there were no group. All other jobs
+are queued; a thread takes whatever has gathered into one transaction, tells everybody when it is durable,
+and ends a while after there is nothing left to do. So 64 writers wait for one `fsync` where they would
+wait for 64, and nobody ever waits for others to come.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, current_thread
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from stenolog.domain.errors import StoreTimeoutError
+
+from .errors import RAISED, started, to_store_error
+from .savepoints import Savepoint, SingleWrite, WriteBatch
+
+if TYPE_CHECKING:
+    from .database import LogDatastore
+
+T = TypeVar("T")
+Job: TypeAlias = "Callable[[Savepoint], T]"
+"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
+MOST = 256
+"""Jobs in one transaction."""
+LINGER = 1.0
+"""Seconds until a thread that nobody needs any more ends."""
+
+
+class PendingWrite(Generic[T]):
+    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
+
+    Those of a transaction that have the same `wake` are woken by one call of it.
+    """
+
+    __slots__ = ("_result", "done", "error", "job", "wake")
+    _result: T
+
+    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
+        self.job = job
+        self.wake = wake
+        self.done = False
+        self.error: BaseException | None = None
+
+    def run(self, part: Savepoint, path: str) -> None:
+        """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
+        try:
+            self._result = self.job(part)
+        except Exception as error:
+            if not part.goes_on:
+                raise
+            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
+
+    def result(self) -> T:
+        """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
+        if self.error is not None:
+            raise self.error
+        return self._result
+
+
+class GroupCommit:
+    """What writes to one datastore, one by one or together."""
+
+    def __init__(self, store: LogDatastore) -> None:
+        self._store = store
+        self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
+        self._guard = Lock()
+        self._thread: Thread | None = None
+
+    def write(self, job: Job[T]) -> T:
+        """Do the job; it is durable when this returns. Raises what it raises, `StoreTimeoutError`,
+        `StoreError`."""
+        if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
+            return self._wait(job)
+        with self._store.writing(lazily=True) as connection:
+            part = SingleWrite(connection)
+            result = job(part)
+        part.remember()
+        return result
+
+    def savepoint(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same for work that may leave something behind when it raises; that is undone."""
+
+        def job(part: Savepoint) -> T:
+            with part:
+                return work(part.connection)
+
+        return self.write(job)
+
+    def submit(self, waiting: PendingWrite[Any]) -> None:
+        """Have a job done by the thread that writes; those of one caller keep their order."""
+        self._store.check()
+        with self._guard:
+            if self._thread is None or not self._thread.is_alive():  # one that was interrupted as it began
+                self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
+                started(self._thread, self._store.path)
+            self._queue.put(waiting)  # only now: what is refused here must not be written later
+
+    def close(self) -> None:
+        """End the thread; what is still queued fails, since the datastore is closed."""
+        with self._guard:
+            thread = self._thread
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None and thread.is_alive():
+            thread.join()
+
+    def _wait(self, job: Job[T]) -> T:
+        """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
+        done = Lock()
+        done.acquire()
+        waiting = PendingWrite(job, done.release)
+        self.submit(waiting)
+        done.acquire()
+        return waiting.result()
+
+    def _run(self) -> None:
+        while True:
+            first = None
+            with suppress(Empty):
+                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
+            if first is not None:
+                self._commit([first])
+                continue
+            with self._guard:
+                if self._queue.empty():
+                    self._thread = None
+                    return
+
+    def _commit(self, taken: list[PendingWrite[Any]]) -> None:
+        """One transaction of what is taken and what else has come by then; its end is told to all in it."""
+        try:
+            with self._store.writing(lazily=True) as connection:
+                part = WriteBatch(connection, self._store.path)
+                for waiting in self._gathering(taken):
+                    part.run(waiting)
+                part.finish()
+        except BaseException as error:
+            if isinstance(error, StoreTimeoutError):  # nobody shall wait for the same once more
+                taken += self._queued()
+            for waiting in taken:
+                waiting.error = error
+        else:
+            part.remember()
+        for waiting in taken:
+            waiting.done = True
+        for wake in dict.fromkeys(waiting.wake for waiting in taken):
+            wake()
+
+    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
+        """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
+        yield from taken
+        for waiting in islice(self._queued(), MOST - len(taken)):
+            taken.append(waiting)
+            yield waiting
+
+    def _queued(self) -> Iterator[PendingWrite[Any]]:
+        with suppress(Empty):
+            while (waiting := self._queue.get_nowait()) is not None:
+                yield waiting

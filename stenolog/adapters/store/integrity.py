@@ -1,0 +1,208 @@
+"""Reading a database that may be damaged: nothing here trusts a row, or stops at one that cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Record
+from stenolog.domain.history import Change
+
+from . import event_rows, schema
+from .database import LogDatastore
+from .errors import RAISED
+from .history import rows as rows_of_history
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "position": int,
+    "id": str,
+    "at": int,
+    "topic": str,
+    "salt": bytes,
+    "payload": bytes,
+    "digest": bytes,
+    "size": int,
+    "erased": (bytes, type(None)),
+}
+"""What must stand in each field of a record."""
+HISTORY: dict[str, Any] = {
+    "number": int,
+    "stream": int,
+    "what": str,
+    "value": int,
+    "parent": int,
+    "salt": bytes,
+    "name": str,
+    "digest": bytes,
+    "erased": bytes | None,
+}
+"""What must stand in each field of a record of the history."""
+
+
+ENDS = """SELECT
+    (SELECT min(originator_version) FROM stored_events WHERE originator_id = ?),
+    (SELECT max(originator_version) FROM stored_events WHERE originator_id = ?)"""
+
+
+class DamagedRow(NamedTuple):
+    """A place that SQLite cannot read, or where something stands that nobody wrote."""
+
+    position: int
+    pointer: str
+    expected: str
+    found: str
+
+
+class ConversationRow(NamedTuple):
+    """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
+
+    stream: int
+    name: str
+    parent: int | None
+    fork: int
+    archived_at: int | None
+    wrong: tuple[DamagedRow, ...] = ()
+
+
+@contextmanager
+def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, on which bytes that are no UTF-8 are read as replacement characters."""
+    if datastore.in_memory:
+        with datastore.reading() as connection:
+            yield connection
+        return
+    with closing(datastore.connect()) as connection:
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        yield connection
+
+
+def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite itself finds wrong with the file, and where its tables are not those we made."""
+    try:
+        for (message,) in connection.execute("PRAGMA integrity_check(20)"):
+            if message != "ok":
+                yield str(message)
+        for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+            yield f"row {row} of {table} refers to a row of {parent} that is not there"
+        found = _tables(connection)
+    except RAISED as error:
+        yield str(error)
+        return
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        schema.migrate(fresh, ":memory:")
+        expected = _tables(fresh)
+    for name in sorted({*expected, *found}):
+        if expected.get(name) != found.get(name):
+            yield f"the schema of {name} is not the one that this release makes"
+
+
+def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
+    """Every conversation, the oldest first. Raises `sqlite3.Error` where the table cannot be read."""
+    statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
+    return [_conversation_row(*row) for row in connection.execute(statement).fetchall()]
+
+
+def _conversation_row(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
+    """The row, without the columns that hold what was never written there."""
+    numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
+    wrong = [
+        DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
+        for column, value in numbers.items()
+        if not isinstance(value, int | None)
+    ]
+    if not isinstance(name, str):
+        wrong.append(DamagedRow(0, "/name", "text", type(name).__name__))
+        name = repr(name)
+    parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
+    return ConversationRow(stream, name, parent, fork or 0, archived_at, tuple(wrong))
+
+
+def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
+    """The records of the history; the first that cannot be read is the last."""
+    try:
+        for row in rows_of_history(connection):
+            odd = [
+                DamagedRow(row[0], f"/history/{field}", str(kind), type(value).__name__)
+                for (field, kind), value in zip(HISTORY.items(), row, strict=True)
+                if not isinstance(value, kind)
+            ]
+            yield odd[0] if odd else Change._make(row)
+            if odd:
+                return
+    except RAISED as error:
+        yield DamagedRow(0, "/history", "rows that can be read", str(error))
+
+
+def records(
+    connection: sqlite3.Connection, stream: int, after: int, upto: int
+) -> Iterator[Record | DamagedRow]:
+    """The records of a stream, and in the place of a damaged one what is wrong with it."""
+    position = after
+    while True:
+        try:
+            rows = event_rows.page(connection, event_rows.WHOLE, stream, position, upto)
+        except RAISED as error:
+            yield DamagedRow(position + 1, "", "rows that can be read", str(error))
+            return
+        if not rows:
+            return
+        yield from map(_checked, rows)
+        last = rows[-1][0]
+        if not isinstance(last, int) or last <= position:
+            yield DamagedRow(position + 1, "/position", "positions in order", repr(last))
+            return
+        position = last
+
+
+def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
+    """The first and the last position of a stream, where they are none that its conversation can have."""
+    first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
+    for position in (first, last):
+        if position is not None and not (
+            isinstance(position, int) and held.fork < position <= event_rows.LAST
+        ):
+            where = position if isinstance(position, int) else 0
+            yield DamagedRow(where, "/position", f"positions behind {held.fork}", repr(position))
+
+
+def _checked(row: event_rows.Row) -> Record | DamagedRow:
+    """The row as a record, unless a column holds what was never written there."""
+    for (field, kind), value in zip(TYPES.items(), row, strict=True):
+        if not isinstance(value, kind):
+            position = row[0] if isinstance(row[0], int) else 0
+            expected = kind.__name__ if isinstance(kind, type) else "bytes or nothing"
+            return DamagedRow(position, f"/{field}", expected, type(value).__name__)
+    return Record._make(row)
+
+
+def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
+    """The sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+    last = -1
+    while row := connection.execute(
+        "SELECT rowid, sha256, bytes FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1", (last,)
+    ).fetchone():
+        last, key, content = row
+        key, content = _bytes(key), _bytes(content)
+        yield key.hex(), sha256(content).digest() == key
+
+
+def _bytes(value: Any) -> bytes:
+    """The value itself; what damage has turned into something else, as bytes that no hash fits."""
+    return value if isinstance(value, bytes) else repr(value).encode()
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, str]:
+    """What the file is made of, without what follows the log there: see `adapters.tables`."""
+    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
+    if any(name == "stenolog_tables" for _, name, *_ in found):
+        for (table,) in connection.execute("SELECT name FROM stenolog_tables"):
+            beside |= {table, f"{table}__rows"}
+    return {
+        str(name): str(sql)
+        for kind, name, on, sql in found
+        if (kind == "trigger" and sql != schema.INHERIT) or not {name, on} & beside
+    }

@@ -1,0 +1,120 @@
+"""A database file beside the log, which may be thrown away at any time.
+
+Nothing in it is ever truth, and nothing about it may stop anybody: one that is damaged, locked or gone is as
+good as an empty one, and costs time alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar, TypeVar
+
+from . import permissions
+from .database import MEMORY
+from .errors import RAISED
+
+PATIENCE = 0.2
+"""Seconds to wait for another process before doing without."""
+WAIT_MS = 2_000
+"""Milliseconds to wait for another process where words are to be deleted."""
+PARTS = ("-wal", "-shm", "")
+UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+T = TypeVar("T")
+
+
+class Sidecar(ABC):
+    """One such file; safe to share between threads. It is opened when it is first worked with.
+
+    Whoever calls `open`, `let_go` or `delete` has the `turn`.
+    """
+
+    pragmas: ClassVar[tuple[str, ...]]
+    patience: ClassVar[float] = PATIENCE
+
+    def __init__(self, path: str, database: str) -> None:
+        self.path = path
+        self._database = database
+        self.turn = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    @abstractmethod
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Make the tables where they are not there."""
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self.turn:
+            self.let_go()
+
+    def discard(self) -> None:
+        """Throw the file away."""
+        with self.turn:
+            self.delete()
+
+    def work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What the work gives; None where the file does not let it."""
+        with self.turn:
+            try:
+                return work(self.open())
+            except RAISED as error:
+                self.give_up(error)
+                return None
+            except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
+                self.let_go()
+                raise
+
+    def erase(self, statement: str, *values: object) -> None:
+        """Delete rows, so that no byte of them stays in the file; where that fails, delete the file."""
+        if not os.path.exists(self.path):
+            return
+
+        def erase(connection: sqlite3.Connection) -> bool:
+            connection.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
+            connection.execute(statement, values)
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+            return not busy
+
+        if not self.work(erase):
+            self.discard()
+
+    def give_up(self, error: Exception) -> None:
+        """Close the file; where the error says that it is damaged, throw it away."""
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
+            self.delete()
+        else:
+            self.let_go()
+
+    def open(self) -> sqlite3.Connection:
+        """The connection."""
+        if self._connection is None:
+            if self.path not in ("", MEMORY):
+                for part in PARTS[:-1]:
+                    permissions.follow(f"{self.path}{part}", self._database, make=False)
+                permissions.follow(self.path, self._database)
+            self._connection = sqlite3.connect(
+                self.path, timeout=self.patience, isolation_level=None, check_same_thread=False
+            )
+            for pragma in self.pragmas:
+                self._connection.execute(f"PRAGMA {pragma}")
+            self.prepare(self._connection)
+        return self._connection
+
+    def let_go(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def delete(self) -> None:
+        """Delete the file and what belongs to it: what was written ahead would damage the next one."""
+        self.let_go()
+        for part in PARTS if self.path not in ("", MEMORY) else ():
+            with suppress(OSError):
+                os.unlink(f"{self.path}{part}")

@@ -1,0 +1,188 @@
+"""A table in a database: what it is made of there, and how rows come in. The same in SQLite and PostgreSQL.
+
+A table is a view. Under it are the rows as they were made, none of which is ever changed: each knows its
+stream and its position, and a later row of the same key takes the place of an earlier one. The view goes
+through the ancestors of each conversation, as reading does; so a fork copies no rows either, and shows those
+that stood where it was made. Names are those of `conversations`: a rename shows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from stenolog.adapters.llms.accumulator import clean
+from stenolog.adapters.store.event_rows import LAST
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import TableError
+
+from .table import CONVERSATION, POSITION, Column, Table
+
+FAULT_LENGTH = 300
+
+
+class Database(Protocol):
+    """Where tables are kept. `conversations` is its table of streams and names, `types` what columns are."""
+
+    conversations: ClassVar[str]
+    types: ClassVar[dict[type, str]]
+
+    @property
+    def raises(self) -> tuple[type[Exception], ...]:
+        """Its own errors."""
+        ...
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives; `?` stands for a value."""
+        ...
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """The statement once for each."""
+        ...
+
+
+class StoredTable(NamedTuple):
+    """What a table was made by, and why it goes no further (empty: it does)."""
+
+    signature: str
+    fault: str = ""
+
+
+class Committed(NamedTuple):
+    """An entry with its place among those of all conversations, and the stream that it is kept in."""
+
+    notification: int
+    stream: int
+    entry: Entry
+
+
+def prepare(database: Database) -> None:
+    """Make what all tables stand on, where it is not there yet: the list of them, and who inherits."""
+    database.run(
+        """CREATE TABLE IF NOT EXISTS stenolog_tables (
+            name TEXT NOT NULL PRIMARY KEY, signature TEXT NOT NULL, fault TEXT NOT NULL)"""
+    )
+    database.run(
+        f"""CREATE TABLE IF NOT EXISTS stenolog_lineage (
+            conversation BIGINT NOT NULL REFERENCES {database.conversations} (stream) ON DELETE CASCADE,
+            stream BIGINT NOT NULL, upto BIGINT NOT NULL, PRIMARY KEY (conversation, stream))"""
+    )
+    database.run("CREATE INDEX IF NOT EXISTS stenolog_heirs ON stenolog_lineage (stream)")
+
+
+def inherit(database: Database, stream: int, parent: int | None, fork: int | None) -> None:
+    """Note what a new conversation is made of: its own stream, and its parent's up to the fork."""
+    database.run("INSERT INTO stenolog_lineage VALUES (?, ?, ?)", (stream, stream, LAST))
+    if parent is not None:
+        database.run(
+            """INSERT INTO stenolog_lineage SELECT ?, stream, CASE WHEN upto < ? THEN upto ELSE ? END
+            FROM stenolog_lineage WHERE conversation = ?""",
+            (stream, fork or 0, fork or 0, parent),
+        )
+
+
+def make(database: Database, table: Table) -> None:
+    """Make a table, empty."""
+    columns = "".join(f', "{name}" {database.types[kind]}' for name, kind in table.declared_columns.items())
+    rows = f'"{table.name}__rows"'
+    database.run(
+        f"""CREATE TABLE {rows} (
+            stream BIGINT NOT NULL REFERENCES {database.conversations} (stream) ON DELETE CASCADE,
+            position BIGINT NOT NULL, nth BIGINT NOT NULL, key TEXT NOT NULL, gone BOOLEAN NOT NULL{columns},
+            PRIMARY KEY (stream, position, nth))"""
+    )
+    database.run(f'CREATE INDEX "{table.name}__keys" ON {rows} (stream, key, position)')
+    for nth, name in enumerate(table.indexes):  # a name of its own would be too long for PostgreSQL
+        database.run(f'CREATE INDEX "{table.name}__by_{nth}" ON {rows} ("{name}")')
+    shown = ", ".join(
+        f'{_view_expression(name, column)} AS "{name}"' for name, column in table.columns.items()
+    )
+    database.run(
+        f"""CREATE VIEW "{table.name}" AS SELECT {shown}
+        FROM {database.conversations} c
+        JOIN stenolog_lineage l ON l.conversation = c.stream
+        JOIN {rows} r ON r.stream = l.stream AND r.position <= l.upto
+        WHERE NOT r.gone AND NOT EXISTS (
+            SELECT 1 FROM stenolog_lineage m
+            JOIN {rows} n ON n.stream = m.stream AND n.position <= m.upto
+            WHERE m.conversation = l.conversation AND n.key = r.key AND n.position > r.position)"""
+    )
+    database.run("INSERT INTO stenolog_tables VALUES (?, ?, '')", (table.name, table.signature))
+
+
+def drop(database: Database, name: str) -> None:
+    """Remove a table, whoever made it."""
+    database.run(f'DROP VIEW IF EXISTS "{name}"')
+    database.run(f'DROP TABLE IF EXISTS "{name}__rows"')
+    database.run("DELETE FROM stenolog_tables WHERE name = ?", (name,))
+
+
+def load_table(database: Database, name: str) -> StoredTable | None:
+    """What is known of a table; None where there is none of that name."""
+    found = database.run("SELECT signature, fault FROM stenolog_tables WHERE name = ?", (name,))
+    return StoredTable(*found[0]) if found else None
+
+
+def note_fault(database: Database, name: str, fault: str) -> None:
+    """Note why a table goes no further, or (empty) that it does."""
+    database.run("UPDATE stenolog_tables SET fault = ? WHERE name = ?", (fault, name))
+
+
+class Intake:
+    """Rows on their way into a table; those of some entries are written together."""
+
+    def __init__(self, database: Database, table: Table) -> None:
+        self._database = database
+        self._table = table
+        self._rows: list[tuple[Any, ...]] = []
+        holes = ", ".join("?" * (5 + len(table.declared_columns)))
+        self._insert = f'INSERT INTO "{table.name}__rows" VALUES ({holes})'
+        self._key_at = f"""SELECT r.key FROM stenolog_lineage l
+            JOIN "{table.name}__rows" r ON r.stream = l.stream AND r.position <= l.upto
+            WHERE l.conversation = ? AND r.position = ? LIMIT 1"""
+
+    def take(self, entries: Iterable[Committed]) -> tuple[int, str]:
+        """Take the rows of the entries in: up to which notification (0: none), and why no further.
+
+        Raises what the database raises, and nothing else: a table that fails must not stop the log.
+        """
+        reached, place = 0, ""
+        try:
+            for committed in entries:
+                place = f"{committed.entry.conversation!r} at position {committed.entry.position}: "
+                self._take(committed)
+                reached, place = committed.notification, ""
+        except self._database.raises:
+            raise
+        except Exception as error:
+            self.flush()
+            told = str(error) if isinstance(error, TableError) else f"{type(error).__name__}: {error}"
+            return reached, clean(f"{place}{told}"[:FAULT_LENGTH]).replace("\0", "\ufffd")
+        self.flush()
+        return reached, ""
+
+    def flush(self) -> None:
+        """Write what was taken in."""
+        if self._rows:
+            self._database.many(self._insert, self._rows)
+            self._rows = []
+
+    def _take(self, committed: Committed) -> None:
+        stream, entry = committed.stream, committed.entry
+        nothing = (None,) * len(self._table.declared_columns)
+        for nth, key, values in self._table.rows_of(entry, lambda position: self._key(stream, position)):
+            row = (stream, entry.position, nth, key, values is None, *(values or nothing))
+            self._rows.append(row)
+
+    def _key(self, stream: int, position: int) -> str:
+        """The key of the rows at a position of the conversation, its ancestors included."""
+        self.flush()
+        found = self._database.run(self._key_at, (stream, position))
+        return str(found[0][0]) if found else str(position)
+
+
+def _view_expression(name: str, column: Column) -> str:
+    """What the view shows in a column."""
+    if column is CONVERSATION:
+        return "c.name"
+    return "r.position" if column is POSITION else f'r."{name}"'

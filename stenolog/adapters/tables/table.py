@@ -1,0 +1,202 @@
+"""What a table is: its columns, and a pure function that says which rows an entry makes.
+
+scores = Table(
+    "scores",
+    columns={"talk": CONVERSATION, "mail": str, "score": float},
+    rows=lambda entry: [{"mail": entry.id, "score": score} for score in scores_in(entry)],
+)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from hashlib import sha256
+from typing import Final, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, TableError
+from stenolog.domain.json_types import in_utc
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+USED = {"stream", "position", "nth", "key", "gone"}
+"""Columns that every table has beneath its view."""
+TAKEN = {
+    "conversations",
+    "stored_events",
+    "blobs",
+    "claims",
+    "drafts",
+    "tracking",
+    "checkpoints",
+    "history",
+    "secret",
+}
+"""Names that the log itself uses."""
+LARGEST = 2**63
+LONGEST_KEY = 500
+"""Characters. PostgreSQL takes 2,700 bytes of an index's row at most."""
+TYPES: dict[type, str] = {
+    str: "TEXT",
+    int: "BIGINT",
+    float: "DOUBLE PRECISION",
+    bool: "BOOLEAN",
+    bytes: "BLOB",
+    datetime: "TEXT",
+}
+"""The types of columns, as SQLite calls them; PostgreSQL has names of its own for some."""
+KINDS = ", ".join(kind.__name__ for kind in TYPES)
+
+
+class EntryContext(Enum):
+    """A column that is known without being told: what it holds of a row's conversation."""
+
+    CONVERSATION = "conversation"
+    POSITION = "position"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+CONVERSATION: Final = EntryContext.CONVERSATION
+"""A column with the name that the row's conversation has now."""
+POSITION: Final = EntryContext.POSITION
+"""A column with the position of the entry that made the row."""
+Value: TypeAlias = str | int | float | bool | bytes | datetime | None
+Column: TypeAlias = type | EntryContext
+
+
+class Delete(NamedTuple):
+    """Among the rows of an entry: the row with this key is gone from here on."""
+
+    key: str | int
+
+
+Rows: TypeAlias = Callable[[Entry], Iterable[Mapping[str, Value] | Delete]]
+
+
+class RowOf(NamedTuple):
+    """A row as it is kept: a later one with its key takes its place; `values` None: and says no more."""
+
+    nth: int
+    key: str
+    values: tuple[Value, ...] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of SQL that follows the log.
+
+    `columns` gives each its type (`str`, `int`, `float`, `bool`, `bytes`, `datetime`), or `CONVERSATION` or
+    `POSITION`. `rows` says which rows an entry makes; it must be pure and quick, and is told no
+    conversation's name, since that may change. With `key`, the name of a column, a row takes the place of an
+    earlier one of the same conversation that has the same value there, and `Delete(value)` takes it out.
+    Without, the rows of an edit take the place of those of what it edits. Another `version` has the table
+    made anew; so have other columns. `indexes` names columns to be looked up by. Raises `CallerError`.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    rows: Rows
+    key: str = ""
+    version: int = 1
+    indexes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.name != self.name.lower():  # SQLite tells no Orders from orders
+            raise CallerError(f"expected a name in lower case, found {self.name!r:.60}")
+        for what in (self.name, *self.columns):
+            if not NAME.fullmatch(what):
+                raise CallerError(f"{self.name!r}: expected a name of letters and digits, found {what!r:.60}")
+        if len({name.lower() for name in self.columns}) < len(self.columns):
+            raise CallerError(f"{self.name}: two columns differ in case alone: {', '.join(self.columns)}")
+        if taken := [name for name in self.declared_columns if name.lower() in USED]:
+            raise CallerError(f"{self.name}: tables use this name of a column themselves: {taken[0]!r}")
+        if self.name in TAKEN or self.name.startswith(("sqlite_", "stenolog_", "pg_")):
+            raise CallerError(f"{self.name!r}: the log itself has a table of this name")
+        for name, column in self.columns.items():
+            if column not in TYPES and not isinstance(column, EntryContext):
+                raise CallerError(f"{self.name}.{name}: expected one of {KINDS}, found {column!r:.60}")
+        for name in (*self.indexes, *([self.key] if self.key else [])):
+            if name not in self.declared_columns:
+                raise CallerError(f"{self.name}: expected a column of its own, found {name!r}")
+
+    @property
+    def declared_columns(self) -> dict[str, type]:
+        """The columns that its function gives."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, type)}
+
+    @property
+    def signature(self) -> str:
+        """What it is made by: where this is another, it is made anew."""
+        columns = (
+            f"{name} {column.__name__ if isinstance(column, type) else column!r}"
+            for name, column in self.columns.items()
+        )
+        more = [f"key {self.key}"] * bool(self.key) + [f"index {name}" for name in self.indexes]
+        return "; ".join([f"version {self.version}", *columns, *more])
+
+    def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[RowOf]:
+        """The rows of an entry; `first` gives the key of the rows at a position.
+
+        Raises `TableError` where the table's own function fails, or gives what is no row.
+        """
+        given = self._rows_of(entry)
+        if self.key:
+            latest = dict(map(self._keyed, given))
+            return [RowOf(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
+        edited = getattr(entry.event, "replaces", None) or entry.position
+        is_edit = edited < entry.position
+        key = first(edited) if is_edit else str(entry.position)
+        made = [RowOf(nth, key, self._values(one)) for nth, one in enumerate(given)]
+        return made or ([RowOf(0, key, None)] if is_edit else [])
+
+    def _rows_of(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
+        """What its own function gives; whatever that raises is its own fault."""
+        try:
+            return list(self.rows(entry._replace(conversation="")))
+        except Exception as error:
+            raise TableError(f"{type(error).__name__}: {error}") from error
+
+    def _keyed(self, given: Mapping[str, Value] | Delete) -> tuple[str, tuple[Value, ...] | None]:
+        values = None if isinstance(given, Delete) else self._values(given)
+        told = given.key if isinstance(given, Delete) else given.get(self.key)
+        key = self._checked(self.key, self.declared_columns[self.key], told)
+        if key is None:
+            raise TableError(f"{self.name}: expected a row with its key {self.key!r}, found none")
+        return _short(str(key)), values
+
+    def _values(self, given: Mapping[str, Value] | Delete) -> tuple[Value, ...]:
+        if isinstance(given, Delete):
+            raise TableError(f"{self.name}: Delete needs a table with a key")
+        if strangers := set(given) - set(self.declared_columns):
+            raise TableError(f"{self.name}: no such column: {', '.join(sorted(strangers))}")
+        return tuple(
+            self._checked(name, kind, given.get(name)) for name, kind in self.declared_columns.items()
+        )
+
+    def _checked(self, name: str, kind: type, value: Value) -> Value:
+        """The value, where it is of the column's type: what one database takes, the others take too."""
+        match value:
+            case None:
+                return None
+            case str() if kind is str:
+                value.encode()  # a lone surrogate would be refused much later
+                return value
+            case datetime(tzinfo=zone) if kind is datetime and zone is not None:
+                return in_utc(value)
+            case bool() | bytes() | float() if kind is type(value) and value == value:  # a NaN is not itself
+                return value
+            case int() if kind in (int, float) and -LARGEST <= value < LARGEST:
+                return float(value) if kind is float else int(value)
+            case _:
+                pass
+        raise TableError(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
+
+
+def _short(key: str) -> str:
+    """The key, or where it is too long for an index its sha256."""
+    return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()

@@ -1,0 +1,202 @@
+"""The team that a file describes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from stenolog.adapters.agents.command_line import HealthCheck
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.llms.base import Model
+from stenolog.adapters.providers.prices import listed
+from stenolog.adapters.team_file.model_names import model_from_string
+from stenolog.adapters.tools.mcp import MCPServer
+from stenolog.adapters.tools.toolset import ToolLike, as_runnables
+from stenolog.domain.errors import CallerError, InvalidPolicyError
+from stenolog.domain.limits import Limits
+from stenolog.domain.policy import Policy, policy
+from stenolog.domain.turns import TurnRule
+from stenolog.domain.turns import load as rule
+from stenolog.domain.values import TurnPolicy
+from stenolog.projections.prices import table
+
+from .load_object import filled, tools_of
+from .schema import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
+
+T = TypeVar("T")
+RETRIES: TypeAdapter[RetryPolicy] = TypeAdapter(RetryPolicy)
+HEALTH: TypeAdapter[HealthCheck] = TypeAdapter(HealthCheck)
+
+
+class TeamFile(NamedTuple):
+    """What a file describes: a team, the conversation that it works on unless another is named, its title."""
+
+    team: Team
+    conversation: str
+    title: str
+
+
+def load(path: Path, *, keys: bool = True) -> TeamFile:
+    """The team of a file. `keys` false: its models are not going to be asked, and need none.
+
+    Raises `CallerError`, which says which key is wrong, what was expected, and what was found; `OSError`.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CallerError(f"{path}: expected TOML: {error}") from None
+    file = checked(data, path)
+    reading = TeamFileReader(path, file, keys)
+    team = Team(
+        [reading.agent(name, agent) for name, agent in file.agents.items()],
+        turns=reading.turns(),
+        mode=file.mode,
+        on_unknown=file.on_unknown,
+        parallel=file.parallel,
+        mentions=file.mentions,
+        breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.rest),
+        prices=(*table(file.prices, f"{path}: prices"), *listed()),
+    )
+    return TeamFile(team, file.conversation or path.stem, file.title)
+
+
+class TeamFileReader:
+    """Makes of the tables what they stand for."""
+
+    def __init__(self, path: Path, file: TeamFileSchema, keys: bool) -> None:
+        self.path = path
+        self.folder = path.resolve().parent
+        self.file = file
+        self.keys = keys
+        self._servers: dict[str, MCPServer] = {}
+        self._models: dict[str, Model] = {}
+
+    @contextmanager
+    def at(self, place: str) -> Iterator[None]:
+        """What is wrong within is wrong at this place of the file."""
+        try:
+            yield
+        except CallerError as error:
+            raise CallerError(f"{self.path}: {place}: {plain(str(error))}") from None
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            key = ".".join(map(str, fault["loc"]))
+            words = f"{plain(fault['msg'])}, found {fault['input']!r:.60}"
+            raise CallerError(f"{self.path}: {place}.{key}: {words}") from None
+        except OSError as error:
+            raise CallerError(f"{self.path}: {place}: {error.strerror or error}: {error.filename}") from None
+
+    def agent(self, name: str, given: AgentTable) -> Agent:
+        """An agent."""
+        make = partial(self._value, f"agents.{name}")
+        return Agent(
+            name,
+            llm=make("model", self._model, given.model, given) if given.model else None,
+            persona=make("persona_file", self._persona, given),
+            tools=[*make("tools", self._tools, given), *make("mcp", self._boxes, given)],
+            parameters=given.parameters,
+            policy=make("policy", _policy, given.policy),
+            limits=make("limits", lambda: Limits(**given.limits)),
+            retries=make("retries", _retries, given.retries),
+        )
+
+    def turns(self) -> TurnRule | None:
+        """The rule by which they take turns."""
+        if not self.file.turns:
+            return None
+        options = {key: value for key, value in self.file.turns.items() if key != "rule"}
+        with self.at("turns"):
+            return rule(
+                TurnPolicy(rule=str(self.file.turns.get("rule", "")).replace("-", "_"), options=options)
+            )
+
+    def _value(self, table: str, key: str, make: Callable[..., T], *given: Any) -> T:
+        with self.at(f"{table}.{key}"):
+            return make(*given)
+
+    def _model(self, use: UseTable, given: AgentTable) -> Model:
+        """The model of an agent; one that several name in the same words is shared, unless it is a script."""
+        timeouts = given.timeouts.options
+        key = repr((use, sorted(timeouts.items())))
+        if key not in self._models or use.use.startswith("scripted:"):
+            options = use.options
+            if "env" in options:
+                options["env"] = filled(options["env"], keys=self.keys)
+            if timeouts:
+                options["timeouts"] = timeouts
+            if "health" in options:
+                options["health"] = _health(options["health"])
+            self._models[key] = model_from_string(use.use, folder=self.folder, keys=self.keys, **options)
+        return self._models[key]
+
+    def _persona(self, given: AgentTable) -> str:
+        if not given.persona_file:
+            return given.persona
+        if given.persona:
+            raise CallerError("expected persona or persona_file, found both")
+        return (self.folder / given.persona_file).read_text(encoding="utf-8").strip()
+
+    def _tools(self, given: AgentTable) -> Sequence[ToolLike]:
+        return as_runnables(one for use in given.tools for one in tools_of(use.use, self.folder, use.options))
+
+    def _boxes(self, given: AgentTable) -> list[MCPServer]:
+        return [self._server(name) for name in given.mcp]
+
+    def _server(self, name: str) -> MCPServer:
+        """A server, which all that name it share."""
+        if name not in self.file.mcp:
+            known = ", ".join(self.file.mcp) or "none is described"
+            raise CallerError(f"expected an MCP server ({known}), found {name!r}")
+        if name not in self._servers:
+            with self.at(f"mcp.{name}"):
+                self._servers[name] = _server(self.file.mcp[name], self.folder, self.keys)
+        return self._servers[name]
+
+
+def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
+    if bool(given.command) == bool(given.url):
+        raise CallerError(f"expected command or url, found {'both' if given.url else 'neither'}")
+    own = {"command", "url", "env", "headers", "cwd"}
+    options: Any = {name: getattr(given, name) for name in given.model_fields_set - own}
+    if not options.get("timeout", True):
+        options["timeout"] = None
+    if given.url:
+        return MCPServer.http(given.url, headers=filled(given.headers, keys=keys), **options)
+    cwd = folder / given.cwd if given.cwd else folder
+    return MCPServer.stdio(given.command, env=filled(given.env, keys=keys), cwd=cwd, **options)
+
+
+def _policy(given: Any) -> Policy | None:
+    """A policy in its short form, or as the table of a card."""
+    from stenolog.adapters.cli.policies import policy_of  # late, for its package draws in the command line
+
+    try:
+        return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
+    except InvalidPolicyError as error:
+        raise InvalidPolicyError(str(error).removeprefix(": ")) from None
+
+
+def _health(given: Any) -> HealthCheck:
+    """How a program that runs on is asked whether it is well."""
+    if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
+        raise CallerError(f"health: expected ping, after or timeout; found {strange[0]!r}")
+    return HEALTH.validate_python(given)
+
+
+def _retries(given: Mapping[str, Any]) -> RetryPolicy:
+    """The retries; attempts that are not named stay as they are."""
+    attempts = given.get("attempts", {})
+    if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):
+        raise CallerError(f"attempts: expected of {', '.join(ATTEMPTS)}; found {strange[0]!r}")
+    if strange := sorted(given.keys() - {"attempts", "base", "cap", "patience"}):
+        raise CallerError(f"expected attempts, base, cap or patience; found {strange[0]!r}")
+    merged = {**ATTEMPTS, **attempts} if isinstance(attempts, dict) else attempts
+    return RETRIES.validate_python({**given, "attempts": merged})

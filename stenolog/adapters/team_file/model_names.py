@@ -1,0 +1,177 @@
+"""Models by what a person writes for them, on a command line or in the file of a team.
+
+openai:gpt-5.2                an OpenAI model, by Chat Completions; openai-responses: by Responses
+anthropic:claude-opus-5       gemini:gemini-3-pro
+http://127.0.0.1:11434/v1#m   model `m` of a server that speaks Chat Completions; without `#m` its only one
+cli:PROGRAM ARGUMENTS         a program that takes its prompt as plain text
+acp:PROGRAM ARGUMENTS         an agent of the Agent Client Protocol
+scripted:FILE                 answers by script, without a key or a network
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stenolog.adapters.llms.base import Model
+from stenolog.domain.errors import CallerError
+
+FORMS = (
+    "openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME, http://HOST/v1#NAME, cli:COMMAND, "
+    "acp:COMMAND or scripted:FILE"
+)
+KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY", ("OPENAI_",)),
+    "openai-responses": ("OPENAI_API_KEY", ("OPENAI_",)),
+    "anthropic": ("ANTHROPIC_API_KEY", ("ANTHROPIC_",)),
+    "gemini": ("GEMINI_API_KEY", ("GEMINI_", "GOOGLE_")),
+}
+"""The variable that has the key, and how those begin by which an SDK may be told of another way in."""
+PROFILES = {"anthropic": Path("~/.config/anthropic")}
+"""Where an SDK keeps a login of its own."""
+
+
+def model_from_string(
+    written: str, *, folder: Path | None = None, keys: bool = True, **options: Any
+) -> Model:
+    """The model that was written (see above). Files are found from `folder`; `keys` false: it needs none.
+
+    `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
+    names the variable that has the key. Raises `CallerError`: what was expected, and what was found.
+    """
+    kind, colon, name = written.partition(":")
+    if kind in ("http", "https"):
+        return _server(written, options)
+    if kind not in MAKERS or not colon or not name.strip():
+        raise CallerError(f"expected a model as {FORMS}; found {written!r:.100}")
+    if not keys:
+        options.pop("api_key_env", None)
+    elif kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
+        _check_key(kind)
+    folder = folder or Path()
+    if kind == "scripted":
+        name = str(folder / Path(name).expanduser())
+    if "cwd" in options:
+        options["cwd"] = folder / options["cwd"]
+    return _create(MAKERS[kind](), name.strip(), options)
+
+
+def _create(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) -> Model:
+    """The model of a class, its options checked by name."""
+    taken = inspect.signature(cls).parameters
+    given = dict(options)
+    if "api_key" in taken and (variable := given.pop("api_key_env", None)):
+        given["api_key"] = key(variable)
+    if "timeouts" in taken and "timeouts" in given:
+        given["timeouts"] = replace(taken["timeouts"].default, **given["timeouts"])
+    known = [each for each, how in taken.items() if how.kind is how.KEYWORD_ONLY and each not in HIDDEN]
+    if strange := sorted(given.keys() - {*known, "api_key"}):
+        also = ["api_key_env"] if "api_key" in taken else []
+        raise CallerError(f"{strange[0]}: no such option; expected one of {', '.join([*known, *also])}")
+    return cls(name, **given)
+
+
+HIDDEN = ("api_key", "client", "permit")
+"""What no file may hold, or can."""
+
+
+def key(variable: str) -> str:
+    """The value of a variable of the environment. Raises `CallerError` where there is none."""
+    if not (value := os.environ.get(variable)):
+        raise CallerError(f"expected a key in the environment variable {variable}, found none")
+    return value
+
+
+def _check_key(kind: str) -> None:
+    """The SDK finds its key by itself; this says early, and with the name to set, that there is nothing."""
+    variable, beginnings = KEYS[kind]
+    profile = PROFILES.get(kind)
+    if any(name.startswith(beginnings) and value for name, value in os.environ.items()):
+        return
+    if profile is None or not profile.expanduser().exists():
+        raise CallerError(f"{kind}: expected a key in the environment variable {variable}, found none")
+
+
+def _server(written: str, options: Mapping[str, Any]) -> Model:
+    """A model of a server of one's own."""
+    url, _, name = written.partition("#")
+    options = {**options, "base_url": url}
+    return _create(_openai(), name or _only_model(url, options), options)
+
+
+def _only_model(url: str, options: Mapping[str, Any]) -> str:
+    """The model of a server that has just one. Raises `CallerError`, which lists those that there are."""
+    _openai()
+    import openai
+
+    variable = options.get("api_key_env")
+    api_key = key(variable) if variable else os.environ.get("OPENAI_API_KEY") or "no-key"
+    try:
+        with openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=10.0) as client:
+            names = [model.id for model in client.models.list()]
+    except openai.OpenAIError as error:
+        raise CallerError(f"{url}: expected a model behind #, or a server that lists one: {error}") from None
+    if len(names) != 1:
+        there = ", ".join(names[:10]) or "none"
+        raise CallerError(
+            f"{url}: expected a model, as {url}#{names[0] if names else 'NAME'}; it has {there}"
+        )
+    return names[0]
+
+
+def _openai() -> Callable[..., Model]:
+    from stenolog.adapters.llms.openai_chat import OpenAIChat
+
+    return OpenAIChat
+
+
+def _responses() -> Callable[..., Model]:
+    from stenolog.adapters.llms.openai_responses import OpenAIResponses
+
+    return OpenAIResponses
+
+
+def _anthropic() -> Callable[..., Model]:
+    from stenolog.adapters.llms.anthropic import Anthropic
+
+    return Anthropic
+
+
+def _gemini() -> Callable[..., Model]:
+    from stenolog.adapters.llms.gemini import Gemini
+
+    return Gemini
+
+
+def _command() -> Callable[..., Model]:
+    from stenolog.adapters.agents.command_line import CommandLine
+
+    return CommandLine
+
+
+def _acp() -> Callable[..., Model]:
+    from stenolog.adapters.agents.acp import ACP
+
+    return ACP
+
+
+def _script() -> Callable[..., Model]:
+    from stenolog.adapters.llms.script_file import scripted
+
+    return scripted
+
+
+MAKERS: Mapping[str, Callable[[], Callable[..., Model]]] = {
+    "openai": _openai,
+    "openai-responses": _responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "cli": _command,
+    "acp": _acp,
+    "scripted": _script,
+}
+"""The class of each, imported when it is asked for."""

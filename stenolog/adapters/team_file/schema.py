@@ -1,0 +1,155 @@
+"""What may stand in the file of a team: its tables, their keys, and what is expected of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from stenolog.adapters.engine.options import OnUnknown
+from stenolog.adapters.tools.base import LIMIT, TIMEOUT, RetrySafety
+from stenolog.domain.errors import CallerError
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def _use(given: object) -> object:
+    return {"use": given} if isinstance(given, str) else given
+
+
+class Table(BaseModel):
+    """A table of the file: a key that it does not know is a mistake."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class UseTable(Table):
+    """A thing by its name, with options of its own: `{ use = "…", … }`, or just the name."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    use: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the name."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+Use = Annotated[UseTable, BeforeValidator(_use)]
+Seconds = Annotated[float, Field(ge=0, strict=False)]
+"""0: for ever."""
+
+
+class TimeoutsTable(Table):
+    """How long a model may take, in seconds; 0: for ever. What is left out is the model's own."""
+
+    connect: Seconds | None = None
+    first_token: Seconds | None = None
+    idle: Seconds | None = None
+    total: Seconds | None = None
+
+    @property
+    def options(self) -> dict[str, float | None]:
+        """What was given, with None for ever."""
+        return {name: getattr(self, name) or None for name in self.model_fields_set}
+
+
+class AgentTable(Table):
+    """An agent."""
+
+    model: Use | None = None
+    persona: str = ""
+    persona_file: str = ""
+    tools: list[Use] = []
+    mcp: list[str] = []
+    parameters: dict[str, Any] = {}
+    policy: Any = None
+    limits: dict[str, Any] = {}
+    retries: dict[str, Any] = {}
+    timeouts: TimeoutsTable = TimeoutsTable()
+
+
+class BreakerTable(Table):
+    """After how many failures in a row a model is left alone, and for how many seconds."""
+
+    failures: Annotated[int, Field(ge=1)] = 5
+    rest: Seconds = 30.0
+
+
+class ServerTable(Table):
+    """An MCP server: a `command` to start, or the `url` of one that runs; the rest as `MCPServer` has it."""
+
+    command: list[str] = []
+    url: str = ""
+    env: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    cwd: str | None = None
+    prefix: str = ""
+    tools: list[str] | None = None
+    approval: bool | list[str] = False
+    repeat: RetrySafety = "never"
+    timeout: Seconds = TIMEOUT
+    limit: Annotated[int, Field(ge=1)] = LIMIT
+    trust_hints: bool = False
+    connect: Annotated[float, Field(gt=0, strict=False)] = 30.0
+
+
+class TeamFileSchema(Table):
+    """The whole file."""
+
+    title: str = ""
+    conversation: str = ""
+    mode: str = "agent"
+    turns: dict[str, Any] = {}
+    on_unknown: OnUnknown = "tell"
+    parallel: Annotated[int, Field(ge=1)] = 16
+    mentions: bool = True
+    prices: dict[str, Any] = {}
+    breaker: BreakerTable = BreakerTable()
+    mcp: dict[str, ServerTable] = {}
+    agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
+
+
+def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
+    """The tables of a file. Raises `CallerError`: each key that is wrong, what was expected, and found."""
+    try:
+        return TeamFileSchema.model_validate(data)
+    except ValidationError as error:
+        raise CallerError("\n".join(f"{file}: {complaint}" for complaint in _complaints(error))) from None
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    for fault in error.errors(include_url=False):
+        where = ".".join(map(str, fault["loc"]))
+        match fault["type"]:
+            case "extra_forbidden":
+                known = ", ".join(_table(fault["loc"]).model_fields)
+                yield f"{where}: no such key; expected one of {known}"
+            case "missing":
+                yield f"{where}: expected it, found nothing"
+            case _:
+                yield f"{where}: {plain(fault['msg'])}, found {fault['input']!r:.60}"
+
+
+def plain(words: str) -> str:
+    """A complaint of the validator in the words of a file."""
+    words = re.sub(r"a valid dictionary( or instance of \w+)?", "a table", words)
+    return words.replace("Input should be", "expected").replace("Dictionary should", "expected it to")
+
+
+def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """The table in which a key stands."""
+    match loc:
+        case ("agents", _, "timeouts", *_):
+            return TimeoutsTable
+        case ("agents", _, *_):
+            return AgentTable
+        case ("mcp", _, *_):
+            return ServerTable
+        case ("breaker", *_):
+            return BreakerTable
+        case _:
+            return TeamFileSchema

@@ -1,0 +1,104 @@
+"""One call of a tool, whatever it does: there is always an outcome, and what went wrong is said in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from stenolog.domain.errors import ToolError
+
+from .arguments import json_object
+from .base import Attachment, BaseTool, ToolContext, ToolOutput
+from .limits import truncate_output
+from .results import failed, failure, unknown, without
+from .threads import in_thread
+
+GRACE = 5.0
+"""Seconds that a tool has to end after it was cancelled."""
+AT_ONCE = 1_000_000
+"""Characters of a result that are measured in the event loop; more of them in a thread."""
+_abandoned: set[asyncio.Task[ToolOutput]] = set()  # the event loop itself holds tasks weakly
+
+
+async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]) -> ToolOutput:
+    """What came of a call: its result, of at most `tool.limit` bytes, or with `is_error` what went wrong.
+
+    `tool` None: there is no such tool, and the outcome names the `known` ones. When it is cancelled itself,
+    the tool is too: what this gives all the same, within `GRACE` seconds, is what came of the call. Where it
+    gives nothing `CancelledError` is raised; nothing else ever is.
+    """
+    if tool is None:
+        return unknown(call.name, known)
+    task = asyncio.create_task(_run(tool, call), name=f"tool {call.name:.64}")
+    try:
+        await asyncio.wait({task}, timeout=tool.timeout)
+    except asyncio.CancelledError:
+        if (given := await _cancelled_outcome(task)) is None:
+            raise
+        return given
+    if not task.done() and (not await _ended(task) or task.cancelled()):
+        return _timed_out(tool, ended=task.done())
+    if task.cancelled():
+        return failed("the tool was cancelled from within")
+    return task.result()
+
+
+def needs_approval(tool: BaseTool, arguments: str) -> bool:
+    """Whether a person has to approve a call with these arguments (the model's raw string).
+
+    In doubt a person has to: where the arguments are no JSON object, or where `approves` fails.
+    """
+    if not tool.spec.approval or tool.approves is None:
+        return tool.spec.approval
+    try:
+        return bool(tool.approves(json_object(arguments)))
+    except Exception:  # the tool's own function
+        return True
+
+
+async def _run(tool: BaseTool, call: ToolContext) -> ToolOutput:
+    try:
+        outcome = without(_checked(await tool.run(call)), tool.secrets)
+        size = sum(len(item) for item in outcome.content if isinstance(item, str))
+        fit = partial(truncate_output, outcome, tool.limit)
+        return fit() if size <= AT_ONCE else await in_thread(fit, "result")
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # SystemExit too: a tool does not end the program
+        return failure(error, tool.secrets)
+
+
+def _checked(outcome: object) -> ToolOutput:
+    if not isinstance(outcome, ToolOutput):
+        raise ToolError(f"expected the tool to give an Outcome, found a {type(outcome).__name__}")
+    for item in outcome.content:
+        if not isinstance(item, str) and not (
+            isinstance(item, Attachment) and isinstance(item.content, bytes)
+        ):
+            raise ToolError(f"expected texts and Media of bytes in an Outcome, found a {type(item).__name__}")
+    return outcome
+
+
+async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
+    """What a tool gives although it is cancelled; an error says no more than that it was."""
+    was_over = task.done()
+    if not (was_over or await _ended(task)) or task.cancelled():
+        return None
+    return task.result() if was_over or not task.result().is_error else None
+
+
+async def _ended(task: asyncio.Task[ToolOutput]) -> bool:
+    """Cancel the task and wait a little for it; whether it has ended."""
+    _abandoned.add(task)
+    task.add_done_callback(_abandoned.discard)
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
+    return task.done()
+
+
+def _timed_out(tool: BaseTool, *, ended: bool) -> ToolOutput:
+    what = f"timed out after {tool.timeout:g} s"
+    if ended and tool.stops:
+        return failed(f"{what}: the call was cancelled, and may have had effects")
+    return failed(f"{what}: the call goes on in the background, and may still have effects")

@@ -1,0 +1,117 @@
+"""One connection to an MCP server, held open by a task of its own.
+
+The SDK's contexts are left by the task that entered them, and calls come from many tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, TypeAlias
+
+from stenolog.adapters.tools.results import error_text
+from stenolog.domain.errors import ToolError
+
+if TYPE_CHECKING:
+    import anyio
+    from mcp import Client
+    from mcp.client import Transport
+    from mcp_types import Tool
+
+PAGES = 1_000
+"""Pages of a server's list of tools that are read at most."""
+LEAVING = 15.0
+"""Seconds that a server has to go: the SDK asks it politely, then less so, then kills it."""
+Connect: TypeAlias = "Callable[[Callable[[], None]], Transport]"
+"""Makes a transport, which calls what it is given when the server has gone."""
+
+
+class Link:
+    """A connection, being made or made. `timeout` is in seconds until the server's tools are listed."""
+
+    def __init__(self, connect: Connect, timeout: float, last_words: Callable[[], str]) -> None:
+        import anyio
+
+        self._scope: anyio.CancelScope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
+        self._timeout = timeout
+        self._last_words = last_words
+        self._leave = asyncio.Event()
+        self._gone = False
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[Client] = self._loop.create_future()
+        self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may wait
+        self._task = asyncio.create_task(self._hold(connect), name="stenolog MCP")
+        self.tools: list[Tool] = []
+
+    @property
+    def usable(self) -> bool:
+        """Whether a call may be made: the server is there, as far as one knows, and so is the event loop."""
+        return not self._gone and not self._task.done() and self._loop is asyncio.get_running_loop()
+
+    async def client(self) -> Client:
+        """The client, once it is connected. Raises `ToolError`."""
+        return await asyncio.shield(self._ready)
+
+    async def list(self) -> list[Tool]:
+        """The tools that the server has now. Raises `ToolError`."""
+        client = await self.client()
+        try:
+            async with asyncio.timeout(self._timeout):
+                self.tools = await _listed(client)
+        except Exception as error:
+            raise ToolError(f"its tools cannot be listed: {error_text(error)}") from None
+        return self.tools
+
+    def end(self) -> None:
+        """Let go of the server, which is told to end; `ended` waits for it."""
+        self._gone = True
+        if self._loop is not asyncio.get_running_loop():
+            return  # that loop has ended, and has cancelled all of this
+        if self._ready.done():
+            self._leave.set()
+        else:
+            self._scope.cancel()
+
+    async def ended(self) -> None:
+        """Wait until it is closed."""
+        if self._loop is asyncio.get_running_loop():
+            await asyncio.wait({self._task}, timeout=LEAVING)
+
+    async def _hold(self, connect: Connect) -> None:
+        from mcp import Client
+        from mcp_types import Implementation
+
+        from stenolog import __version__
+
+        us = Implementation(name="stenolog", version=__version__)
+        failure = f"it did not answer within {self._timeout:g} s"
+        try:
+            with self._scope:
+                async with Client(connect(self._lose), client_info=us, cache=None) as client:
+                    self.tools = await _listed(client)
+                    self._scope.deadline = inf
+                    self._ready.set_result(client)
+                    await self._leave.wait()
+        except Exception as error:
+            failure = error_text(error)
+        finally:
+            self._gone = True
+            if not self._ready.done():
+                words = self._last_words()
+                self._ready.set_exception(ToolError(f"{failure}; {words}" if words else failure))
+
+    def _lose(self) -> None:
+        self._gone = True
+
+
+async def _listed(client: Client) -> list[Tool]:
+    tools: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            return tools
+    raise ToolError(f"expected at most {PAGES:,} pages of tools, found more")

@@ -1,0 +1,285 @@
+"""Check one conversation: every digest, link, payload and checkpoint, computed again from its first entry."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.adapters.log import Log
+from stenolog.adapters.queries import requests
+from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold
+from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.store import conversation_rows, integrity, reader
+from stenolog.adapters.store.checkpoints import CheckpointRun
+from stenolog.adapters.store.conversation_rows import Segment
+from stenolog.adapters.store.event_rows import LAST
+from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import Event, ModeSwitch, Unknown
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.state import State
+from stenolog.domain.step import INITIAL, step
+from stenolog.projections.json_diff import first_difference
+
+from .report import Anomaly, Checked, Code, Findings, Problem
+
+Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+
+
+class Place(NamedTuple):
+    """A position of a stream that some of the conversations were forked at."""
+
+    stream: int
+    position: int
+
+
+class Reached(NamedTuple):
+    """What was computed of a conversation up to a position."""
+
+    digest: bytes | None
+    state: State
+    settings: Settings
+
+
+class Forks:
+    """Remembers what was reached where conversations are forked, for the check of each fork.
+
+    Without it a chain of forks would be folded again from its beginning for each of them.
+    """
+
+    def __init__(self, held: Iterable[ConversationRow]) -> None:
+        self._wanted = Counter(Place(one.parent, one.fork) for one in held if one.parent is not None)
+        self._reached: dict[Place, Reached] = {}
+
+    def passed(self, place: Place, reached: Callable[[], Reached]) -> None:
+        """Remember what was reached, if a conversation was forked there."""
+        if self._wanted[place] > 0:
+            self._reached[place] = reached()
+
+    def take(self, place: Place) -> Reached | None:
+        """Return what was reached there; it is forgotten with the last fork."""
+        self._wanted[place] -= 1
+        return self._reached.get(place) if self._wanted[place] > 0 else self._reached.pop(place, None)
+
+
+class Check:
+    """One conversation, from its first entry. What a fork inherits is only followed, unless `whole`."""
+
+    def __init__(
+        self,
+        log: Log,
+        connection: sqlite3.Connection,
+        held: ConversationRow,
+        found: Findings,
+        watch: Watch | None,
+        *,
+        forks: Forks | None = None,
+    ) -> None:
+        self.log = log
+        self.connection = connection
+        self.held = held
+        self.found = found
+        self.watch = watch
+        self.forks = forks  # None: what is inherited is checked, too
+        self.own_from = 0 if forks is None else held.fork
+        self.previous: bytes | None = GENESIS  # None behind what could not be read
+        self.position = 0
+        self.entries = 0
+        self.state = INITIAL
+        self.settings = NOTHING
+        self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
+            (kept, Kepts(log, connection, held.stream, kept)) for kept in (STATE, SETTINGS)
+        ]
+        self.windows = [
+            (kept, Kepts(log, connection, held.stream, kept), window)
+            for kept, window in requests.marked(log.checkpoints, held.stream, COUNTERS, log.blobs)
+        ]
+
+    def run(self) -> None:
+        """Check it, and note where it stands."""
+        for wrong in self.held.wrong:
+            self._problem(wrong.pointer, "unreadable", wrong.expected, wrong.found, 0)
+        for wrong in integrity.outside(self.connection, self.held):
+            self._problem(wrong.pointer, "gap", wrong.expected, wrong.found, wrong.position)
+        self._go_on_from_parent()
+        records: Iterable[Record | DamagedRow] = self._records()
+        if self.watch:
+            records = self.watch(records, f"verifying {self.held.name}", None)
+        for record in records:
+            if isinstance(record, DamagedRow):
+                self._lost(record)
+            else:
+                self._take(record)
+        head = (self.previous or GENESIS).hex()
+        self.found.checked.append(Checked(self.held.name, self.position, head, self.entries))
+
+    def _go_on_from_parent(self) -> None:
+        """Begin behind the fork, where its parent was checked already."""
+        held = self.held
+        if self.forks is None or held.parent is None:
+            return
+        reached = self.forks.take(Place(held.parent, held.fork))
+        if reached is not None and not self.windows:  # the marks of windows are folded from the beginning
+            self.previous, self.state, self.settings = reached
+            self.position = held.fork
+
+    def _records(self) -> Iterator[Record | DamagedRow]:
+        if self.position:
+            yield from integrity.records(self.connection, self.held.stream, self.position, LAST)
+            return
+        for segment in conversation_rows.lineage(self.connection, self.held.stream, LAST):
+            yield from integrity.records(self.connection, segment.stream, segment.after, segment.upto)
+            if segment.stream != self.held.stream and self.position < segment.upto:
+                self.position = segment.upto
+                yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
+
+    def _lost(self, place: DamagedRow) -> None:
+        """An entry is missing: neither the next digest nor a later checkpoint can be compared."""
+        self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
+        self.position = max(self.position, place.position)
+        self.previous = None
+        self.kept, self.windows = [], []
+
+    def _take(self, record: Record) -> None:
+        own = record.position > self.own_from
+        if own:
+            self.entries += 1
+            self._check_place(record)
+        self.position = record.position
+        self.previous = record.digest
+        self.found.head_seen |= record.digest.hex() == self.found.head
+        entry = self._decoded(record, own=own)
+        if entry is not None:
+            self._follow(entry, own=own)
+        if self.forks is not None:
+            self.forks.passed(Place(self.held.stream, record.position), self._reached)
+
+    def _reached(self) -> Reached:
+        return Reached(self.previous, self.state, self.settings)
+
+    def _check_place(self, record: Record) -> None:
+        expected = self.position + 1
+        if record.position != expected:
+            self._problem("/position", "gap", str(expected), str(record.position), record.position)
+            self.previous = None
+            self.kept, self.windows = [], []
+        if self.previous is not None:
+            digest = digest_of(self.previous, record)
+            if digest != record.digest:
+                self._problem("/digest", "digest", digest.hex(), record.digest.hex(), record.position)
+
+    def _decoded(self, record: Record, *, own: bool) -> Entry | None:
+        """The entry, once its event decodes and gives the same bytes again."""
+        try:
+            entry = to_entry(self.held.name, record)
+            topic, payload = REGISTRY.dump(entry.event)
+        except (StenologError, ValueError, TypeError, OverflowError) as error:
+            if own:
+                self._problem("/event", "payload", record.topic, str(error), record.position)
+            return None
+        if own and record.erased is not None:
+            self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased")
+        if own and topic == record.topic and payload != record.payload:
+            self._differs(record, payload)
+        return entry
+
+    def _differs(self, record: Record, payload: bytes) -> None:
+        different = first_difference(json.loads(payload), json.loads(record.payload))
+        pointer, expected, found = different or ("", "the bytes that the codec writes", "other bytes")
+        self._problem(f"/event{pointer}", "payload", expected, found, record.position)
+
+    def _follow(self, entry: Entry, *, own: bool) -> None:
+        """Take the entry into the folds, and compare them with the checkpoints kept there."""
+        self.state, moves = step(self.state, entry)
+        self.settings = configure(self.settings, entry)
+        for _, _, window in self.windows:
+            window.take(entry)
+        if not own:
+            return
+        self.found.anomalies += [
+            Anomaly(self.held.name, move.position, move.lane, move.anomaly) for move in moves if move.anomaly
+        ]
+        if isinstance(entry.event, Unknown) and not entry.event.ignorable:
+            what = f"this release does not know {entry.event.topic}"
+            self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {what}")
+        if self.held.parent is not None and entry.position == self.held.fork + 1:
+            self._check_link(entry)
+        for pointer, sha in blobs_of(entry.event):
+            self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
+        for (kept, kepts), state in zip(self.kept, (self.state, self.settings), strict=False):
+            if told := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, told, state, entry.position)
+        for kept, kepts, window in self.windows:
+            if told := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, told, window.snapshot, entry.position)
+
+    def _check_link(self, entry: Entry) -> None:
+        """A fork's opening names the position that its row in the table forks at."""
+        link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None
+        stands = getattr(link, "position", None)
+        if stands != self.held.fork:
+            self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
+
+    def _check_checkpoints(
+        self, kept: PersistentFold[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
+    ) -> None:
+        """A checkpoint equals the fold from zero; of several that do not, the first tells all."""
+        true = kept.dump(folded)
+        for state in told:
+            different = None if state == true else first_difference(json.loads(true), json.loads(state))
+            if different:
+                pointer = f"/{kept.fold.name}{different.pointer}"
+                self._problem(pointer, "checkpoint", different.expected, different.found, position)
+                kepts.clear()
+                return
+
+    def _problem(self, pointer: str, code: Code, expected: str, found: str, position: int) -> None:
+        self.found.problems.append(Problem(self.held.name, position, pointer, code, expected, found))
+
+
+class Kepts:
+    """What checkpoints tell of a fold, position by position; those of another log nobody would use."""
+
+    def __init__(
+        self, log: Log, connection: sqlite3.Connection, stream: int, kept: PersistentFold[Any]
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
+        self._next = next(self._coming, None)
+        self._here: list[CheckpointRun] = []
+
+    def at(self, position: int) -> list[bytes]:
+        """The states that are kept for a position; positions are asked for in order."""
+        while self._next is not None and self._next.first <= position:
+            if position <= self._next.last and self._agrees(self._next):
+                self._here.append(self._next)
+            self._next = next(self._coming, None)
+        self._here = [run for run in self._here if position <= run.last]
+        return [state for run in self._here if (state := run.at(position)) is not None]
+
+    def clear(self) -> None:
+        """Tell nothing any more."""
+        self._next, self._here = None, []
+
+    @cached_property
+    def _segments(self) -> tuple[Segment, ...]:
+        return conversation_rows.lineage(self._connection, self._stream, LAST)
+
+    def _agrees(self, run: CheckpointRun) -> bool:
+        return reader.digest_on(self._connection, self._segments, run.last) == run.digest
+
+
+def blobs_of(event: Event) -> Iterator[tuple[str, str]]:
+    """The blobs that an event names, each with its JSON pointer."""
+    if sha := getattr(event, "blob", ""):
+        yield "/event/blob", sha
+    for at, part in enumerate(getattr(event, "parts", ())):
+        if sha := getattr(part, "blob", ""):
+            yield f"/event/parts/{at}/blob", sha

@@ -1,0 +1,129 @@
+"""Work on a log by several processes, one for each processor; what they find is handed back in order.
+
+A `Log` is not carried over into another process: each opens the file itself. A log in memory, and work that
+is over sooner than a process has started, stay in this one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from stenolog.adapters.log import Log
+from stenolog.adapters.log import open as open_log
+from stenolog.domain.errors import OperationalError
+
+T = TypeVar("T")
+R = TypeVar("R")
+AHEAD = 4
+"""So many tasks are handed out for each process: none waits for its next one, and few wait in memory."""
+
+
+class Chunk(NamedTuple):
+    """A part of the work on a log: some positions of a conversation."""
+
+    conversation: str
+    positions: range
+
+
+def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
+    """The last position of each conversation; 0 where damage has left no number there."""
+    found = {name: log[name].position for name in names}
+    return {name: last if isinstance(last, int) else 0 for name, last in found.items()}
+
+
+def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Chunk]]:
+    """Conversations, each with its last position, in tasks of about `size` positions.
+
+    Short ones go together; a long one is done in several tasks, unless `split` is false.
+    """
+    task: list[Chunk] = []
+    held = 0
+    for name, last in heads.items():
+        length = size if split else last + 1
+        for first in range(1, max(last, 1) + 1, length):
+            share = Chunk(name, range(first, min(first + length, last + 1)))
+            if task and held + len(share.positions) > size:
+                yield task
+                task, held = [], 0
+            task.append(share)
+            held += len(share.positions)
+    if task:
+        yield task
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
+    """What the work finds in each task, in their order, by so many processes.
+
+    With more than one, `work` is a function of a module, and all that it takes and gives can be pickled.
+    Raises what the work raises, and `OperationalError` where a process was killed.
+    """
+    if jobs < 2 or log.datastore.in_memory:
+        yield from (work(log, task) for task in tasks)
+        return
+    remaining = iter(tasks)
+    with _pool(log, jobs) as pool:
+
+        def handed_out(number: int) -> Iterator[Future[R]]:
+            return (pool.submit(_worked, work, task) for task in islice(remaining, number))
+
+        waiting = deque(handed_out(AHEAD * jobs))
+        while waiting:
+            found = waiting.popleft().result()
+            waiting.extend(handed_out(1))
+            yield found
+
+
+@contextmanager
+def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that have the log open."""
+    fresh = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, fresh, _begin, (os.path.abspath(log.path),))
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise OperationalError(
+            f"{log.path}: a process that worked on it was ended before it was done"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_opened: list[Log] = []
+"""The log of a process that was started to work on it."""
+
+
+def _begin(path: str) -> None:
+    """Begin in a process of the pool: Ctrl-C ends it at once and silently, and so does its parent's end."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    _opened.append(open_log(path))
+    atexit.register(_opened[0].close)
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _worked(work: Callable[[Log, T], R], task: T) -> R:
+    return work(_opened[0], task)

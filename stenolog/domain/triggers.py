@@ -1,0 +1,323 @@
+"""What an entry means: what it changes in the state at large, and which lanes it moves by which trigger.
+
+A reading, not a judgement: whether a lane can be moved so is the lifecycle's to say (see `step`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .entry import Entry
+from .errors import InvalidPolicyError
+from .events import (
+    ERASED,
+    LATE,
+    UNCHANGED,
+    AssistantMessage,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from .lifecycle import Trigger
+from .replacing import field_replacer
+from .settings import members_after
+from .state import Blocked, LaneState, OpenCall, State, address, find_call, named_call
+from .summaries import Summary, fault, joined
+from .turn_taking import (
+    after_turn,
+    apply_turn_rule,
+    asked_lanes,
+    control_targets,
+    mentioned_lanes,
+    resume_turn,
+)
+from .turns import NextTurn, load
+from .values import Control, TurnPolicy
+
+_asked = field_replacer(LaneState, "asked", "attempt", "retry_at", "steps", "response")
+_answered = field_replacer(
+    LaneState, "answered", "seen", "calls", "attempt", "retry_at", "steps", "session", "response"
+)
+_resulting = field_replacer(LaneState, "calls", "asked")
+
+
+class LaneTrigger(NamedTuple):
+    """A lane that has taken in what the entry brings, all but its status, and the trigger that moves it.
+
+    `reason` says why it is asked, where a rule of turns did so.
+    """
+
+    lane: LaneState
+    trigger: Trigger
+    reason: str = ""
+
+
+class Interpretation(NamedTuple):
+    """An entry taken in: the state without its lanes' moves, their impulses, and what is out of order."""
+
+    state: State
+    impulses: tuple[LaneTrigger, ...] = ()
+    anomaly: str = ""
+
+
+def interpret(state: State, entry: Entry) -> Interpretation:
+    """What the entry means after `state`."""
+    event = entry.event
+    match event:
+        case UserMessage():
+            return _on_user_message(state, event, entry.position)
+        case AssistantMessage():
+            return _on_answer(state, event, entry)
+        case ToolResult():
+            return _resulted(state, event, entry.position)
+        case LlmError():
+            return _on_error(state, event)
+        case ModeSwitch():
+            return _switched(state, event)
+        case Unknown(topic=topic) if topic == ERASED:
+            return Interpretation(state)
+        case Unknown(ignorable=True):
+            return Interpretation(state, anomaly=f"unknown kind {event.topic}, ignorable")
+        case Unknown():
+            blocked = state.blocked or Blocked(entry.position, event.topic, event.needs)
+            return Interpretation(state._replace(blocked=blocked), anomaly=f"unknown kind {event.topic}")
+
+
+def following(state: State, entry: Entry) -> Interpretation:
+    """What the entry means for the turns, once it has moved its lanes: who has the turn now."""
+    if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
+        return _heard_late(state)
+    state, turn = after_turn(state, entry)
+    return _asking(state, turn, entry.position)
+
+
+def _heard_late(state: State) -> Interpretation:
+    """The message that nobody was there for is for those who have joined."""
+    position = state.waiting
+    state, turn = asked_lanes(state._replace(waiting=0), UserMessage(), position)
+    return _asking(state, turn, position)
+
+
+def _asking(state: State, turn: NextTurn, position: int) -> Interpretation:
+    lanes = map(state.lane, turn.lanes)
+    return Interpretation(state, tuple([_ask(lane, position, lane.steps, turn.reason) for lane in lanes]))
+
+
+def _on_user_message(state: State, message: UserMessage, position: int) -> Interpretation:
+    if message.control is not None:
+        return _controlled(state, message, position)
+    state, turn = asked_lanes(state, message, position)
+    if not turn.lanes and not state.floor.holders and message.author_kind != "system" and message.in_context:
+        state = state._replace(waiting=position)
+    asked = [_ask(state.lane(where), position, 0, turn.reason) for where in turn.lanes]
+    return Interpretation(state, tuple(asked))
+
+
+def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTrigger:
+    """A lane that is asked; one that waits to try again waits on: its provider has not heard the message."""
+    waits = lane.status == "awaiting_llm" and lane.retry_at is not None
+    attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
+    # While calls are open, a message from outside may stand between two parts of one response.
+    response = lane.response if lane.calls else ""
+    return LaneTrigger(_asked(lane, position, attempt, retry_at, steps, response), "asked", reason)
+
+
+def _controlled(state: State, message: UserMessage, position: int) -> Interpretation:
+    control = message.control
+    assert control is not None, "see `_on_user_message`"
+    if control.action in ("approve", "refuse"):
+        return _on_approval(state, control, position)
+    lanes = control_targets(state, control)
+    if not lanes:
+        return Interpretation(state, anomaly=f"{control.action}: no such lane")
+    if control.action == "cancel":
+        return Interpretation(state, tuple(_stop(lane, "cancelled") for lane in lanes))
+    goes_on = (lane._replace(asked=position, attempt=0, retry_at=None, steps=0) for lane in lanes)
+    state = resume_turn(state, lanes, message, position)
+    return Interpretation(state, tuple(LaneTrigger(lane, "continued") for lane in goes_on))
+
+
+def _on_approval(state: State, control: Control, position: int) -> Interpretation:
+    """A call that a person approved or refused; a refusal leaves it open until its result says so.
+
+    Only the approval that a call waits for counts: later ones come when it may have run.
+    """
+    found = named_call(state, control.call) if control.call is not None else None
+    if found is None:
+        return Interpretation(state, anomaly=f"{control.action}: no such call is open")
+    lane, call = found
+    if control.action == "refuse":
+        return Interpretation(state, (LaneTrigger(lane, "refused"),))
+    approved = call._replace(approval=False, approved=position, edited=bool(control.arguments))
+    judged = approved if call.approval else call
+    calls = tuple(judged if other is call else other for other in lane.calls)
+    return Interpretation(state, (LaneTrigger(lane._replace(calls=calls), "approved"),))
+
+
+def _stop(lane: LaneState, trigger: Trigger) -> LaneTrigger:
+    return LaneTrigger(lane._replace(calls=(), retry_at=None, response=""), trigger)
+
+
+def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpretation:
+    state, anomaly = _covered(state, message, entry.position) if message.covers else (state, "")
+    where = address(message.agent, message.task)
+    lane = state.lane(where)
+    if not takes_turn(lane, message):
+        return Interpretation(state, anomaly=anomaly)
+    if message.replaces is not None:
+        anew = lane._replace(answered=entry.position, calls=_calls(state, message, entry))
+        return Interpretation(state, (LaneTrigger(anew, "answered"),), anomaly)
+    seen = entry.position if message.receipt is None else message.receipt.view
+    calls, session = _calls(state, message, entry), message.session or lane.session
+    steps, response = lane.steps + 1, response_of(message)
+    if goes_on(lane, message):  # its earlier parts' calls still run
+        calls, steps = lane.calls + calls, lane.steps
+    answered = _answered(lane, entry.position, seen, calls, 0, None, steps, session, response)
+    impulses = [LaneTrigger(answered, "answered")]
+    if message.to:
+        state, others = mentioned_lanes(state, where, message.to)
+        others_lanes = map(state.lane, others)
+        impulses += [_ask(other, entry.position, other.steps) for other in others_lanes]
+    if state.waiting:
+        state = state._replace(waiting=0)
+    return Interpretation(state, tuple(impulses), anomaly)
+
+
+def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
+    """Whether it moves its lane: an answer does. One that takes the place of another answers nothing more and
+    asks nobody again; but where the lane waits for the calls of that other, it waits for this one's now.
+    """
+    if message.purpose != "answer":
+        return False
+    return message.replaces is None or (bool(lane.calls) and message.replaces == lane.answered)
+
+
+def response_of(message: AssistantMessage) -> str:
+    """Return the foreign id of the response that a message is a part of; empty where it has none."""
+    source = message.source
+    return f"{source.system}:{source.id}" if source is not None and source.id else ""
+
+
+def goes_on(lane: LaneState, message: AssistantMessage) -> bool:
+    """Return whether a message is a further part of the lane's last response.
+
+    Agents that run several tools at once write one response as several messages, with results between them.
+    """
+    return message.replaces is None and bool(lane.response) and lane.response == response_of(message)
+
+
+def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
+    asks = state.approvals.get(message.agent, ())
+    calls = [
+        OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
+        for nth, call in enumerate(message.tool_calls)
+    ]
+    return tuple(calls)
+
+
+def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
+    """The state with the summary where it holds; else as it was, and what is wrong with it."""
+    made = Summary(position, message.agent, tuple(message.covers))
+    wrong = cover_fault(state, made)
+    return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
+
+
+def cover_fault(state: State, made: Summary) -> str:
+    """Why the summary must not take the place of what it covers; empty where it may."""
+    return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
+
+
+def _resulted(state: State, result: ToolResult, position: int) -> Interpretation:
+    found = find_call(state, result)
+    if found is None:
+        is_late = result.call is not None and LATE in result.tags
+        anomaly = "" if is_late else f"a result for {result.call_id!r}, which is no open call"
+        return Interpretation(state, anomaly=anomaly)
+    lane, call = found
+    rest = tuple([other for other in lane.calls if other is not call])
+    return Interpretation(state, (LaneTrigger(_resulting(lane, rest, position), "resulted"),))
+
+
+def _on_error(state: State, error: LlmError) -> Interpretation:
+    lane = state.lane(address(error.agent, error.task))
+    if state.waiting:
+        state = state._replace(waiting=0)
+    if error.category == "cancelled":
+        if lane.status == "awaiting_llm" and 0 < (error.cause or 0) < lane.asked:
+            return Interpretation(
+                state
+            )  # the call that was stopped is not the one that the lane waits for by now
+        session = error.session or lane.session
+        stopped = lane._replace(attempt=error.attempt, session=session)
+        return Interpretation(state, (_stop(stopped, "cancelled"),))
+    # A session dies with its backend; any other failure may name the one that the next call resumes.
+    session = "" if error.category == "process_exited" else error.session or lane.session
+    failed = lane._replace(
+        attempt=error.attempt, retry_at=error.retry_at, category=error.category, session=session
+    )
+    return Interpretation(state, (LaneTrigger(failed, "erred"),))
+
+
+def _switched(state: State, switch: ModeSwitch) -> Interpretation:
+    ended = {where: _without_session(lane) for where, lane in state.lanes.items() if _ends_its(switch, lane)}
+    if ended:
+        state = state._replace(lanes={**state.lanes, **ended})
+    turns = switch.turns if isinstance(switch.turns, TurnPolicy) else None
+    now = state._replace(
+        members=members_after(state.members, switch),
+        approvals=_approvals(state.approvals, switch),
+        summaries=tuple(made for made in state.summaries if not _ends(switch, made)),
+    )
+    now = apply_turn_rule(state, now, turns, is_set=switch.turns is not UNCHANGED)
+    gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)
+    left = (_stop(lane, "left") for agent in gone for lane in state.lanes_of(agent))
+    joins = (LaneTrigger(state.lane(agent), "joined") for agent in dict.fromkeys(switch.joins))
+    return Interpretation(now, (*left, *joins), turns_fault(turns))
+
+
+def turns_fault(turns: TurnPolicy | None) -> str:
+    """Why a rule of turns is not known here, so that turns are taken by address; empty where it is known."""
+    try:
+        if turns is not None:
+            load(turns)
+    except InvalidPolicyError as error:
+        return f"turns: {error}"
+    return ""
+
+
+def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
+    """Return whether an agent's stateful backend begins anew.
+
+    A session goes on in the parent of a fork alone, and none can be made to forget what a reset or a rewind
+    took out of context, or to know what it has brought back.
+    """
+    resets = switch.context_from is not UNCHANGED and (not switch.agents or agent in switch.agents)
+    return switch.fork or resets or switch.hides is not UNCHANGED
+
+
+def _ends_its(switch: ModeSwitch, lane: LaneState) -> bool:
+    return bool(lane.session) and ends_sessions(switch, lane.agent)
+
+
+def _without_session(lane: LaneState) -> LaneState:
+    return lane._replace(session="")
+
+
+def _ends(switch: ModeSwitch, summary: Summary) -> bool:
+    """Whether a summary is out of context from the switch on."""
+    start, hides, position = switch.context_from, switch.hides, summary.position
+    concerns = not switch.agents or summary.agent.partition("/")[0] in switch.agents
+    if isinstance(start, int) and position < start and concerns:
+        return True
+    return isinstance(hides, tuple) and any(position in span for span in hides)
+
+
+def _approvals(known: dict[str, tuple[str, ...]], switch: ModeSwitch) -> dict[str, tuple[str, ...]]:
+    """Which tools of which agents a person must approve; agents without any are left out."""
+    changed = {
+        agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
+        for agent, card in switch.cards.items()
+    }
+    return {agent: tools for agent, tools in {**known, **changed}.items() if tools}

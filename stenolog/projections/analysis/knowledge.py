@@ -1,0 +1,206 @@
+"""What a lane has seen, how that is known, and what of it another lane has not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.values import Receipt
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import compact
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
+
+from .explain import PREVIEW
+from .matching import FRONT
+from .scan import some_requests
+
+Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
+PROOFS: Mapping[Proof, str] = {
+    "own": "it said so itself",
+    "receipt": "in a request that its receipt proves, to the byte",
+    "rebuilt": "in the request that its receipt names, which is built otherwise today",
+    "cause": "it answered it, without a receipt",
+    "delivered": "its policy leaves it out, since its backend has it",
+    "next": "not proved yet: in the request that it would be sent now",
+}
+"""How it is known that a lane has seen something, the surest first."""
+DELIVERED = "delivered"
+SUREST = {proof: rank for rank, proof in enumerate(PROOFS)}
+
+
+class Seen(NamedTuple):
+    """A lane has seen the entry at `position`; `by` is its first answer that shows it (0: none yet).
+
+    `unseen_by` is the rule that keeps the entry from the other lane; empty where none does.
+    """
+
+    position: int
+    proof: Proof
+    by: int
+    unseen_by: str = ""
+
+
+def seen(
+    entries: Iterable[Entry],
+    lane: LaneId,
+    *,
+    api: str = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> tuple[Seen, ...]:
+    """What the lane has seen, by position, each with its surest proof.
+
+    `policy` None is the agent's own. Raises what building a request raises.
+    """
+    return _look(list(entries), lane, api, policy, blobs, counters).seen
+
+
+def view(
+    entries: Iterable[Entry],
+    lane: LaneId,
+    minus: LaneId,
+    *,
+    api: str = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> tuple[Seen, ...]:
+    """What the lane has seen that the other has not, and would not be shown now; otherwise as `seen`."""
+    log = list(entries)
+    mine = _look(log, lane, api, policy, blobs, counters)
+    other = _look(log, minus, api, policy, blobs, counters)
+    known = {there.position for there in other.seen}
+    return tuple(
+        here._replace(unseen_by=_dropped_by(other.now, here.position))
+        for here in mine.seen
+        if here.position not in known
+    )
+
+
+class _Look(NamedTuple):
+    """What a lane has seen by the end of the log, and its request there."""
+
+    seen: tuple[Seen, ...]
+    now: Request
+
+
+class _Answer(NamedTuple):
+    """An answer or an error of the lane, and what it records of the request that it came from."""
+
+    position: int
+    cause: int
+    receipt: Receipt | None
+
+
+def _look(
+    log: Sequence[Entry],
+    lane: LaneId,
+    api: str,
+    policy: PolicyLike,
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> _Look:
+    """Every entry that the lane has seen, with its surest proof and the first answer that gives it."""
+    now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
+    answers = list(_answers(log, lane))
+    had = (run for run in now.dropped if run.rule == DELIVERED)
+    surest: dict[int, Seen] = {}
+    for one in chain(
+        (Seen(answer.position, "own", answer.position) for answer in answers),
+        _by_receipts(log, lane, answers, blobs, counters),
+        (Seen(a.cause, "cause", a.position) for a in answers if a.cause and a.receipt is None),
+        (Seen(position, "delivered", 0) for run in had for position in range(run.first, run.last + 1)),
+        (Seen(position, "next", 0) for position in told_of(now)),
+    ):
+        if one.position not in surest or _weight(one) < _weight(surest[one.position]):
+            surest[one.position] = one
+    return _Look(tuple(surest[position] for position in sorted(surest)), now)
+
+
+def _weight(seen: Seen) -> tuple[int, int]:
+    """The surer proof weighs less; of two alike, the earlier."""
+    return SUREST[seen.proof], seen.by
+
+
+def told_of(request: Request) -> set[int]:
+    """The positions of the entries whose words stand in a request; settings are none."""
+    return {
+        position
+        for part in request.parts
+        if part.rule not in FRONT and part.rule != PREVIEW
+        for position in part.positions
+    }
+
+
+def _answers(log: Iterable[Entry], lane: LaneId) -> Iterator[_Answer]:
+    for entry in log:
+        match entry.event:
+            case AssistantMessage() | LlmError() as event if lane.owns(event):
+                yield _Answer(entry.position, event.cause or 0, event.receipt)
+            case _:
+                pass
+
+
+def _by_receipts(
+    log: Sequence[Entry],
+    lane: LaneId,
+    answers: Iterable[_Answer],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[Seen]:
+    """What stood in the requests that the receipts name, each built again under its own API and policy."""
+    alike: dict[tuple[str, str], list[tuple[int, Receipt]]] = defaultdict(list)
+    for answer in answers:
+        if answer.receipt is not None:
+            alike[answer.receipt.api, compact(answer.receipt.policy)].append(
+                (answer.position, answer.receipt)
+            )
+    for sent in alike.values():
+        yield from _delivered(log, lane, sent, {"blobs": blobs, "counters": counters})
+
+
+def _delivered(
+    log: Sequence[Entry], lane: LaneId, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
+) -> Iterator[Seen]:
+    """What stood in the requests of receipts that have API and policy in common."""
+    answers: dict[int, list[tuple[int, Receipt]]] = defaultdict(list)
+    for by, receipt in sent:
+        answers[receipt.view].append((by, receipt))
+    like = sent[0][1]
+    api, policy = _known_api(like.api), _known_policy(like.policy)
+
+    def wanted(window: Window) -> bool:
+        return window.position in answers
+
+    for request in some_requests(log[: max(answers)], lane, wanted, api=api, policy=policy, **means):
+        told = told_of(request)
+        for by, receipt in answers[request.at]:
+            same: Proof = "receipt" if request.sha256 == receipt.sha256 else "rebuilt"
+            yield from (Seen(position, same, by) for position in told)
+
+
+def _known_api(written: str) -> str:
+    name = written.partition("@")[0]
+    return name if name in APIS else DEFAULT_API
+
+
+def _known_policy(written: Mapping[str, Any]) -> Policy | None:
+    """The policy of a receipt; None, the agent's own, where this release does not know it."""
+    try:
+        return policy_of(written)
+    except InvalidPolicyError:
+        return None
+
+
+def _dropped_by(request: Request, position: int) -> str:
+    return next((run.rule for run in request.dropped if run.first <= position <= run.last), "")

@@ -1,0 +1,191 @@
+"""Would today's code still send what was sent? The digests of every request of a corpus, and two compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, InvalidEventError, StenologError, UnsupportedVersionError
+from stenolog.domain.policy import Policy
+from stenolog.projections.requests import APIS, PIPELINE, Api, lanes
+from stenolog.projections.requests.body_digest import ORDER, first_difference, sections
+from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
+
+FORM = "stenolog-gate@1"
+
+
+class RequestPlace(NamedTuple):
+    """Which request it is; places are in order in a file."""
+
+    db: str
+    conversation: str
+    lane: str
+    position: int
+    api: str
+
+
+class Digest(NamedTuple):
+    """One request as it stands in a file: its place, its sha256, the digests of its sections."""
+
+    place: RequestPlace
+    sha256: str
+    sections: Mapping[str, Any]
+
+
+class Fresh(NamedTuple):
+    """A request as it is built today."""
+
+    place: RequestPlace
+    sha256: str
+    body: Mapping[str, Any]
+
+    @property
+    def digest(self) -> Digest:
+        """As it is written."""
+        return Digest(self.place, self.sha256, sections(self.body))
+
+
+class Header(NamedTuple):
+    """The first line of a file: what built it, on which APIs, under which policy (None: the cards')."""
+
+    pipeline: str
+    apis: Mapping[str, int]
+    policy: Mapping[str, Any] | None
+
+
+class Compared(NamedTuple):
+    """What would become of a request under today's code.
+
+    `difference` is the first difference of one that is changed, a JSON pointer or a range.
+    """
+
+    place: RequestPlace
+    what: Literal["same", "changed", "new", "vanished"]
+    difference: str = ""
+
+
+def header(apis: Mapping[str, Api], policy: Policy | None) -> Header:
+    """The header of what is built here and now."""
+    versions = {name: api.version for name, api in sorted(apis.items())}
+    return Header(PIPELINE, versions, None if policy is None else policy.json)
+
+
+def fresh(
+    entries: Iterable[Entry],
+    *,
+    db: str = "",
+    apis: Mapping[str, Api] = APIS,
+    policy: Policy | None = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+    refused: Callable[[str, StenologError], None] = lambda lane, error: None,
+) -> Iterator[Fresh]:
+    """Every request of a conversation that anyone would send, in the order of their places.
+
+    Behind what is not known here nobody sends anything: a lane ends there, and `refused` is told why. It is
+    called with the lane's address and the error.
+    """
+    log = list(entries)
+    for lane in sorted(lanes(log), key=lambda lane: lane.address):
+        try:
+            for window in windows(log, lane, policy, counters, blobs):
+                for name, api in sorted(apis.items()) if takes_part(window) else ():
+                    request = from_window(window, api, blobs)
+                    if request.ready:
+                        place = RequestPlace(db, log[0].conversation, lane.address, request.at, name)
+                        yield Fresh(place, request.sha256, request.body)
+        except (CallerError, UnsupportedVersionError) as error:
+            refused(lane.address, error)
+
+
+def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
+    """Both sides in the order of the places; each is read but once."""
+    before = iter(old)
+    then = next(before, None)
+    for now in new:
+        while then is not None and then.place < now.place:
+            yield Compared(then.place, "vanished")
+            then = next(before, None)
+        if then is None or then.place != now.place:
+            yield Compared(now.place, "new")
+            continue
+        if then.sha256 == now.sha256:
+            yield Compared(now.place, "same")
+        else:
+            where = first_difference(then.sections, now.body) or ORDER
+            yield Compared(now.place, "changed", where)
+        then = next(before, None)
+    while then is not None:
+        yield Compared(then.place, "vanished")
+        then = next(before, None)
+
+
+def header_data(made: Header) -> dict[str, Any]:
+    """The header as JSON."""
+    return {"form": FORM, **made._asdict()}
+
+
+def data(digest: Digest) -> dict[str, Any]:
+    """A digest as JSON."""
+    return {**digest.place._asdict(), "sha256": digest.sha256, "sections": digest.sections}
+
+
+def header_line(made: Header) -> str:
+    """The header as it is written, in ASCII."""
+    return json.dumps(header_data(made), separators=(",", ":"))
+
+
+def line(digest: Digest) -> str:
+    """A digest as it is written, in ASCII."""
+    return json.dumps(data(digest), separators=(",", ":"))
+
+
+def read_header(text: str) -> Header:
+    """The header of a file. Raises `InvalidEventError` where it is none, or of a form that is not known
+    here."""
+    given = _object(text, 1)
+    if given.get("form") != FORM:
+        raise InvalidEventError(
+            f"line 1: expected a header with the form {FORM!r}, found {given.get('form')!r}"
+        )
+    match given:
+        case {"pipeline": str(pipeline), "apis": dict(apis), "policy": dict() | None as policy}:
+            return Header(pipeline, apis, policy)
+        case _:
+            names = ", ".join(Header._fields)
+            raise InvalidEventError(f"line 1: expected a header with {names}, found {', '.join(given)}")
+
+
+def read(lines: Iterable[str]) -> Iterator[Digest]:
+    """The digests of the lines behind the header. Raises `InvalidEventError` for what is none, or out of
+    order."""
+    last: RequestPlace | None = None
+    for number, text in enumerate(lines, 2):
+        given = _object(text, number)
+        try:
+            place = RequestPlace(*(given[name] for name in RequestPlace._fields))
+            digest = Digest(place, given["sha256"], given["sections"])
+        except KeyError as missing:
+            raise InvalidEventError(
+                f"line {number}: expected a digest, found one without {missing}"
+            ) from None
+        if last is not None and place <= last:
+            raise InvalidEventError(
+                f"line {number}: expected a place behind {tuple(last)}, found {tuple(place)}"
+            )
+        last = place
+        yield digest
+
+
+def _object(text: str, number: int) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise InvalidEventError(f"line {number}: expected JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InvalidEventError(f"line {number}: expected an object, found {type(given).__name__}")
+    return given

@@ -1,0 +1,221 @@
+"""The beginning of what a lane is shown that stays as it is, whatever is said next.
+
+A request differs from the one before it by a few entries at its end. So the window keeps what is settled, in
+units, and looks anew at the rest alone: an answer to come, the results of open calls, an edit, a summary or a
+reset may change that. What changes more than the rest unsettles everything, which costs time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.parts import ToolCall, says_something
+from stenolog.projections.requests.pipeline.edits import is_edit
+from stenolog.projections.requests.pipeline.identifiers import called
+from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
+from stenolog.projections.requests.request import Message
+from stenolog.projections.tool_pairs import CallKey, Pair
+
+if TYPE_CHECKING:
+    from stenolog.projections.requests.pipeline.visibility import LaneId
+
+    from .snapshot import WindowRow
+
+Unit = tuple[Message, ...]
+ENDLESS = 2**63 - 1
+LONG, SLACK = 128, 64
+"""Where a lane says nothing for so many units, all but the last few of them settle."""
+
+
+class TailContents(NamedTuple):
+    """What a lane hears of some rows of its window: what was made of it and the units of that, one for one,
+    the rule for each position that is not shown, the entries that are, in order, and what edits are edits of.
+    """
+
+    rows: list[WindowRow]
+    made: list[ToolGroup | Message]
+    units: list[Unit]
+    left_out: dict[int, str]
+    entries: list[Entry]
+    edits: dict[int, int]
+
+
+class FrozenPrefix:
+    """Units that stay, and all that what comes behind them rests on.
+
+    `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
+    their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
+    made, `tools` the names that were called, `answer` is the last answer. Where units
+    were shed, they are in `last`, `called` and `tools` alone, and `before` is the end of them.
+    """
+
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.rows = 0
+        self.last = 0
+        self.left_out: dict[int, str] = {}
+        self.called: set[CallKey] = set()
+        self.tools: dict[str, None] = {}
+        self.answer: ToolGroup | None = None
+        self.before: Message | None = None
+
+    @property
+    def end(self) -> Message | None:
+        """The last piece of it."""
+        return self.units[-1][-1] if self.units else self.before
+
+    def shed(self) -> FrozenPrefix:
+        """The same without the units themselves: enough to go on from."""
+        rest = FrozenPrefix()
+        rest.last, rest.called, rest.tools = self.last, self.called, self.tools
+        rest.answer, rest.before = self.answer, self.end
+        return rest
+
+    def add(
+        self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int
+    ) -> None:
+        """Take further units in, of these rows, up to position `last`."""
+        for unit in units:
+            if unit:
+                self.units.append(unit)
+                for piece in unit:
+                    self.called.update(piece.calls)
+                self.tools.update(called_in(unit))
+        self.rows += len(rows)
+        self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
+        for row in rows:
+            if row.entry.position in left_out:
+                self.left_out[row.entry.position] = left_out[row.entry.position]
+
+
+class FrozenAndTail(NamedTuple):
+    """What a lane is shown: the settled units, so many of them from so many rows, and those behind them.
+
+    `left_out` has the rule for each position behind that is not shown.
+    """
+
+    settled: FrozenPrefix
+    number: int
+    rows: int
+    units: list[Unit]
+    left_out: dict[int, str]
+
+
+def called_in(pieces: Iterable[Message]) -> dict[str, None]:
+    """The names of the tools that are called in some pieces, in order."""
+    return dict.fromkeys(
+        called(part) for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
+    )
+
+
+def changes_context(event: Event) -> bool:
+    """Whether an entry may take others out of context, or bring them back."""
+    match event:
+        case ModeSwitch(hides=hides, context_from=context_from):
+            return hides is not UNCHANGED or context_from is not UNCHANGED
+        case AssistantMessage(covers=(_, *_)):
+            return True
+        case _:
+            return is_edit(event)
+
+
+def is_plain(entry: Entry, lane: LaneId) -> bool:
+    """Whether a lane is surely shown an entry where it was said, as long as no other hides it."""
+    event = entry.event
+    if isinstance(event, LlmError) or changes_context(event):
+        return False
+    receipt = getattr(event, "receipt", None)
+    return receipt is None or receipt.view >= entry.position - 1 or not lane.owns(event)
+
+
+def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
+    """Whether an entry changes what is settled: it may take something out of context or bring it back, its
+    place is before the end of that, or it is a result, not shown, of a call there."""
+    event = entry.event
+    if changes_context(event):
+        return True
+    if isinstance(event, ToolResult):
+        return not shown and bool(pair and pair.call and pair.call.key.position <= settled.last)
+    receipt = getattr(event, "receipt", None)
+    return receipt is not None and receipt.view < settled.last
+
+
+def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
+    """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
+    for number in chain(_ends(heard.made), _behind_changes(heard)):
+        before = _answer(heard.made[:number]) or settled.answer
+        if before is not None and not before.complete and _goes_on(heard.made, number):
+            continue
+        last = max((p for unit in heard.units[:number] for piece in unit for p in piece.positions), default=0)
+        first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
+        rows = [row for row in heard.rows if row.entry.position < first]
+        rest = heard.rows[len(rows) :]
+        if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
+            continue
+        if any(row.entry.position > answered and _is_own_error(row) for row in rows):
+            continue
+        settled.add(heard.units[:number], rows, heard.left_out, last)
+        settled.answer = before
+        return number
+    return 0
+
+
+def _is_own_error(row: WindowRow) -> bool:
+    """Whether it is an error of the lane itself, of which nothing may be told once it has answered. An error
+    of another lane is there for the words that had come."""
+    if not isinstance(row.entry.event, LlmError):
+        return False
+    return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
+
+
+def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
+    """Where it was said, be it nothing that is shown: an empty answer ends what its call can wait for."""
+    return one.said.positions if isinstance(one, ToolGroup) else one.positions
+
+
+def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
+    """The last answer among these."""
+    return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
+
+
+def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
+    """Whether what stands behind so many units may belong to the answer before it."""
+    return number == len(made) or not isinstance(made[number], ToolGroup)
+
+
+def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
+    """Where what is settled may end, the furthest first: before or behind the last answer; where that is long
+    ago, some way before the end."""
+    last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], ToolGroup)), -1)
+    if len(made) - last > LONG:
+        yield _not_between_own(made, len(made) - SLACK)
+    answer = made[last] if last >= 0 else None
+    if isinstance(answer, ToolGroup):
+        if answer.results and answer.complete and not answer.said.joins:
+            yield last + 1
+        yield _not_between_own(made, last)
+
+
+def _behind_changes(heard: TailContents) -> Iterator[int]:
+    """Where what is settled may end otherwise: behind the last entry that took others out of context."""
+    changes = (row for row in reversed(heard.rows) if not row.plain and changes_context(row.entry.event))
+    last = next((row.entry.position for row in changes), 0)
+    if last:
+        made = heard.made
+        behind = (n for n in range(len(made), 0, -1) if min(_said_at(made[n - 1]), default=0) <= last)
+        yield _not_between_own(made, next(behind, 0))
+
+
+def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
+    """The number, or where the row of own words begins that it is in."""
+    while number and _ends_with_own(made[number - 1]):
+        number -= 1
+    return number
+
+
+def _ends_with_own(unit: ToolGroup | Message) -> bool:
+    return not unit.results if isinstance(unit, ToolGroup) else unit.role == "assistant"

@@ -1,0 +1,147 @@
+"""What is remembered of a lane's own doings, wherever the cut is: so nothing before it need be read again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.replacing import field_replacer
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import LaneState as Standing
+from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
+from stenolog.domain.turn_taking import is_pass
+from stenolog.projections.requests.pipeline.visibility import LaneId
+
+
+class LaneMemory(NamedTuple):
+    """What is remembered of a lane.
+
+    `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
+    answer that calls tools ends none), `handoff` the text that was last handed over to it,
+    `running` the message that its current run answers, `died` the position at which its backend was
+    last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
+    `counted` says whether the last answer is one of `turns`.
+    `set_at` has the position of the mode switch that last set a thing for it.
+    """
+
+    answered: int = 0
+    turns: int = 0
+    model: str = ""
+    session: str = ""
+    running: int = 0
+    died: int = 0
+    began: int = 0
+    handoff: str = ""
+    counted: bool = False
+    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
+
+
+_spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
+
+
+class Now(NamedTuple):
+    """How things stand once an entry has been taken in; `before` is how the lane stood before it."""
+
+    lane: LaneId
+    before: Standing
+    after: Standing
+    settings: Settings
+    pass_token: str
+
+
+def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
+    """What is remembered after the entry."""
+    event = entry.event
+    if names := _set_by(event, now.lane, own):
+        own = own._replace(set_at=own.set_at | dict.fromkeys(names, entry.position))
+    match event:
+        case ModeSwitch() as switch:
+            own = _switched(own, entry.position, switch, now.lane)
+        case AssistantMessage() as message if now.lane.owns(message):
+            own = _after_answer(own, entry.position, message, now)
+        case LlmError() as error if now.lane.owns(error):
+            own = _failed(own, entry.position, error)
+        case _:
+            pass
+    if own.began > 0 and own.answered < now.settings.context_from_of(now.lane.agent):
+        own = own._replace(began=0)
+    running = _running(own, entry, now)
+    return own if running == own.running else own._replace(running=running)
+
+
+def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) -> LaneMemory:
+    """What is remembered once settings have changed: what is handed over to others is no longer its own."""
+    if ends_sessions(switch, lane.agent):
+        own = own._replace(session="", died=position)
+    if switch.handoff is UNCHANGED:
+        return own
+    is_its_own = not switch.agents or lane.agent in switch.agents
+    return own._replace(handoff=(switch.handoff or "") if is_its_own else "")
+
+
+def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
+    """What is remembered once the lane has said something."""
+    changed = own.session and message.session not in ("", own.session)
+    unnoticed = changed and own.died < own.answered  # else it was sent everything
+    elsewhere = message.source is not None and not message.session  # no backend here has heard it
+    answered, turns, began, counted = own.answered, own.turns, own.began, own.counted
+    if takes_turn(now.before, message):
+        answered = position
+        if message.replaces is None:
+            passed = bool(now.pass_token) and is_pass(message, now.pass_token)
+            is_turn = not passed and not message.tool_calls
+            if goes_on(now.before, message):  # one response is one turn, however many messages it came in
+                is_turn = is_turn and counted
+                turns -= counted
+            turns, counted = turns + is_turn, is_turn
+            began = began or (message.receipt.view if message.receipt else position)
+    model, session = message.model or own.model, message.session or own.session
+    died = position if unnoticed or elsewhere else own.died
+    return _spoken(own, answered, turns, began, model, session, died, counted)
+
+
+def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
+    """What is remembered once a call has failed; a session that it names goes on, with what it had."""
+    if error.category == "process_exited":
+        return own._replace(died=position)
+    if error.session and error.session != own.session:
+        return own._replace(session=error.session, died=position)
+    return own
+
+
+def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
+    """The message that the current run answers: the first that the lane was asked since it was idle."""
+    if now.after.status == "idle":
+        return 0
+    begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position
+    if begun and (not own.running or now.before.status in ("idle", "failed", "closed")):
+        return entry.position
+    return own.running
+
+
+def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:
+    """What an entry sets for the lane, by name; `named`: the first time that it speaks or is spoken to."""
+    if isinstance(event, ModeSwitch):
+        return _switched_for(lane.agent, event)
+    return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]
+
+
+def _switched_for(agent: str, switch: ModeSwitch) -> list[str]:
+    is_set = {
+        "card": agent in switch.cards,
+        "mode": switch.mode is not UNCHANGED and (not switch.agents or agent in switch.agents),
+        "run": switch.active_run is not UNCHANGED,
+        "handoff": switch.handoff is not UNCHANGED,
+    }
+    return [name for name, is_its_own in is_set.items() if is_its_own]
+
+
+def _is_named(agent: str, event: Event) -> bool:
+    match event:
+        case UserMessage(to=to):
+            return any(where.partition("/")[0] == agent for where in to)
+        case AssistantMessage(agent=name) | LlmError(agent=name):
+            return name == agent
+        case _:
+            return False

@@ -1,0 +1,286 @@
+"""Stage 2, voice: who seems to say it. Own words are the assistant's, the user's are the user's, and
+everybody else's are quoted, with their tool calls as prose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
+from stenolog.domain.policy import Policy, TruncateToolOutput
+from stenolog.domain.state import address
+from stenolog.domain.triggers import response_of
+from stenolog.projections.acts import act_in_words, is_act, was_retried
+from stenolog.projections.requests.request import Message
+from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
+from stenolog.projections.tool_pairs import CallKey, Pair
+
+from .quoting import END_OF, escape, guard, heading_name, note, quote, under
+from .truncation import compact
+from .visibility import INTERRUPTIONS, LaneId
+
+WORDS = (TextPart, RefusalPart)
+UNSAID = (ReasoningPart, ProviderPart)
+UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote it can read it")))
+"""What is told of a summary without words."""
+
+
+class AttributionStyle(NamedTuple):
+    """How a lane hears: the heading over others' words, what tool output is cut down to, the counter.
+
+    `openings` are how lines of our own begin, which nobody's words may begin a line with.
+    """
+
+    lane: LaneId
+    others: str = ""
+    compact: TruncateToolOutput | None = None
+    counter: Counter = ESTIMATE
+    openings: tuple[str, ...] = ()
+
+    def guarded(self, text: str) -> str:
+        """Somebody's words, in which no line can be taken for one of ours."""
+        return guard(text, self.openings) if self.openings else text
+
+
+def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> AttributionStyle:
+    """The ear of a lane under a policy. Raises `InvalidPolicyError` for a heading that could be forged."""
+    others = policy.voices.others if policy.voices else ""
+    if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
+        raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
+    opening = (others.partition("{name}")[0],) if others else ()
+    notes = (f"[{policy.away.title}", f"[{END_OF} {policy.away.title}") if policy.away else ()
+    return AttributionStyle(lane, others, policy.compact, counter, opening + notes)
+
+
+def attribute(entry: Entry, ear: AttributionStyle, pair: Pair | None) -> tuple[Message, ...]:
+    """What the lane hears of an entry, piece by piece; `pair` has the call of a result."""
+    match entry.event:
+        case UserMessage() as message:
+            return (_user(entry.position, message, ear),)
+        case AssistantMessage() as message:
+            return (_quoted(entry.position, message, ear),)
+        case ToolResult() as result:
+            return (_result(entry, result, ear, pair or Pair(entry.position, None)),)
+        case LlmError() as error:
+            return tuple(_error(entry.position, error, ear))
+        case _:
+            return ()
+
+
+def _quoted(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
+    if message.covers or message.purpose == "summary":
+        return _summary(position, message, ear)
+    if message.purpose != "answer":
+        return _kept_fact(position, message, message.purpose, ear)
+    return _own_message(position, message) if ear.lane.owns(message) else _others(position, message, ear)
+
+
+def _user(position: int, message: UserMessage, ear: AttributionStyle) -> Message:
+    parts, unsaid = drop_blank(representable(message.parts)), unrepresentable(message.parts)
+    if message.author_kind == "system":
+        return Message("system", parts, (position,), "system-note", unsaid=unsaid)
+    is_mine = not message.to or ear.lane.address in message.to or ear.lane.agent in message.to
+    if message.author_kind == "person" and not message.author and is_mine:
+        return Message("user", parts, (position,), "user", unsaid=unsaid)
+    speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
+    speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
+    by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
+    heard = Message(
+        "user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by, unsaid=unsaid
+    )
+    return _attributed(heard, ear)
+
+
+def _attributed(piece: Message, ear: AttributionStyle) -> Message:
+    """Somebody else's words, under the policy's heading, or with who said them for an API to quote."""
+    if not ear.openings:
+        return piece
+    parts, speaker = piece.parts, piece.speaker
+    said = [ear.guarded(part.text) for part in parts if isinstance(part, TextPart)]
+    if not said:
+        return piece
+    words = "\n".join(said)
+    if not ear.others:
+        tokens = count_parts(parts, ear.counter)
+        rest = (part for part in parts if not isinstance(part, TextPart))
+        return piece._replace(parts=(TextPart(text=words), *rest), tokens_in=tokens)
+    heading = ear.others.replace("{name}", escape(heading_name(speaker, ear.others)))
+    headed = TextPart(text=under(heading, words))
+    media = (part for part in parts if not isinstance(part, TextPart))
+    return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
+
+
+def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
+    """A summary; the lane's own keeps what only its provider understands, for that to be sent back."""
+    piece = _kept_fact(position, message, "summary", ear)
+    native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
+    if not native or not ear.lane.owns(message):
+        return piece
+    unsaid = tuple(part for part in piece.unsaid if part not in native)
+    return piece._replace(parts=(piece.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
+
+
+def _kept_fact(position: int, message: AssistantMessage, what: str, ear: AttributionStyle) -> Message:
+    """A summary, a memory or a routing: no turn of the lane's, but something it is told."""
+    said = ear.guarded(as_text(message.parts))
+    text = (TextPart(text=quote(what, said)),) if said.strip() else ()
+    tokens = count_parts(message.parts)
+    unsaid = unrepresentable(message.parts)
+    return Message("user", text, (position,), what, "reworded", tokens_in=tokens, unsaid=unsaid)
+
+
+def _own_message(position: int, message: AssistantMessage) -> Message:
+    return Message(
+        "assistant",
+        drop_blank(message.parts),
+        (position,),
+        "own",
+        calls=tuple([CallKey(position, nth) for nth in range(len(message.tool_calls))]),
+        joins=response_of(message),
+        model=message.model,
+    )
+
+
+def _others(
+    position: int, message: AssistantMessage | LlmError, ear: AttributionStyle, ending: str = ""
+) -> Message:
+    text = "\n".join([as_text(message.parts), *([ending] if ending else [])])
+    said = (TextPart(text=text),) if text.strip() else ()
+    speaker, unsaid = address(message.agent, message.task), unrepresentable(message.parts)
+    heard = Message(
+        "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
+    )
+    return _attributed(heard, ear)
+
+
+def _result(entry: Entry, result: ToolResult, ear: AttributionStyle, pair: Pair) -> Message:
+    call = pair.call
+    if call is not None and ear.lane.owns(call):
+        return _tool(entry, result, "result", call.name, ear, call.key)
+    rule = "attributed" if call else "second-result" if pair.second else "orphan-result"
+    return in_prose_result(_tool(entry, result, rule, result.name, ear), ear)
+
+
+def _tool(
+    entry: Entry, result: ToolResult, rule: str, name: str, ear: AttributionStyle, call: CallKey | None = None
+) -> Message:
+    shorter = compact(result, entry.id, ear.compact, ear.counter, tool=name)
+    piece = Message(
+        "tool",
+        representable(result.parts),
+        (entry.position,),
+        rule,
+        call=call,
+        failed=result.is_error,
+        tool=name,
+        raw_id=result.call_id,
+        unsaid=unrepresentable(result.parts),
+    )
+    if shorter is None:
+        return piece
+    tokens = count_parts(result.parts, ear.counter)
+    rule = "compact" if rule == "result" else rule
+    return piece._replace(parts=representable(shorter), rule=rule, disposition="reworded", tokens_in=tokens)
+
+
+def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
+    """A result that cannot stand as one, as quoted text that names its call."""
+    said = ear.guarded("\n".join(part.text for part in piece.parts if isinstance(part, TextPart)))
+    text = quote(
+        "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
+    )
+    shown = (TextPart(text=text), *(part for part in piece.parts if isinstance(part, ImagePart | FilePart)))
+    return piece._replace(
+        role="user",
+        by="tool",
+        parts=shown,
+        disposition="reworded",
+        call=None,
+        tokens_in=count_parts(piece.parts) if piece.tokens_in < 0 else piece.tokens_in,
+        size=None,
+    )
+
+
+def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Message]:
+    """The partial text for good, so that "continue" has an anchor; and what went wrong."""
+    partial = "" if was_retried(error) else as_text(error.parts, acts=ear.lane.owns(error))
+    stops = error.category in INTERRUPTIONS
+    own = ear.lane.owns(error)
+    whose = "your" if own else "the"
+    what = _what_happened(error, f"{whose} answer", cut_off=bool(partial.strip()))
+    if not own:
+        yield _others(position, error, ear, note(what))
+        return
+    unsaid = () if was_retried(error) else unrepresentable(part for part in error.parts if not is_act(part))
+    if was_retried(error):  # nothing is left of it but that it stopped the lane, for the seals of open calls
+        yield Message("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
+        return
+    if partial.strip():
+        said = (TextPart(text=partial),)
+        yield Message("assistant", said, (position,), "partial", interrupts=stops, unsaid=unsaid)
+    rule = "interrupted-note" if stops else "error-note"
+    rule = f"cut-off-{rule}" if partial.strip() else rule
+    text = (TextPart(text=note(what)),)
+    unsaid = () if partial.strip() else unsaid
+    yield Message("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
+
+
+def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
+    message = escape(" ".join(error.message.split()))
+    if error.category == "cancelled":
+        what = f"{answer} was interrupted by the user" if cut_off else "interrupted by the user"
+        return f"{what}: {message}" if message else what
+    reason = f"{error.category}: {message}" if message else error.category
+    return f"{answer} {'was cut off' if cut_off else 'failed'} ({reason})"
+
+
+def drop_blank(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts without texts that hold nothing but blanks; no provider takes those."""
+    return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
+
+
+def representable(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return the parts of a message or a result that some API can carry."""
+    return tuple([part for part in parts if not isinstance(part, ProviderPart)])
+
+
+def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts that prose cannot say."""
+    return tuple([part for part in parts if isinstance(part, UNSAID)])
+
+
+def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
+    """What was said as one text, tool calls written out; with `acts` also what a program did by itself.
+
+    An answer that failed has nothing else to say what was done, so that it is not done again.
+    """
+    lines = []
+    for part in parts:
+        match part:
+            case TextPart(text=text) | RefusalPart(text=text):
+                lines.append(text)
+            case ToolCall(name=name, arguments=arguments):
+                lines.append(call_in_prose(name, arguments))
+            case ProviderPart(raw=raw) if acts and is_act(part):
+                lines.append(f"[did {act_in_words(raw)}]")
+            case _:
+                pass
+    return "\n".join(lines)
+
+
+def call_in_prose(name: str, arguments: str) -> str:
+    """A tool call as a line of text."""
+    return f"[calls {name} {arguments}]"

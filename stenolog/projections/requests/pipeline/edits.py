@@ -1,0 +1,123 @@
+"""Where an edit stands: in the place of the earlier words until the lane has answered them.
+
+Once it has, they stay as they were answered, so that what was sent stays the beginning of what is sent. The
+edit then appears where it arrived, as something new to answer, behind a note.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
+from stenolog.domain.parts import TextPart, says_something
+from stenolog.projections.acts import was_retried
+from stenolog.projections.requests.request import Message
+
+from .quoting import note
+
+if TYPE_CHECKING:
+    from .visibility import LaneId
+
+ANEW = note("what follows takes the place of an earlier message")
+"""What stands before an edit of words that have been answered."""
+
+
+class Edits(NamedTuple):
+    """How a lane is shown edits: which stands in the place of which entry, the wordings that are therefore
+    not shown, and the edits that appear where they arrived, since the lane has answered the earlier words.
+    """
+
+    places: dict[int, Entry]
+    replaced: set[int]
+    anew: set[int]
+
+
+def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out: Collection[int]) -> Edits:
+    """Where the lane is shown each edit. `edits` has the first wording of each, `out` what is out."""
+    made = Edits({}, set(), set())
+    if not edits:
+        return made
+    here = {entry.position: entry for entry in entries}
+    views = sorted(_view(e) for e in entries if e.position not in out and _is_turn(e, lane))
+    stands: dict[
+        int, tuple[int, int]
+    ] = {}  # by the first wording: where the last one stands, and which it is
+    for edit, first in edits.items():
+        place, wording = stands.get(first, (first, first))
+        answered = bisect_left(views, place) < bisect_left(views, edit)
+        if place not in here:  # it was never for the lane, or has left the window
+            place = edit
+        elif _stays(here[wording], here[edit], lane, answered=answered):
+            made.anew.add(edit)
+            place = edit
+        else:
+            made.replaced.add(wording)
+            made.places[edit] = here[place]
+            made.anew.update({edit} if place in made.anew else ())
+        stands[first] = place, edit
+    return made
+
+
+def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:
+    """Whether a wording stays when an edit of it comes. An answer that the lane makes anew takes the place of
+    an answer, and not of what a person said; a summary or a fact made anew asks nobody.
+    """
+    match edit.event:
+        case AssistantMessage(purpose="summary" | "memory" | "routing"):
+            return False
+        case AssistantMessage() as answer if lane.owns(answer):
+            return isinstance(wording.event, UserMessage)
+        case _:
+            return answered
+
+
+def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tuple[Message, ...]]:
+    """The units, with a note before each edit that appears where it arrived."""
+    if not anew:
+        return list(units)
+    return [(_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
+
+
+def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
+    """Whether an entry is the lane's answer to a view that edits have followed: what they took the place of
+    may be shown again. `before` has what came before it, the latest first.
+    """
+    if not lane.owns(entry.event):
+        return False
+    view = _view(entry)
+    since = takewhile(lambda other: other.position > view, before)
+    return any(is_edit(other.event) for other in since)
+
+
+def is_edit(event: Event) -> bool:
+    """Whether an event is another wording of an earlier one."""
+    return isinstance(event, UserMessage | AssistantMessage) and event.replaces is not None
+
+
+def _is_turn(entry: Entry, lane: LaneId) -> bool:
+    """Whether the lane has said something to what it was shown, be it cut off."""
+    match entry.event:
+        case AssistantMessage(purpose="answer", replaces=None) as answer:
+            return lane.owns(answer)
+        case LlmError(parts=parts) as error:
+            return lane.owns(error) and says_something(parts) and not was_retried(error)
+        case _:
+            return False
+
+
+def _view(entry: Entry) -> int:
+    """The last position that an answer has seen; all before it, where no receipt tells."""
+    receipt = getattr(entry.event, "receipt", None)
+    return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
+
+
+def _is_anew(piece: Message, anew: Set[int]) -> bool:
+    return bool(anew) and piece.role != "assistant" and not anew.isdisjoint(piece.positions)
+
+
+def _note(piece: Message) -> Message:
+    return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")

@@ -1,0 +1,167 @@
+"""Ids, names and arguments that a provider would refuse, rewritten by deterministic rules.
+
+What is acceptable stays as it is. What is rewritten depends on the value and its place in the log, and for
+an id on whether the request has it already, so an entry is rewritten the same way in every later request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from stenolog.domain.json_types import check_json
+from stenolog.domain.parts import ToolCall
+from stenolog.projections.tool_pairs import CallKey
+
+LONGEST_ID = 40
+LONGEST_ITEM_ID = 64
+LONGEST_TOOL_NAME = 64
+_BAD = re.compile(r"[^a-zA-Z0-9_-]")
+_EXPONENT = re.compile(r"\d[eE]")
+_GOOD = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+class CallIds:
+    """The ids that calls go by in one request: unique, and acceptable to every provider.
+
+    The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it
+    and its place in the log.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[CallKey, str] = {}
+        self._taken: set[str] = set()
+        self._given: list[tuple[CallKey | None, str]] = []
+        self.forms: dict[CallKey, str] = {}
+        """The calls that are written in a form of their provider's own, whose results have that form, too."""
+
+    def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
+        """The id of a call, and whether it had to be rewritten."""
+        kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
+        made = kept or self._make_id(key, call.id)
+        self._ids[key] = made
+        self._take(key, made)
+        return made, not kept
+
+    def keep(self, id: object) -> bool:
+        """Whether an item of a provider's own keeps its id: one that is fit and that nothing else has."""
+        if not isinstance(id, str) or not fits_id(id, LONGEST_ITEM_ID) or id in self._taken:
+            return False
+        self._take(None, id)
+        return True
+
+    def of(self, key: CallKey) -> str:
+        """The id given to a call earlier in this request."""
+        return self._ids[key]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids that are taken, in the order they were given in."""
+        return [id for _, id in self._given]
+
+    def resume(self, taken: Iterable[str]) -> None:
+        """Go on where these were taken, by calls that nobody will ask for again."""
+        for id in taken:
+            self._take(None, id)
+
+    @property
+    def count(self) -> int:
+        """How many ids were given so far."""
+        return len(self._given)
+
+    def back(self, mark: int) -> None:
+        """Take back what was given since."""
+        for key, id in self._given[mark:]:
+            self._taken.discard(id)
+            if key is not None:
+                del self._ids[key]
+        del self._given[mark:]
+
+    def _take(self, key: CallKey | None, id: str) -> None:
+        self._taken.add(id)
+        self._given.append((key, id))
+
+    def _make_id(self, key: CallKey, raw: str) -> str:
+        place = f"_{key.position}_{key.nth}"
+        stem = _BAD.sub("_", raw)[: LONGEST_ID - len(place)] or "call"
+        made = stem + place
+        while made in self._taken:
+            made = sha256(made.encode()).hexdigest()[:LONGEST_ID]
+        return made
+
+
+def called(call: ToolCall) -> str:
+    """Return the name of a call's tool, told apart from those of other namespaces."""
+    return f"{call.namespace}__{call.name}" if call.namespace else call.name
+
+
+def tool_name(raw: str) -> str:
+    """The name if it is acceptable; else what can be kept of it, and six digits of its hash."""
+    if fits_tool_name(raw):
+        return raw
+    mark = "_" + sha256(raw.encode()).hexdigest()[:6]
+    return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(mark)] or "tool") + mark
+
+
+def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
+    """The arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`.
+
+    They are wrapped where an object could not say the same again: a key stands twice, a number would be
+    rounded, something in it cannot be written as JSON, or it is nested deeper than events may be.
+    """
+    return (json.loads(raw), False) if _says_the_same(raw) else ({"_raw": raw}, True)
+
+
+def arguments_text(raw: str) -> tuple[str, bool]:
+    """The arguments as the text of a JSON object: the raw string itself wherever it is one."""
+    if _says_the_same(raw):
+        return raw, False
+    return json.dumps({"_raw": raw}, ensure_ascii=False, separators=(",", ":")), True
+
+
+def arguments_longest(raw: str) -> str:
+    """The longest text that the arguments come to: where they go out as an object, `1e15` has 18 digits."""
+    text = arguments_text(raw)[0]
+    if not _EXPONENT.search(text):
+        return text
+    again = json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+    return max(text, again, key=len)
+
+
+@lru_cache(maxsize=1_024)
+def _says_the_same(raw: str) -> bool:
+    """Whether it is a JSON object that can be written again as it is; a call is in many requests."""
+    try:
+        parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
+        return isinstance(parsed, dict) and check_json(parsed) is parsed
+    except (ValueError, RecursionError):
+        return False
+
+
+def fits_id(text: str, longest: int = LONGEST_ID) -> bool:
+    """Whether every provider takes it as the id of a call."""
+    return len(text) <= longest and _GOOD.fullmatch(text) is not None
+
+
+def fits_tool_name(text: str) -> bool:
+    """Whether every provider takes it as the name of a tool."""
+    return len(text) <= LONGEST_TOOL_NAME and _GOOD.fullmatch(text) is not None
+
+
+def _exact(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text} would be rounded")
+    return number
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice")
+    return made

@@ -1,0 +1,118 @@
+"""How large a piece is at most, whichever API it goes out on: so that one cut holds for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
+from stenolog.domain.policy import Budget
+from stenolog.domain.values import AgentCard
+from stenolog.projections.requests.request import Message, Size
+from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
+from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder
+
+from .identifiers import arguments_longest
+from .quoting import quote
+
+MEDIA = (ImagePart, FilePart)
+SLACK = 8
+"""Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
+CHARACTERS = 80
+"""The same in characters."""
+FRAME, CALL_FRAME = 90, 120
+"""Bytes of JSON around a piece, and around each of its parts, at most."""
+WRAPPING = 32
+"""Tokens of an API's own words around the schema of an answer, at most."""
+
+
+class Measure:
+    """Measures pieces in what a budget limits, and in messages; what is not limited is 0.
+
+    A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
+    `missing` tells whether a blob was not there: it may be by the next time.
+    """
+
+    def __init__(
+        self, budget: Budget | None, counter: Counter, blobs: Mapping[str, bytes] = EMPTY_BLOBS
+    ) -> None:
+        self.counter, self.blobs = counter, blobs
+        self.missing = False
+        self.tokens = budget is not None and budget.tokens is not None
+        self.characters = budget is not None and budget.characters is not None
+        self.bytes = budget is not None and budget.bytes is not None
+
+    def of(self, piece: Message) -> Size:
+        """The size of a piece."""
+        words = said_in(piece)
+        media = [part for part in piece.parts if isinstance(part, MEDIA)]
+        return Size(
+            1,
+            _characters(words, media) if self.characters else 0,
+            self._tokens(words, len(media)) if self.tokens else 0,
+            _bytes(piece, words) + sum(map(self._sent, media)) if self.bytes else 0,
+        )
+
+    def _tokens(self, words: list[str], media: int) -> int:
+        return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
+
+    def _sent(self, part: ImagePart | FilePart) -> int:
+        """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
+        found = self.blobs.get(part.blob) if part.blob else b""
+        self.missing |= found is None
+        if found:
+            return (len(found) + 2) // 3 * 4
+        id = part.id if isinstance(part, FilePart) else ""
+        return len(_escaped(part.url or id).encode())
+
+
+def _characters(words: Iterable[str], media: Iterable[ImagePart | FilePart]) -> int:
+    return sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
+
+
+def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
+    """The tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
+    if not has_schema(card.parameters):
+        return 0
+    return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
+
+
+def _bytes(piece: Message, words: list[str]) -> int:
+    """The texts as JSON; arguments are text within JSON on some APIs, and so escaped twice."""
+    arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
+    twice = sum(len(_escaped(once)) - len(once) for once in arguments)
+    text = sum(len(_escaped(word).encode()) for word in words) + twice
+    return text + FRAME + CALL_FRAME * len(piece.parts)
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def said_in(piece: Message) -> list[str]:
+    """The texts of a piece as they will be written, among them a line for each picture and file."""
+    words: list[str] = []
+    for part in piece.parts:
+        match part:
+            case TextPart(text=text) | RefusalPart(text=text):
+                words.append(text)
+            case ReasoningPart(text=text, signature=signature, encrypted=encrypted):
+                words += [word for word in (text, signature, encrypted) if word]
+            case ToolCall(name=name, arguments=arguments):
+                words += [name, arguments_longest(arguments)]
+            case ProviderPart(raw=raw):
+                words.append(raw)
+            case ImagePart() | FilePart():
+                # where a tool's result can hold none, it points to a message that may have but a line, too
+                words += [placeholder(part, TOO_LARGE)] * (2 if piece.role == "tool" else 1)
+    if piece.speaker:
+        words = [quote("message", "\n".join(words), sender=piece.speaker)] if words else []
+    return words

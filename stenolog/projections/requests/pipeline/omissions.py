@@ -1,0 +1,106 @@
+"""What is not in a request, as runs: neighbours that one rule kept out are one line of an explanation."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import Part, ProviderPart
+from stenolog.projections.acts import was_retried
+from stenolog.projections.requests.request import Message, Omission, Omitted
+from stenolog.projections.requests.rules import CUTS
+from stenolog.projections.requests.tokens import Counter, count_part, count_parts
+from stenolog.projections.requests.wires.body_builder import NOT_CARRIED
+
+if TYPE_CHECKING:
+    from stenolog.projections.requests.incremental.snapshot import WindowRow
+
+SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
+
+
+def said_by(event: Event) -> tuple[Part, ...]:
+    """The parts of an event; none where it is not made of any."""
+    return tuple(event.parts) if isinstance(event, SPOKEN) else ()
+
+
+def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
+    """The runs in order, those of one rule that touch each other as one."""
+    merged: list[Omission] = []
+    for run in sorted(runs):
+        last = merged[-1] if merged else None
+        if last is not None and last.rule == run.rule and run.first <= last.last + 1:
+            merged[-1] = _both(last, run)
+        else:
+            merged.append(run)
+    return merged
+
+
+def dropped(
+    runs: Iterable[Omission],
+    rows: Iterable[WindowRow],
+    rules: Mapping[int, str],
+    pieces: Sequence[Message],
+    omitted: Iterable[Omitted],
+    counter: Counter,
+) -> Iterator[Omission]:
+    """What is left out, neighbours of one rule as one run; then what a form or the API cannot carry.
+
+    `runs` are gone for good, `rows` are in the window, with the rules for those that are not shown.
+    """
+    heard = {position for piece in pieces for position in piece.positions}
+    here = []
+    for row in rows:
+        position = row.entry.position
+        rule = rules.get(position) or ("" if position in heard else _unheard(row.entry.event))
+        if rule:
+            here.append(Omission(position, position, rule, count_parts(said_by(row.entry.event), counter)))
+    yield from merge_runs([*runs, *here])
+    unsaid = (
+        Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))
+        for piece in pieces
+        for part in piece.unsaid
+    )
+    for lost in (*unsaid, *omitted):
+        first, last = min(lost.positions, default=0), max(lost.positions, default=0)
+        yield Omission(first, last, lost.rule, lost.tokens, lost.what)
+
+
+def _unheard(event: Event) -> str:
+    """Return the rule for an entry of which nothing was heard."""
+    if any(isinstance(part, ProviderPart) for part in said_by(event)):
+        return "opaque-not-carried"
+    return "retried" if was_retried(event) else "nothing-said"
+
+
+def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
+    """The runs once more has left the window. A run of a cut reaches up to the next entry that is still here,
+    and swallows what other rules kept out within it: so the runs do not grow with the log.
+
+    `here` are the positions in the window, in order.
+    """
+    cuts: list[Omission] = []
+    for run in sorted(run for run in (*runs, *lost) if run.rule in CUTS):
+        last = cuts[-1] if cuts else None
+        if last is not None and last.rule == run.rule and _nobody_between(last.last, run.first, here):
+            cuts[-1] = _both(last, run)
+        else:
+            cuts.append(run)
+    firsts = [run.first for run in cuts]
+    rest = (run for run in (*runs, *lost) if run.rule not in CUTS)
+    outside = [run for run in rest if not _is_within(run, cuts, firsts)]
+    return sorted([*cuts, *merge_runs(outside)])
+
+
+def _both(run: Omission, other: Omission) -> Omission:
+    return run._replace(last=max(run.last, other.last), tokens=run.tokens + other.tokens)
+
+
+def _nobody_between(last: int, first: int, here: Sequence[int]) -> bool:
+    return bisect_left(here, first) == bisect_right(here, last)
+
+
+def _is_within(run: Omission, cuts: Sequence[Omission], firsts: Sequence[int]) -> bool:
+    found = bisect_right(firsts, run.first)
+    return found > 0 and run.last <= cuts[found - 1].last

@@ -1,0 +1,130 @@
+"""Stages 3 and 7, groups and seals: an answer with its calls and all their results is one unit, and in
+it every call has exactly one result.
+
+A result belongs in place until the lane's next answer. From then on the seal that this answer was
+built on is final, and the true result appears where it arrived, as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from stenolog.domain.parts import TextPart
+from stenolog.projections.requests.request import Message
+from stenolog.projections.tool_pairs import CallKey
+
+from .attribution import AttributionStyle, in_prose_result
+from .quoting import note
+
+RUNNING = note("no result yet: the call is still running")
+INTERRUPTED = note("no result: the call was interrupted")
+HIDDEN = note("there was a result; it is not shown here")
+PREVIEW = note("a preview: there is nothing to answer here yet")
+
+
+class ToolGroup:
+    """An answer, the results of its calls, and what is known of those that are not shown."""
+
+    def __init__(self, said: Message) -> None:
+        self.said = said
+        self.results: dict[CallKey, Message | None] = dict.fromkeys(said.calls)
+        self.interrupted = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every call has its result."""
+        return None not in self.results.values()
+
+    def joins(self, piece: Message) -> bool:
+        """Whether the piece is a further part of the same answer."""
+        return bool(piece.joins) and piece.joins == self.said.joins
+
+    def join(self, piece: Message) -> None:
+        """Take the piece in as a further part of the answer."""
+        self.results |= dict.fromkeys(piece.calls)
+        self.said = self.said._replace(
+            parts=self.said.parts + piece.parts,
+            positions=self.said.positions + piece.positions,
+            calls=self.said.calls + piece.calls,
+            size=None,  # the size of the first part alone would hide the others from the budget
+        )
+
+    def takes(self, piece: Message) -> bool:
+        """Take the result of one of its calls, if that has none yet."""
+        if piece.call is None or self.results.get(piece.call, piece) is not None:
+            return False
+        self.results[piece.call] = piece
+        return True
+
+    def pieces(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Message]:
+        """The answer and one result for each call, in the order of the calls."""
+        yield self.said
+        for key, result in self.results.items():
+            yield result or self._seal(key, hidden=is_hidden(key))
+
+    def _seal(self, key: CallKey, *, hidden: bool) -> Message:
+        text, rule = RUNNING, "sealed-running"
+        if hidden:
+            text, rule = HIDDEN, "sealed-hidden"
+        elif self.interrupted:
+            text, rule = INTERRUPTED, "sealed-interrupted"
+        failed = rule == "sealed-interrupted"
+        return Message(
+            "tool", (TextPart(text=text),), (key.position,), rule, "added", call=key, failed=failed
+        )
+
+
+class ToolGrouper:
+    """Pieces on their way into groups: the answers with their results, and between them everything else, as
+    text where it must be.
+
+    `answer` is the last answer before these pieces, and `called` are the calls made before them.
+    """
+
+    def __init__(
+        self, ear: AttributionStyle, answer: ToolGroup | None = None, called: Collection[CallKey] = ()
+    ) -> None:
+        self.made: list[ToolGroup | Message] = []
+        self.answer = answer
+        self._ear = ear
+        self._before = called
+        self._called: set[CallKey] = set()
+
+    def hear(self, piece: Message) -> None:
+        """Take the next piece in."""
+        self._called.update(piece.calls)
+        answer = self.answer
+        if answer is not None and piece.interrupts:
+            answer.interrupted = True
+        if piece.role == "tool":
+            if answer is None or not answer.takes(piece):
+                was_called = piece.call in self._called or piece.call in self._before
+                rule = "late-result" if was_called else "orphan-result"
+                self.made.append(in_prose_result(piece, self._ear)._replace(rule=rule))
+        elif piece.role != "assistant":
+            self.made.append(piece)
+        elif piece.rule == "partial":  # it was built on the seals before it, as an answer is
+            self.answer = None if answer is not None and not answer.complete else answer
+            self.made.append(piece)
+        elif answer is not None and self.made and self.made[-1] is answer and answer.joins(piece):
+            answer.join(piece)
+        else:
+            self.answer = ToolGroup(piece)
+            self.made.append(self.answer)
+
+    def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Message, ...]]:
+        """What was made, in units that are never cut in two: an answer with one result for each of its calls,
+        or one piece of anything else. A unit in which nothing is said is empty.
+
+        `is_hidden` tells whether a call has a result in the log that is not shown.
+        """
+        made = ((unit,) if isinstance(unit, Message) else unit.pieces(is_hidden) for unit in self.made)
+        return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]
+
+
+def preview_note(last: Message | None) -> list[Message]:
+    """The note that closes a conversation which ends with the agent's own word, or has none at all."""
+    if last is not None and last.role != "assistant":
+        return []
+    positions = last.positions[-1:] if last else ()
+    return [Message("user", (TextPart(text=PREVIEW),), positions, "preview-note", "added")]

@@ -1,0 +1,194 @@
+"""Can each request that was sent be built again, byte for byte? Its receipt says what must come out."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicyError, StenologError
+from stenolog.domain.events import AssistantMessage, LlmError, is_erased
+from stenolog.domain.policy import policy
+from stenolog.domain.settings import NOTHING
+from stenolog.domain.values import Receipt
+
+from .body_digest import ORDER, first_difference
+from .builder import choose, windows
+from .incremental.sendable import may_be_asked
+from .incremental.session import RequestSession
+from .incremental.window import Window
+from .pipeline.visibility import LaneId
+from .request import PIPELINE, Request
+from .tokens import COUNTERS, Counter
+from .wires import APIS, Api
+from .wires.body_builder import EMPTY_BLOBS
+
+Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
+
+
+class Proof(NamedTuple):
+    """What became of one receipt: at which position it stands, whose it is, what it was built on.
+
+    `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
+    sha256 of what was built, empty where nothing was.
+    """
+
+    position: int
+    lane: str
+    view: int
+    api: str
+    outcome: Outcome
+    reason: str = ""
+    expected: str = ""
+    found: str = ""
+
+
+class Sent(NamedTuple):
+    """An entry's receipt, and the lane that it is of."""
+
+    position: int
+    lane: LaneId
+    receipt: Receipt
+
+    @property
+    def api(self) -> str:
+        """The wire's name, without its version."""
+        return self.receipt.api.partition("@")[0]
+
+    def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
+        """What became of it."""
+        receipt = self.receipt
+        place = (self.position, self.lane.address, receipt.view, receipt.api)
+        return Proof(*place, outcome, reason, receipt.sha256, found)
+
+
+def proofs(
+    entries: Iterable[Entry],
+    *,
+    within: range | None = None,
+    apis: Mapping[str, Api] = APIS,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> list[Proof]:
+    """Build the request of every receipt again, and compare; in the order of the log.
+
+    With `within`, only of those that stand at positions in that range. Entries that cannot be read any more
+    may be missing: what was built on them is not provable.
+    """
+    log = list(entries)
+    whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
+    found: list[Proof] = []
+    groups: dict[tuple[LaneId, str], list[Sent]] = defaultdict(list)
+    for sent in _sent(entry for entry in log if within is None or entry.position in within):
+        if obstacle := _obstacle(sent, len(whole), apis, counters):
+            found.append(sent.proof("not-provable", obstacle))
+        else:
+            groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
+    for group in groups.values():
+        found += _prove(whole, group, apis, blobs, counters)
+    return sorted(found)
+
+
+def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
+    """Every receipt of the log."""
+    for entry in log:
+        match entry.event:
+            case (
+                AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
+                | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
+            ):
+                yield Sent(entry.position, LaneId(agent, task), receipt)
+            case _:
+                pass
+
+
+def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping[str, Counter]) -> str:
+    """Why the request cannot be built here as it was built then; empty where it can."""
+    receipt = sent.receipt
+    if receipt.pipeline != PIPELINE:
+        return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
+    if sent.api not in apis or receipt.api != f"{sent.api}@{apis[sent.api].version}":
+        return f"wire {receipt.api or '(unnamed)'} is not here"
+    try:
+        name = policy(receipt.policy).counter
+    except InvalidPolicyError as error:
+        return f"policy {error}"
+    if _id_of(name, counters) != receipt.counter:
+        return f"counter {receipt.counter or '(unnamed)'} is not here"
+    if receipt.view > whole:
+        return f"the entry at {whole + 1} cannot be read any more"
+    return ""
+
+
+def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
+    """The counter that a name stands for here; None where it cannot be had."""
+    try:
+        return counters[name].id
+    except (KeyError, StenologError):
+        return None
+
+
+def _prove(
+    log: Sequence[Entry],
+    group: Sequence[Sent],
+    apis: Mapping[str, Api],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[Proof]:
+    """The proofs of receipts that have lane and policy in common, in one pass over the log."""
+    waiting: dict[int, list[Sent]] = defaultdict(list)
+    for sent in group:
+        waiting[sent.receipt.view].append(sent)
+    lane, chosen = group[0].lane, policy(group[0].receipt.policy)
+    why = "the lane took no part yet"
+    live: dict[str, RequestSession] = {}
+    try:
+        empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
+        for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
+            for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
+                if sent.api not in live or live[sent.api].window is not window:
+                    live[sent.api] = RequestSession(window, apis[sent.api], blobs)
+                yield _compared(sent, live[sent.api].request(), log, blobs)
+    except StenologError as error:
+        why = str(error)
+    for left in waiting.values():
+        yield from (sent.proof("not-provable", why) for sent in left)
+
+
+def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
+    if request.sha256 == sent.receipt.sha256:
+        return sent.proof("same", found=request.sha256)
+    if erased := next((entry.position for entry in log[: sent.receipt.view] if is_erased(entry.event)), 0):
+        return sent.proof("not-provable", f"the entry at {erased} was erased")
+    if gone := _missing_blob(request, log, blobs):
+        return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
+    return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)
+
+
+def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
+    """A blob that the request would need and that is not there."""
+    positions = {position for part in request.parts for position in part.positions}
+    for position in sorted(positions):
+        event = log[position - 1].event
+        for holder in (event, *getattr(event, "parts", ())):
+            sha = getattr(holder, "blob", "")
+            if sha and sha not in blobs:
+                return str(sha)
+    return ""
+
+
+def _difference(plan: Mapping[str, Any], request: Request) -> str:
+    """Where it differs first: in the body by the plan's sections, and in the other choices of the plan."""
+    place = "somewhere: the receipt has no sections"
+    if "sections" in plan:
+        place = first_difference(plan["sections"], request.body) or ORDER
+    now = request.plan
+    choices = [
+        f"{choice}: expected {plan.get(choice)}, found {now.get(choice)}"
+        for choice in sorted({*plan, *now} - {"sections"})
+        if plan.get(choice) != now.get(choice)
+    ]
+    return "; ".join([place, *choices])

@@ -1,0 +1,378 @@
+"""What a request is made of, from the pieces said to the finished body and its explanation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.errors import RequestNotSendableError
+from stenolog.domain.parts import Part
+from stenolog.domain.policy import Policy
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt
+from stenolog.projections.tool_pairs import CallKey
+
+from .body_digest import MessageHash, conversation, digest, sections
+from .rules import REPAIRS
+from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Disposition: TypeAlias = Literal["kept", "reworded", "added"]
+Body: TypeAlias = dict[str, Any]
+
+PIPELINE = "requests@5"
+"""The name and version of the pipeline; raised whenever the same log would give other bytes."""
+
+
+UNREAD = frozenset(
+    ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
+)
+"""The keys of a body whose texts are no words."""
+ARGUMENTS = frozenset(("input", "args"))
+"""The keys of a call, beside its name, that hold its arguments as an object: all of it is read, keys too."""
+
+
+PICTURES = frozenset(
+    ("image_url", "file", "image", "document", "input_image", "input_file", "inlineData", "fileData")
+)
+"""What a part of a body is or has that holds a picture or a file."""
+
+
+class Size(NamedTuple):
+    """How large something is: in messages, characters of text, tokens, and bytes of JSON."""
+
+    messages: int = 0
+    characters: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+    def plus(self, other: Size) -> Size:
+        """Both together."""
+        return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
+
+    def minus(self, other: Size) -> Size:
+        """What is left when the other is taken away."""
+        return Size(*map(int.__sub__, self, other))
+
+    def fits(self, room: Size) -> bool:
+        """Whether it is within the room in every measure."""
+        return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
+
+
+def larger(size: Size, other: Size) -> Size:
+    """Return the larger of two sizes in each measure."""
+    return Size(*map(max, size, other))
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """All of them together."""
+    messages = characters = tokens = size = 0
+    for each in sizes:
+        messages += each[0]
+        characters += each[1]
+        tokens += each[2]
+        size += each[3]
+    return Size(messages, characters, tokens, size)
+
+
+class Message(NamedTuple):
+    """One thing that the lane is shown: who seems to say it, what, from which entries, by which rule.
+
+    `call` is the call that a tool's piece answers; `calls` are those of an assistant's, in order.
+    `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A piece
+    with a `speaker` is somebody else's and will be quoted; `by` is what they are. `model` is the one that
+    said it; `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the
+    lane. `unsaid` are parts that this form cannot say.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    positions: tuple[int, ...]
+    rule: str
+    disposition: Disposition = "kept"
+    call: CallKey | None = None
+    calls: tuple[CallKey, ...] = ()
+    failed: bool = False
+    joins: str = ""
+    speaker: str = ""
+    by: Literal["user", "agent", "tool"] = "user"
+    model: str = ""
+    tool: str = ""
+    raw_id: str = ""
+    interrupts: bool = False
+    unsaid: tuple[Part, ...] = ()
+    tokens_in: int = -1
+    """What it was before it was reworded, in tokens; -1: its parts are what was said."""
+    size: Size | None = None
+    """How large it is at most on any API, where that has been measured."""
+    sections: tuple[Section, ...] = ()
+    """What a text of several rules is made of, in order."""
+
+
+class Section(NamedTuple):
+    """A text that stands around the conversation: its rule, and the positions it is from."""
+
+    rule: str
+    text: str
+    positions: tuple[int, ...] = ()
+
+
+class RequestPart(NamedTuple):
+    """Where one part of the request came from: the positions, what was done by which rule, its size.
+
+    `message` is its index in the body's messages, -1 for what stands before them (system text, tools).
+    `continues`: it belongs to the message before it, which this API writes as several. `text` is what a
+    text that stands around the conversation says, of which one message may hold several.
+    """
+
+    positions: tuple[int, ...]
+    disposition: Disposition
+    rule: str
+    tokens_in: int
+    tokens_out: int
+    message: int
+    role: str
+    continues: bool = False
+    text: str = ""
+
+
+class Omission(NamedTuple):
+    """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
+
+    `what` names what it was, where the rule and the positions do not say it.
+    """
+
+    first: int
+    last: int
+    rule: str
+    tokens: int
+    what: str = ""
+
+
+class Omitted(NamedTuple):
+    """Something an API cannot carry: the positions, the rule, the tokens it would have cost, its name."""
+
+    positions: tuple[int, ...]
+    rule: str
+    tokens: int
+    what: str = ""
+
+
+class Rendered(NamedTuple):
+    """What an API makes of the pieces: the body, the explanation of each part, and what it left out."""
+
+    body: Body
+    parts: tuple[RequestPart, ...]
+    omitted: tuple[Omitted, ...] = ()
+
+
+class BlobText(str):
+    """The base64 text of a blob in a body, behind a prefix; in the digest its sha256 stands for it."""
+
+    hashed: str
+    blob: str
+
+    def __new__(cls, prefix: str, text: str, blob: str) -> BlobText:
+        made = super().__new__(cls, prefix + text)
+        made.blob, made.hashed = blob, f"{prefix}sha256:{blob}"
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """For a copy, which takes `hashed` over."""
+        return str(self), "", self.blob
+
+
+class Explanation(NamedTuple):
+    """Where every part of a request came from, and what is not in it."""
+
+    parts: tuple[RequestPart, ...] = ()
+    dropped: tuple[Omission, ...] = ()
+
+
+class LazyExplanation:
+    """An explanation that is made when somebody asks for it; before it is pickled, too."""
+
+    def __init__(self, explain: Callable[[], Explanation]) -> None:
+        self._explain = explain
+
+    def __call__(self) -> Explanation:
+        return self._explain()
+
+    def __deepcopy__(self, memo: object) -> LazyExplanation:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Explanation], LazyExplanation], tuple[Explanation]]:
+        return ready, (self(),)
+
+
+def ready(explanation: Explanation) -> LazyExplanation:
+    """An explanation that has been made."""
+    return LazyExplanation(lambda: explanation)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Request:
+    """What a lane's model is sent next, and the explanation of every part.
+
+    `body` is the provider's exact JSON body; requests that follow each other share what they have in common,
+    so copy it before you change it. `sendable` says whether it can be sent as it is; `reason` says why not:
+
+    - the lane has nothing to answer: nothing has been said to it, it has the last word, or it is idle
+    - tool calls of its last answer have no result yet, or a person has to approve them
+    - the agent has left
+    - what must stay is more than the policy's budget
+    - no model is named, neither on the agent's card nor by an answer of its own
+
+    `ready` is true also where only the name of the model is missing.
+    `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for,
+    which may read the log again.
+    `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
+    of positions that it left out.
+    """
+
+    agent: str
+    task: str
+    at: int
+    api: str
+    body: Body
+    sendable: bool
+    reason: str
+    explain: Callable[[], Explanation] = Explanation
+    pipeline: str = PIPELINE
+    policy: Policy = field(default_factory=Policy)
+    counter: str = COUNTER
+    cuts: int = 0
+    cut: tuple[tuple[int, int], ...] = ()
+    ready: bool = True
+    encoded: MessageHash | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same in everything, the explanation too."""
+        return isinstance(other, Request) and _comparable(self) == _comparable(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        where = address(self.agent, self.task)
+        return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
+
+    def check(self) -> Request:
+        """The request itself, if it may be sent. Raises `RequestNotSendableError`, which says why not."""
+        if not self.sendable:
+            where = address(self.agent, self.task)
+            raise RequestNotSendableError(f"the request of {where} at position {self.at}: {self.reason}")
+        return self
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """`parts` and `dropped`."""
+        return self.explain()
+
+    @property
+    def parts(self) -> tuple[RequestPart, ...]:
+        """Where each part of it came from."""
+        return self.explanation.parts
+
+    @property
+    def dropped(self) -> tuple[Omission, ...]:
+        """What was left out."""
+        return self.explanation.dropped
+
+    @cached_property
+    def bytes(self) -> bytes:
+        """The body as compact UTF-8 JSON, in the order that it is sent in."""
+        return compact(self.body).encode()
+
+    @cached_property
+    def sha256(self) -> str:
+        """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
+        return digest(self.body, self._encoded)
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the answer to this request keeps of it, so that it can be built and proved again."""
+        return Receipt(
+            view=self.at,
+            sha256=self.sha256,
+            api=self.api,
+            pipeline=self.pipeline,
+            counter=self.counter,
+            policy=self.policy.json,
+            plan=self.plan,
+        )
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The choices it was built by: the runs that the window left out, and digests of its sections."""
+        cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
+        return {**cut, "sections": sections(self.body, self._encoded)}
+
+    @property
+    def _encoded(self) -> MessageHash | None:
+        """Its messages as digests are made of them, where most of them are known from an earlier request."""
+        fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
+        return self.encoded if fits else None
+
+    @cached_property
+    def size(self) -> Size:
+        """How large it is: messages, characters of text, tokens, bytes of the body."""
+        written = max((part.message for part in self.parts), default=-1) + 1
+        continued = sum(part.continues for part in self.parts)
+        return Size(
+            messages=written - continued,
+            characters=sum(map(len, texts(self.body))),
+            tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
+            - OVERHEAD * continued
+            + IMAGE_TOKENS * _pictures(self.body),
+            bytes=len(self.bytes),
+        )
+
+    @property
+    def repairs(self) -> tuple[RequestPart | Omission, ...]:
+        """What had to be mended, made up or left out for a provider to take it."""
+        everything: list[RequestPart | Omission] = [*self.parts, *self.dropped]
+        return tuple(part for part in everything if part.rule in REPAIRS)
+
+
+UNTOLD = ("explain", "encoded")
+"""What of a request says only how it was made."""
+
+
+def _comparable(request: Request) -> tuple[object, ...]:
+    """What a request says of itself."""
+    said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
+    return said, request.explanation
+
+
+def compact(body: object) -> str:
+    """JSON without blanks, in the order given, in UTF-8's own characters."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text in a body that a model reads; blobs and ids are none. Arguments are JSON."""
+    if isinstance(value, str) and not isinstance(value, BlobText):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ARGUMENTS and isinstance(inner, dict) and isinstance(value.get("name"), str):
+                yield compact(inner)
+            elif key not in UNREAD:
+                yield from texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner)
+
+
+def _pictures(value: object) -> int:
+    """How many pictures and files a body has; the arguments of calls and the schemas of tools have none."""
+    if isinstance(value, dict):
+        if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
+            return 1
+        if value.get("type") == "tool_use":
+            return 0
+        return sum(_pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
+    return sum(map(_pictures, value)) if isinstance(value, list) else 0

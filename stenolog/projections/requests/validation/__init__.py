@@ -1,0 +1,36 @@
+"""The laws of each API. `breaches` says where a body breaks one; a request built here breaks none.
+
+They judge bodies of our own making. A body of another shape raises nothing: what a law cannot read breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from . import anthropic, gemini, openai_chat, openai_responses, plain
+from .checks import Body, Check, Violation
+from .incremental_validator import IncrementalValidator
+
+LAWS: Mapping[str, tuple[Check, ...]] = MappingProxyType(
+    {
+        "openai-chat": openai_chat.LAWS,
+        "openai-responses": openai_responses.LAWS,
+        "anthropic": anthropic.LAWS,
+        "gemini": gemini.LAWS,
+        "plain": plain.LAWS,
+    }
+)
+
+
+def validate(api: str, body: Body) -> list[Violation]:
+    """Every place where a body breaks a law of its API (given with or without its version)."""
+    return reading(api).breaches(body)
+
+
+def reading(api: str) -> IncrementalValidator:
+    """The same for bodies that follow each other: what has not changed is not read again."""
+    return IncrementalValidator(LAWS[api.partition("@")[0]])
+
+
+__all__ = ["LAWS", "Check", "IncrementalValidator", "Violation", "reading", "validate"]

@@ -1,0 +1,278 @@
+"""The laws of Anthropic Messages, each from a documented or observed refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
+from stenolog.projections.requests.wires.model_families import takes_system_turns
+
+from .checks import (
+    Body,
+    Check,
+    Finding,
+    PersistentSet,
+    Steps,
+    blank,
+    collected,
+    law,
+    per_message,
+    stateful,
+    unfit,
+)
+
+THINKING = frozenset({"thinking", "redacted_thinking"})
+SMALLEST_BUDGET = 1024
+MAY_FOLLOW = {"user": ("assistant", "system"), "system": ("assistant",)}
+"""The roles behind a role; behind any other it is the user's turn."""
+
+
+def _blocks(at: str, message: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+    content = message.get("content")
+    for k, block in enumerate(content if isinstance(content, list) else []):
+        if not kind or block.get("type") == kind:
+            yield f"{at}/content/{k}", block
+
+
+@law
+def messages_present(body: Body) -> Iterator[Finding]:
+    """A request holds at least one message."""
+    if not body.get("messages"):
+        yield "/messages", "no message"
+
+
+@law
+def token_limit(body: Body) -> Iterator[Finding]:
+    """It names a token limit for the answer."""
+    if type(body.get("max_tokens")) is not int or body["max_tokens"] < 1:
+        yield "/max_tokens", repr(body.get("max_tokens"))
+
+
+@stateful(str)
+def roles_alternate(before: str, at: str, message: Body) -> Steps:
+    """User and assistant take turns, and the user begins; a system turn may stand behind the user's."""
+    role, expected = message.get("role"), MAY_FOLLOW.get(before, ("user",))
+    if role not in expected:
+        yield f"{at}/role", f"{role!r}, expected {' or '.join(expected)}"
+    return str(role)
+
+
+def _system(at: str, message: Body) -> Iterator[Finding]:
+    """Each system turn, with nothing found, and what in it is no text."""
+    if message.get("role") == "system":
+        yield f"{at}/role", ""
+        for place, block in _blocks(at, message):
+            if block["type"] != "text":
+                yield f"{place}/type", block["type"]
+
+
+@collected(_system)
+def system_turns(body: Body, turns: Sequence[Finding]) -> Iterator[Finding]:
+    """A system turn is text, and for a model that takes one."""
+    takes_them = takes_system_turns(str(body.get("model")))
+    for place, found in turns:
+        if found or not takes_them:
+            yield place, found or f"for model {body.get('model')!r}"
+
+
+@stateful(tuple, waits=True)
+def every_call_answered(asked: tuple[tuple[str, str], ...], at: str, message: Body) -> Steps:
+    """Each tool_use has exactly one tool_result in the turn behind it."""
+    results = [block.get("tool_use_id") for _, block in _blocks(at, message, "tool_result")]
+    for place, id in asked:
+        if results.count(id) != 1:
+            yield place, f"{results.count(id)} results for {id!r}"
+    return tuple((place, block["id"]) for place, block in _blocks(at, message, "tool_use"))
+
+
+@stateful(tuple)
+def every_result_has_its_call(called: tuple[str, ...], at: str, message: Body) -> Steps:
+    """Each tool_result answers a tool_use of the turn before it."""
+    for place, block in _blocks(at, message, "tool_result"):
+        if block.get("tool_use_id") not in called:
+            yield f"{place}/tool_use_id", repr(block.get("tool_use_id"))
+    return tuple(block["id"] for _, block in _blocks(at, message, "tool_use"))
+
+
+@per_message
+def results_first(at: str, message: Body) -> Iterator[Finding]:
+    """Tool results come first in their turn."""
+    other = False
+    for place, block in _blocks(at, message):
+        if block["type"] != "tool_result":
+            other = True
+        elif other:
+            yield place, "a result behind other content"
+
+
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, message: Body) -> Steps:
+    """The ids of calls are unique in the request, of letters, digits, _ and -, at most 40 long."""
+    named = ((f"{place}/id", block["id"]) for place, block in _blocks(at, message, "tool_use"))
+    return (yield from unfit(named, fits_id, seen))
+
+
+def _unfit_names(at: str, message: Body) -> Iterator[Finding]:
+    for place, block in _blocks(at, message, "tool_use"):
+        if not fits_tool_name(block["name"]):
+            yield f"{place}/name", repr(block["name"])
+
+
+@collected(_unfit_names)
+def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
+    """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
+    yield from called
+    tools = enumerate(body.get("tools", []))
+    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
+
+
+@per_message
+def input_is_an_object(at: str, message: Body) -> Iterator[Finding]:
+    """The input of a tool_use is an object."""
+    for place, block in _blocks(at, message, "tool_use"):
+        if not isinstance(block["input"], dict):
+            yield f"{place}/input", type(block["input"]).__name__
+
+
+def _blanks(at: str, message: Body) -> Iterator[Finding]:
+    if not message.get("content") or blank(message.get("content")):
+        yield f"{at}/content", "nothing"
+    for place, block in _blocks(at, message, "text"):
+        if blank(block["text"]):
+            yield f"{place}/text", "a blank text"
+
+
+@collected(_blanks)
+def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
+    """No message is empty, and no text is blank."""
+    system = body.get("system")
+    if any(blank(block["text"]) for block in system) if isinstance(system, list) else blank(system):
+        yield "/system", "a blank text"
+    yield from blanks
+
+
+@per_message
+def thinking_is_signed(at: str, message: Body) -> Iterator[Finding]:
+    """Thinking is signed."""
+    for place, block in _blocks(at, message, "thinking"):
+        if not block.get("signature"):
+            yield f"{place}/signature", "none"
+
+
+@per_message
+def no_trailing_thinking(at: str, message: Body) -> Iterator[Finding]:
+    """An assistant's turn does not end in thinking."""
+    blocks = list(_blocks(at, message))
+    if message.get("role") == "assistant" and blocks and blocks[-1][1]["type"] in THINKING:
+        yield blocks[-1][0], blocks[-1][1]["type"]
+
+
+@per_message
+def errors_are_text(at: str, message: Body) -> Iterator[Finding]:
+    """The result of a failed tool is text, and not nothing."""
+    for place, block in _blocks(at, message, "tool_result"):
+        if not block.get("is_error"):
+            continue
+        content = block.get("content")
+        if not content:
+            yield f"{place}/content", "nothing"
+        for k, part in enumerate(content if isinstance(content, list) else []):
+            if part["type"] != "text":
+                yield f"{place}/content/{k}/type", part["type"]
+
+
+def _tool_blocks(at: str, message: Body) -> Iterator[Finding]:
+    for place, block in _blocks(at, message):
+        if block["type"] in ("tool_use", "tool_result"):
+            yield place, block["type"]
+
+
+@collected(_tool_blocks)
+def tools_declared(body: Body, used: Sequence[Finding]) -> Iterator[Finding]:
+    """Where there are tool blocks, tools are declared."""
+    if (used or "tool_choice" in body) and not body.get("tools"):
+        yield "/tools", "none"
+
+
+@per_message
+def own_tools_closed(at: str, message: Body) -> Iterator[Finding]:
+    """A call of Anthropic's own tools has its result in the same turn, and a result its call before it."""
+    open_calls: dict[str, str] = {}
+    for place, block in _blocks(at, message):
+        kind = str(block["type"])
+        if kind == "server_tool_use":
+            open_calls[block["id"]] = place
+        elif kind.endswith("_tool_result") and open_calls.pop(str(block.get("tool_use_id")), None) is None:
+            yield f"{place}/tool_use_id", f"no call {block.get('tool_use_id')!r}"
+    for id, place in open_calls.items():
+        yield place, f"no result for {id!r}"
+
+
+def _thinks_on_a_budget(body: Body) -> bool:
+    thinking = body.get("thinking")
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+@law
+def thinking_budget(body: Body) -> Iterator[Finding]:
+    """A thinking budget is at least 1,024 tokens, and smaller than the token limit."""
+    budget = body["thinking"].get("budget_tokens") if _thinks_on_a_budget(body) else SMALLEST_BUDGET
+    if type(budget) is not int or budget < SMALLEST_BUDGET:
+        yield "/thinking/budget_tokens", repr(budget)
+    elif _thinks_on_a_budget(body) and budget >= body.get("max_tokens", 0):
+        yield "/max_tokens", f"{body.get('max_tokens')!r}, with a thinking budget of {budget}"
+
+
+@law
+def no_force_on_a_thinker(body: Body) -> Iterator[Finding]:
+    """Who thinks on a budget is not forced to call a tool."""
+    forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+    if forced and _thinks_on_a_budget(body):
+        yield "/tool_choice/type", repr(body["tool_choice"]["type"])
+
+
+def _marked(at: str, message: Body) -> Iterator[Finding]:
+    return ((place, block["type"]) for place, block in _blocks(at, message) if "cache_control" in block)
+
+
+@collected(_marked)
+def four_breakpoints(body: Body, marked: Sequence[Finding]) -> Iterator[Finding]:
+    """At most four breakpoints for the cache are set, none of them on thinking."""
+    system = body.get("system")
+    places = [("", body), *((f"/tools/{i}", tool) for i, tool in enumerate(body.get("tools", [])))]
+    places += [(f"/system/{i}", block) for i, block in enumerate(system if isinstance(system, list) else [])]
+    around = [(at, str(block.get("type"))) for at, block in places if "cache_control" in block]
+    yield from ((f"{at}/cache_control", kind) for at, kind in marked if kind in THINKING)
+    yield from ((f"{at}/cache_control", "a fifth breakpoint") for at, _ in [*around, *marked][4:])
+
+
+@law
+def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    """The conversation ends with a turn of the user, or with a system turn behind it."""
+    turns = body.get("messages")
+    if turns and turns[-1].get("role") == "assistant":
+        yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
+
+
+LAWS: tuple[Check, ...] = (
+    messages_present,
+    token_limit,
+    roles_alternate,
+    system_turns,
+    every_call_answered,
+    every_result_has_its_call,
+    results_first,
+    call_ids,
+    tool_names,
+    input_is_an_object,
+    nothing_blank,
+    thinking_is_signed,
+    no_trailing_thinking,
+    errors_are_text,
+    tools_declared,
+    own_tools_closed,
+    thinking_budget,
+    no_force_on_a_thinker,
+    four_breakpoints,
+    ends_with_a_user_turn,
+)

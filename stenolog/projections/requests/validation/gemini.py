@@ -1,0 +1,283 @@
+"""The laws of Gemini's generateContent, each from a documented or observed refusal.
+
+Contents of one role that follow each other are one turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from stenolog.projections.requests.wires.model_families import since_gemini_3
+
+from .checks import (
+    END,
+    Body,
+    Check,
+    Finding,
+    PersistentSet,
+    Steps,
+    blank,
+    collected,
+    law,
+    per_message,
+    stateful,
+    unfit,
+)
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+DATA = frozenset(
+    {
+        "text",
+        "inlineData",
+        "fileData",
+        "functionCall",
+        "functionResponse",
+        "executableCode",
+        "codeExecutionResult",
+        "toolCall",
+        "toolResponse",
+    }
+)
+"""What a part may be: one of these."""
+ABOUT = frozenset({"thought", "thoughtSignature"})
+"""What may stand beside it."""
+
+
+Named: TypeAlias = tuple[str, str, str]
+"""The place of a call or a response, its id and its name."""
+
+
+class Turns(NamedTuple):
+    """Where a conversation stands: who has the turn, the calls and responses in it, and the calls that stood
+    in the turn before it."""
+
+    role: str = ""
+    calls: tuple[Named, ...] = ()
+    responses: tuple[Named, ...] = ()
+    asked: tuple[Named, ...] = ()
+
+    def after(self, at: str, content: Body) -> Turns:
+        """Where it stands behind one more content."""
+        role, calls = str(content.get("role")), _named_parts(at, content, "functionCall")
+        responses = _named_parts(at, content, "functionResponse")
+        if role != self.role:
+            return Turns(role, calls, responses, self.calls)
+        return Turns(role, self.calls + calls, self.responses + responses, self.asked)
+
+    def unanswered(self) -> Iterator[Finding]:
+        """Where the turn does not answer what the one before it asked."""
+        if self.asked and _ids(self.asked) != _ids(self.responses):
+            yield self.asked[0][0], f"{len(self.responses)} responses to {len(self.asked)} calls"
+
+
+def _ids(named: Iterable[Named]) -> list[tuple[str, str]]:
+    return sorted((id, name) for _, id, name in named)
+
+
+def _named_parts(at: str, content: Body, kind: str) -> tuple[Named, ...]:
+    return tuple(
+        (place, str(part[kind].get("id")), str(part[kind].get("name")))
+        for place, part in _parts(at, content, kind)
+    )
+
+
+def _parts(at: str, content: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+    """The parts of a content, or those of a kind, each with its JSON pointer."""
+    found = enumerate(content.get("parts") or [])
+    return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
+
+
+def _since_3(body: Body) -> bool:
+    return since_gemini_3(str(body.get("model", "")))
+
+
+def _empty(at: str, content: Body) -> Iterator[Finding]:
+    if not content.get("parts"):
+        yield f"{at}/parts", "no part"
+
+
+@collected(_empty)
+def contents_present(body: Body, empty: Sequence[Finding]) -> Iterator[Finding]:
+    """A request holds at least one content, and a content at least one part."""
+    if not body.get("contents"):
+        yield "/contents", "no content"
+    yield from empty
+
+
+@per_message
+def known_roles(at: str, content: Body) -> Iterator[Finding]:
+    """A content is the user's or the model's."""
+    if content.get("role") not in ("user", "model"):
+        yield f"{at}/role", repr(content.get("role"))
+
+
+@per_message
+def one_thing_each(at: str, content: Body) -> Iterator[Finding]:
+    """A part is one thing: a text, a medium, a call, a response, or what Gemini's own tools did."""
+    for place, part in _parts(at, content):
+        if len(part.keys() & DATA) != 1 or part.keys() - DATA - ABOUT:
+            yield place, ", ".join(part) or "nothing"
+
+
+@per_message
+def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
+    """The model calls, and the user responds."""
+    role = str(content.get("role"))
+    for kind, its_role in (("functionCall", "model"), ("functionResponse", "user")):
+        if role != its_role:
+            found = _parts(at, content, kind)
+            yield from ((f"{place}/{kind}", f"in a turn of {role!r}") for place, _ in found)
+
+
+@stateful(Turns, waits=True)
+def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
+    """A turn has as many responses as the turn before it has calls, and to the same ids."""
+    if content is END:
+        yield from turns.unanswered()
+        yield from Turns(asked=turns.calls).unanswered()
+        return turns
+    now = turns.after(at, content)
+    if now.role != turns.role:
+        yield from turns.unanswered()
+    return now
+
+
+@stateful(Turns)
+def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
+    """A response stands in the turn behind a turn that calls."""
+    now = turns.after(at, content)
+    if not now.asked:
+        yield from ((place, "no call before it") for place, _ in _parts(at, content, "functionResponse"))
+    return now
+
+
+@stateful(str)
+def responses_apart(before: str, at: str, content: Body) -> Steps:
+    """Responses stand first in their turn, in one content of their own."""
+    kinds = ["functionResponse" in part for _, part in _parts(at, content)]
+    if any(kinds) and (not all(kinds) or before != "model"):
+        yield f"{at}/parts", "other things with the responses"
+    return str(content.get("role"))
+
+
+@law
+def calls_come_after_the_user(body: Body) -> Iterator[Finding]:
+    """The user begins, so that a turn that calls stands behind one of the user's."""
+    if body.get("contents") and body["contents"][0].get("role") == "model":
+        yield "/contents/0/role", "model"
+
+
+@stateful(PersistentSet)
+def call_ids(seen: PersistentSet, at: str, content: Body) -> Steps:
+    """The ids of calls are unique in the request."""
+    for place, part in _parts(at, content, "functionCall"):
+        id = part["functionCall"].get("id")
+        if id in seen:
+            yield f"{place}/functionCall/id", repr(id)
+        seen = seen.plus(id)
+    return seen
+
+
+def _unfit_names(at: str, content: Body) -> Iterator[Finding]:
+    for kind in ("functionCall", "functionResponse"):
+        for place, part in _parts(at, content, kind):
+            if not _fits(str(part[kind].get("name", ""))):
+                yield f"{place}/{kind}/name", repr(part[kind].get("name"))
+
+
+def _fits(name: str) -> bool:
+    return NAME.fullmatch(name) is not None
+
+
+@collected(_unfit_names)
+def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
+    """The names of functions begin with a letter or _, are at most 64 long, and declared once."""
+    yield from called
+    declared = (
+        (f"/tools/{i}/functionDeclarations/{k}/name", str(function.get("name", "")))
+        for i, tool in enumerate(body.get("tools", []))
+        for k, function in enumerate(tool.get("functionDeclarations", []))
+    )
+    yield from unfit(declared, _fits)
+
+
+@per_message
+def objects_both_ways(at: str, content: Body) -> Iterator[Finding]:
+    """The arguments of a call and what a response says are objects."""
+    for kind, key in (("functionCall", "args"), ("functionResponse", "response")):
+        for place, part in _parts(at, content, kind):
+            if not isinstance(part[kind].get(key), dict):
+                yield f"{place}/{kind}/{key}", type(part[kind].get(key)).__name__
+
+
+def _unsigned(at: str, content: Body) -> Iterator[Finding]:
+    calls = list(_parts(at, content, "functionCall"))
+    if calls and not calls[0][1].get("thoughtSignature"):
+        yield f"{calls[0][0]}/thoughtSignature", "none"
+
+
+@collected(_unsigned)
+def calls_are_signed(body: Body, unsigned: Sequence[Finding]) -> Iterator[Finding]:
+    """From Gemini 3 on, the first call of each content of the model's is signed."""
+    if _since_3(body):
+        yield from unsigned
+
+
+def _blanks(at: str, content: Body) -> Iterator[Finding]:
+    for place, part in _parts(at, content, "text"):
+        if blank(part["text"]) and not part.get("thoughtSignature"):
+            yield f"{place}/text", "a blank text"
+
+
+@collected(_blanks)
+def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
+    """No text is blank, save an empty one that is there for its signature."""
+    if any(blank(part.get("text", " ")) for part in body.get("systemInstruction", {}).get("parts", [])):
+        yield "/systemInstruction/parts", "a blank text, or none"
+    yield from blanks
+
+
+@law
+def tools_declared(body: Body) -> Iterator[Finding]:
+    """Nothing chooses among functions where none is declared."""
+    declared = any(tool.get("functionDeclarations") for tool in body.get("tools", []))
+    if "toolConfig" in body and not declared:
+        yield "/toolConfig", "no functions"
+
+
+@law
+def json_without_tools(body: Body) -> Iterator[Finding]:
+    """Before Gemini 3, there is no answer in JSON beside functions."""
+    wanted = body.get("generationConfig", {}).get("responseMimeType") == "application/json"
+    if wanted and body.get("tools") and not _since_3(body):
+        yield "/generationConfig/responseMimeType", "application/json"
+
+
+@law
+def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+    """The conversation ends with a turn of the user."""
+    turns = body.get("contents")
+    if turns and turns[-1].get("role") != "user":
+        yield f"/contents/{len(turns) - 1}/role", repr(turns[-1].get("role"))
+
+
+LAWS: tuple[Check, ...] = (
+    contents_present,
+    known_roles,
+    one_thing_each,
+    calls_by_the_model,
+    every_call_answered,
+    every_response_has_its_call,
+    responses_apart,
+    calls_come_after_the_user,
+    call_ids,
+    function_names,
+    objects_both_ways,
+    calls_are_signed,
+    nothing_blank,
+    tools_declared,
+    json_without_tools,
+    ends_with_a_user_turn,
+)

@@ -1,0 +1,124 @@
+"""What a request asks of Anthropic besides the conversation: parameters, thinking, and what is cached.
+
+**Cache.** Anthropic caches what stands before a breakpoint, four at most, and finds it again if no more than
+20 blocks came since. One stands behind the persona, or the last tool. For the conversation one key of the
+body asks for a breakpoint at its end, and nothing in it is touched. Where notes stand behind it, which the
+next request will not have there, breakpoints are set before them instead, on the last block of the last two
+turns of the user: they move on with each request, which costs nothing at Anthropic. With the card's
+`cache` false there is no breakpoint at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Body, RequestPart
+
+from .body_builder import BodyBuilder
+from .model_families import paces_itself
+from .parameters import parameters
+
+MAX_TOKENS = 4096
+"""The token limit of the answer where the card sets none; the API demands one."""
+SMALLEST_BUDGET = 1024
+"""What thinking takes at least, in tokens."""
+PARAMETERS = frozenset(
+    {
+        "top_k",
+        "stop_sequences",
+        "metadata",
+        "thinking",
+        "service_tier",
+        "stream",
+        "output_config",
+        "cache",
+    }
+)
+SAMPLING = ("temperature", "top_p", "top_k")
+CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+
+
+def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
+    """The card's parameters in this API's words, `cache` among them, as its model takes them."""
+    told = parameters(sheet, prefix, PARAMETERS, _say)
+    said: Body = {"max_tokens": MAX_TOKENS, **told}
+    paced = paces_itself(prefix.model)
+    manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
+    refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
+    lost = {name: said.pop(name) for name in refused if name in said}
+    if lost:
+        sheet.omit_parameters(prefix, lost)
+    if manual:
+        limited = "max_tokens" in told
+        said |= _paced(sheet, prefix) if paced else _thinking(sheet, prefix, said, limited=limited)
+    choice = said.get("tool_choice")
+    if choice:
+        said["tool_choice"] = _choice(sheet, prefix, {"type": "auto", **choice}, free=manual and not paced)
+    return said
+
+
+def _say(name: str, value: Any) -> Body | None:
+    """A neutral parameter in this API's words."""
+    match name:
+        case "stop":
+            return {"stop_sequences": value}
+        case "tool_choice":
+            named = {"name": value.tool} if value.tool else {}
+            return {"tool_choice": {"type": CHOICES[value.mode], **named}}
+        case "parallel_tool_calls":
+            return {} if value else {"tool_choice": {"disable_parallel_tool_use": True}}
+        case "output":
+            return {"output_config": {"format": {"type": "json_schema", "schema": value.schema}}}
+        case "effort":
+            return {"output_config": {"effort": value}}
+        case _:
+            return {name: value}
+
+
+def _paced(sheet: BodyBuilder, prefix: Prefix) -> Body:
+    """Thinking without a budget, for a model that takes none."""
+    _mended(sheet, prefix, "thinking-mended")
+    return {"thinking": {"type": "adaptive"}}
+
+
+def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
+    """A budget that is large enough, in a token limit that leaves room for an answer behind it."""
+    given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
+    budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
+    room = limit if limit > budget else limit + budget
+    if budget != given or (limited and room != limit):
+        _mended(sheet, prefix, "thinking-mended")
+    return {
+        "thinking": {**said["thinking"], "budget_tokens": budget},
+        "max_tokens": room if limited else limit + budget,
+    }
+
+
+def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
+    """The choice among the tools; left to the model where it thinks on a budget, which excludes force."""
+    if free and choice["type"] in ("any", "tool"):
+        _mended(sheet, prefix, "choice-freed")
+        choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}
+    if choice["type"] == "none":
+        return {"type": "none"}
+    return choice
+
+
+def _mended(sheet: BodyBuilder, prefix: Prefix, rule: str) -> None:
+    sheet.parts.append(RequestPart(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
+
+
+def mark_prefix(body: Body) -> None:
+    """Set the breakpoint behind what stands before the conversation."""
+    if "system" in body:
+        body["system"] = [{"type": "text", "text": body["system"]}]
+        set_breakpoints(*body["system"])
+    elif "tools" in body:
+        set_breakpoints(body["tools"][-1])
+
+
+def set_breakpoints(*places: Body) -> None:
+    """Set a breakpoint behind each of these blocks, or at the end of a whole body."""
+    for place in places:
+        place["cache_control"] = {"type": "ephemeral"}

@@ -1,0 +1,289 @@
+"""What an API writes on: the messages so far, and the explanation of each part as it is written."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stenolog.domain.json_types import deep_copy_json
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+)
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import escape, quote
+from stenolog.projections.requests.request import (
+    BlobText,
+    Body,
+    Disposition,
+    Message,
+    Omitted,
+    Rendered,
+    RequestPart,
+    Section,
+)
+from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, count_part, count_parts
+
+from .lending import Lending
+
+PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+NOT_CARRIED = {ReasoningPart: "reasoning-not-carried", ProviderPart: "opaque-not-carried"}
+"""The rule for a part that a form or an API has no place for."""
+TOO_LARGE = "is too large to be shown"
+ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
+"""The parameters of the APIs that hold the JSON Schema of the answer, where there is one."""
+NO_BRACKETS = str.maketrans("[]", "()")
+SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
+EMPTY_BLOBS: Mapping[str, bytes] = {}
+
+
+class BuilderCheckpoint(NamedTuple):
+    """How far a sheet is written: the number of messages, and the last one as it was."""
+
+    messages: int
+    last: Body | None
+
+    def unchanged(self, messages: Sequence[Body] | str) -> int:
+        """How many of them stand at the beginning of these messages as they stood then."""
+        if self.last is None or len(messages) < self.messages:
+            return 0
+        return self.messages - (messages[self.messages - 1] is not self.last)
+
+
+class BodyBuilder:
+    """Collects the messages of a body and explains every part of them, unless nobody asked for that.
+
+    Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
+    `missing` tells whether a blob was asked for that is not there, `holds_blobs` whether one was that is.
+    """
+
+    def __init__(
+        self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE, *, explaining: bool = True
+    ) -> None:
+        self.messages: list[Body] = []
+        self.parts: list[RequestPart] = []
+        self.omitted: list[Omitted] = []
+        self.blobs = blobs
+        self.counter = counter
+        self.explaining = explaining
+        self.missing = self.holds_blobs = False
+        self._handed_out = 0
+        self._lending = Lending(self.messages)
+
+    @property
+    def checkpoint(self) -> BuilderCheckpoint:
+        """How far it is written; from now on, what stands there is not changed."""
+        self._handed_out = len(self.messages)
+        return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
+
+    def rollback(self, mark: BuilderCheckpoint) -> None:
+        """Take back what was written since."""
+        del self.messages[mark.messages :]
+        if mark.last is not None:
+            self.messages[-1] = mark.last
+        self._handed_out = mark.messages
+
+    @property
+    def stays(self) -> int:
+        """So many messages stay as they are: the last that was handed out may be gone on with, in a copy."""
+        return max(self._handed_out - 1, 0)
+
+    def lend(self, but: Iterable[int] = ()) -> list[Body]:
+        """The messages in a list for a body, whose writer will put others in some places."""
+        return self._lending.lend(min([self.stays, *but]))
+
+    def last(self, key: str) -> list[Body]:
+        """What the last message holds under a key, to be added to."""
+        if len(self.messages) <= self._handed_out:
+            self.messages[-1] = {**self.messages[-1], key: [*self.messages[-1][key]]}
+            self._handed_out = len(self.messages) - 1
+        content: list[Body] = self.messages[-1][key]
+        return content
+
+    def explain(
+        self,
+        piece: Message,
+        out: str,
+        *,
+        rule: str = "",
+        message: int | None = None,
+        continues: bool = False,
+    ) -> None:
+        """Say where what was just written came from; `continues`: it belongs to the message before it."""
+        if not self.explaining:
+            return
+        if piece.role != "assistant":
+            for part in piece.parts:
+                if isinstance(part, ProviderPart):
+                    self.omit(piece, part)
+        at = len(self.messages) - 1 if message is None else message
+        if piece.sections:
+            self._explain_sections(piece.sections, at, piece.role)
+            return
+        disposition: Disposition = piece.disposition if not rule else "reworded"
+        tokens = self.counter.count(out)
+        said = self._message_tokens(piece, out, tokens)
+        rule = rule or piece.rule
+        self.parts.append(
+            RequestPart(piece.positions, disposition, rule, said, tokens, at, piece.role, continues)
+        )
+
+    def _message_tokens(self, piece: Message, out: str, tokens: int) -> int:
+        """What a piece was before it was written, in tokens; a text written as it is is counted once."""
+        if piece.disposition == "added":
+            return 0
+        if piece.tokens_in >= 0:
+            return piece.tokens_in
+        parts = piece.parts
+        as_it_is = len(parts) == 1 and type(parts[0]) is TextPart and parts[0].text == out
+        return tokens if as_it_is else count_parts(parts, self.counter)
+
+    def explain_persona(
+        self, prefix: Prefix, *, message: int = -1, written: Callable[[str], str] = str
+    ) -> None:
+        """Say where the texts before the conversation came from; `message` -1: they stand outside of it.
+
+        `written` gives a text as the API writes it.
+        """
+        self._explain_sections(prefix.sections, message, "system", written)
+
+    def _explain_sections(
+        self, sections: Iterable[Section], message: int, role: str, written: Callable[[str], str] = str
+    ) -> None:
+        for section in sections if self.explaining else ():
+            out = written(section.text)
+            tokens = self.counter.count(out)
+            given: tuple[Disposition, int] = ("added", 0)
+            if section.positions:
+                is_same = out == section.text
+                given = ("kept", tokens) if is_same else ("reworded", self.counter.count(section.text))
+            explained = RequestPart(
+                section.positions, given[0], section.rule, given[1], tokens, message, role
+            )
+            self.parts.append(explained._replace(text=section.text))
+
+    def omit(self, piece: Message, part: Part, rule: str = "") -> None:
+        """Say that a part of a piece cannot be carried on this API."""
+        if not self.explaining:
+            return
+        self.omitted.append(
+            Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
+        )
+
+    def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
+        """Say which parameters of the card have no place on this API."""
+        if not self.explaining:
+            return
+        names = ", ".join(lost)
+        self.omitted.append(
+            Omitted(prefix.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
+        )
+
+    def explain_parameters(self, prefix: Prefix, said: Body) -> None:
+        """Say what the schemas among the parameters cost."""
+        if not self.explaining:
+            return
+        read = {name: value for name, value in said.items() if name in ANSWERS and has_schema(value)}
+        if read:
+            tokens = count_json(read, self.counter)
+            self.parts.append(
+                RequestPart(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
+            )
+
+    def rendered(self, body: Body) -> Rendered:
+        """The body with everything that was said about it."""
+        return Rendered(body, tuple(self.parts), tuple(self.omitted))
+
+    def data(self, part: ImagePart | FilePart) -> BlobText | None:
+        """The base64 text of a part's blob; None where it has none, or the blob is gone."""
+        found = self.blobs.get(part.blob) if part.blob else None
+        self.missing |= bool(part.blob) and found is None
+        self.holds_blobs |= found is not None
+        return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
+
+    def fits(self, part: ImagePart | FilePart, limit: int) -> bool:
+        """Whether a part's blob is at most `limit` characters long as base64; without one it is."""
+        return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
+
+
+def texts(piece: Message) -> list[str]:
+    """The texts of a piece; somebody else's are quoted as one, with who said it."""
+    said = [part.text for part in piece.parts if isinstance(part, TextPart | RefusalPart)]
+    if piece.speaker and said:
+        return [quote("message", "\n".join(said), sender=piece.speaker)]
+    return said
+
+
+def media(piece: Message) -> list[ImagePart | FilePart]:
+    """The pictures and files of a piece."""
+    return [part for part in piece.parts if isinstance(part, ImagePart | FilePart)]
+
+
+def placeholder(part: ImagePart | FilePart, why: str) -> str:
+    """The line that stands in the text for a picture or a file that cannot be sent."""
+    name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
+    what = " ".join(f"{part.type}{name} ({part.media_type})".split())
+    return f"[{escape(what).translate(NO_BRACKETS)} {why}]"
+
+
+def content_blocks(
+    piece: Message,
+    show: Callable[[ImagePart | FilePart], Body],
+    fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
+) -> tuple[list[Body], str]:
+    """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
+
+    Somebody else's words come first, quoted as one, and what stands for their media with them. What does
+    not fit is not shown.
+    """
+    blocks: list[Body] = []
+    rule = ""
+    for part in piece.parts:
+        if isinstance(part, ImagePart | FilePart):
+            too_large = not fits(part)
+            blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
+            if "text" in blocks[-1]:
+                rule = "media-too-large" if too_large else "media-as-text"
+        elif isinstance(part, TextPart | RefusalPart):
+            blocks.append({"type": "text", "text": part.text})
+    return (_quoted(blocks, piece.speaker) if piece.speaker else blocks), rule
+
+
+def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
+    said = [block["text"] for block in blocks if "text" in block]
+    quoted = [{"type": "text", "text": quote("message", "\n".join(said), sender=speaker)}] if said else []
+    return quoted + [block for block in blocks if "text" not in block]
+
+
+def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
+    return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
+
+
+def has_schema(value: object) -> bool:
+    """Whether a parameter holds the JSON Schema of an answer, which the model reads."""
+    if not isinstance(value, dict):
+        return False
+    return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))
+
+
+def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
+    """One explanation for the tools of the card, one for the stubs."""
+    if not sheet.explaining:
+        return
+    for made, rule in ((False, "tools"), (True, "tool-stub")):
+        written = [
+            shape
+            for tool, shape in zip(prefix.tools, tools, strict=True)
+            if (tool.name in prefix.stubs) is made
+        ]
+        if written:
+            tokens = count_json(written, sheet.counter)
+            kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
+            sheet.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))

@@ -1,0 +1,74 @@
+"""What the name of a model says: its family, whose models understand each other's reasoning and opaque
+parts, and what it takes that its forerunners did not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+from stenolog.domain.parts import ProviderPart, ReasoningPart
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Message
+
+GENERATION = re.compile(r"gpt-\d+|o\d+")
+"""The name that OpenAI's models of one generation begin with."""
+STAGES = frozenset({"preview", "exp", "latest"})
+SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
+SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
+
+REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
+"""The models that count their reasoning in the limit of the answer, and have another name for it."""
+ASKS_FOR_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
+"""Models whose servers answer 400 where an assistant message of a tool loop lacks `reasoning_content`."""
+
+
+def family(model: str) -> str:
+    """The words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`.
+
+    OpenAI's generations are families of their own: `gpt-5.5-codex` is `gpt-5-codex`.
+    """
+    name = model.rpartition("/")[2]
+    generation = GENERATION.match(name)
+    rest = name[generation.end() :] if generation else name
+    words = [word for word in rest.split("-") if word.isalpha() and word not in STAGES]
+    return "-".join([generation[0], *words] if generation else words)
+
+
+def goes_back(
+    part: ReasoningPart | ProviderPart, piece: Message, prefix: Prefix, providers: Set[str]
+) -> bool:
+    """Whether one of these providers, and a model of the family that is asked now, made the part."""
+    maker = part.model if isinstance(part, ProviderPart) and part.model else piece.model
+    return part.provider in providers and same_family(maker, prefix.model)
+
+
+def same_family(maker: str, model: str) -> bool:
+    """Return whether two models are of one family; of a name without words only the same model is."""
+    return maker == model or family(maker) == family(model) != ""
+
+
+def asks_for_reasoning(model: str) -> bool:
+    """Return whether a model's servers refuse its answers where they come back without their reasoning."""
+    return ASKS_FOR_REASONING.search(model) is not None
+
+
+def encrypts_reasoning(model: str) -> bool:
+    """Return whether a model of OpenAI has reasoning to encrypt; the others refuse to be asked for it."""
+    return REASONING_MODELS.search(model) is not None and "-chat" not in model
+
+
+def takes_system_turns(model: str) -> bool:
+    """Whether it takes a system turn in mid-conversation, by the name that it has at Anthropic's own API."""
+    return SYSTEM_TURNS.fullmatch(model) is not None
+
+
+def paces_itself(model: str) -> bool:
+    """Whether it refuses sampling parameters and thinking budgets (the migration guide for Opus 4.7)."""
+    return SELF_PACED.match(model) is not None
+
+
+def since_gemini_3(model: str) -> bool:
+    """Whether it is Gemini 3 or later; a model whose name does not say is taken for one."""
+    named = re.search(r"gemini-(\d+)", model)
+    return named is None or int(named[1]) >= 3

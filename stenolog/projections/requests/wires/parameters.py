@@ -1,0 +1,161 @@
+"""A card's parameters under names that no provider owns; each API says them in its provider's words.
+
+`max_tokens` (of the answer), `temperature`, `top_p`, `stop` (texts), `tool_choice` ("auto", "none",
+"required" or `{"tool": name}`), `output` (`{"name", "schema", "strict"?}`: the answer is JSON of that
+schema), `parallel_tool_calls` (whether it may make several calls at once) and `effort` ("low", "medium",
+"high").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.errors import CallerError
+from stenolog.domain.json_types import deep_copy_json
+from stenolog.domain.values import AgentCard
+from stenolog.projections.requests.pipeline.identifiers import tool_name
+from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.request import Body
+
+from .body_builder import BodyBuilder
+
+Mode: TypeAlias = Literal["auto", "none", "required", "tool"]
+ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
+"""What no provider takes without tools."""
+
+
+class Choice(NamedTuple):
+    """What the model may do with its tools; `tool` is the one that it must call, as the body names it."""
+
+    mode: Mode
+    tool: str = ""
+
+
+class Output(NamedTuple):
+    """The JSON Schema of the answer; `strict` None: the provider's default."""
+
+    name: str
+    schema: dict[str, Any]
+    strict: bool | None = None
+
+
+Say: TypeAlias = Callable[[str, Any], Body | None]
+"""How an API says a neutral name with its value, as read here; None where its provider has no word for it."""
+
+
+def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
+    """The card's parameters as an API sends them: what `say` makes of neutral names, and the wire's `own`.
+
+    Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
+    chooses a tool that is not among its tools.
+    """
+    said: Body = {}
+    given: Body = {}
+    lost: Body = {}
+    for name, value in set_by(prefix.card).items():
+        known = READERS[name](value) if name in READERS else None
+        if isinstance(known, Choice):
+            _check_choice(known, value, prefix)
+        made = None if known is None else say(name, known)
+        if name in ABOUT_TOOLS and not prefix.tools:
+            lost[name] = value
+        elif made is not None:
+            said = merged(said, made)
+        elif name in own:
+            given[name] = value
+        else:
+            lost[name] = value
+    if lost:
+        sheet.omit_parameters(prefix, lost)
+    whole = merged(said, given)
+    sheet.explain_parameters(prefix, whole)
+    return whole
+
+
+def set_by(card: AgentCard) -> Body:
+    """A copy of the parameters on a card but those that are null, the neutral names first in their order."""
+    given = card.parameters
+    return {name: deep_copy_json(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
+
+
+def merged(below: Body, above: Body) -> Body:
+    """Both, `above` over `below`; an object is taken over key by key, unless it says of what type it is."""
+    both = {
+        name: {**below[name], **value}
+        for name, value in above.items()
+        if isinstance(value, dict) and "type" not in value and isinstance(below.get(name), dict)
+    }
+    return below | above | both
+
+
+def _check_choice(choice: Choice, given: Any, prefix: Prefix) -> None:
+    known = {tool_name(tool.name): tool.name for tool in prefix.tools}
+    if choice.tool and choice.tool not in known:
+        names = ", ".join(map(repr, known.values())) or "none"
+        raise CallerError(
+            f"agent {prefix.speaker!r}: tool_choice {given!r} names a tool that it does not have; "
+            f"known are {names}"
+        )
+
+
+def _tokens(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _texts(value: Any) -> list[str] | None:
+    given = [value] if isinstance(value, str) else value
+    fits = isinstance(given, list) and given and all(isinstance(text, str) and text for text in given)
+    return given if fits else None
+
+
+def _choice(value: Any) -> Choice | None:
+    """A choice in neutral words, or in the shape of any provider."""
+    match value:
+        case ("auto" | "none" | "required" as mode) | {"type": "auto" | "none" | "required" as mode}:
+            return Choice(mode)
+        case "any" | {"type": "any"}:
+            return Choice("required")
+        case (
+            {"tool": str(name)}
+            | {"type": "tool" | "function", "name": str(name)}
+            | {"type": "function", "function": {"name": str(name)}}
+        ):
+            return Choice("tool", tool_name(name))
+        case _:
+            return None
+
+
+def _output(value: Any) -> Output | None:
+    match value:
+        case {"name": str(name), "schema": dict(schema)}:
+            strict = value.get("strict")
+            fits = name and (strict is None or isinstance(strict, bool))
+            return Output(name, schema, strict) if fits else None
+        case _:
+            return None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _effort(value: Any) -> str | None:
+    return value if value in ("low", "medium", "high") else None
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "max_tokens": _tokens,
+    "temperature": _number,
+    "top_p": _number,
+    "stop": _texts,
+    "tool_choice": _choice,
+    "output": _output,
+    "parallel_tool_calls": _flag,
+    "effort": _effort,
+}
+"""The neutral names, each with what reads its value; None: malformed."""
