@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +22,21 @@ PACKAGE = ROOT / "stenolog"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PURE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ("domain", "projections")]
 FLOORS = ("domain", "projections", "adapters")
+WITHOUT_CIRCLES = (
+    "stenolog.domain",
+    "stenolog.projections",
+    "stenolog.adapters.store",
+    "stenolog.adapters.cli",
+    "stenolog.adapters.llms",
+    "stenolog.adapters.agents",
+    "stenolog.adapters.importers",
+    "stenolog.adapters.verify",
+    "stenolog.adapters.chats",
+    "stenolog.adapters.frameworks",
+    "stenolog.adapters.tables",
+    "stenolog.adapters.team_file",
+    "stenolog.adapters.providers",
+)
 
 IMPURE_MODULES = {
     "asyncio", "builtins", "concurrent", "ctypes", "fcntl", "getpass", "glob", "http", "importlib", "io",
@@ -117,6 +134,50 @@ def test_every_public_name_has_a_docstring() -> None:
     assert bare == []
 
 
+BANNED = {
+    "told", "said", "heard", "held", "kept", "made", "known", "named", "shown", "taken", "given",
+    "asked", "gone", "stands", "standing", "behind", "anew", "whole", "rest", "own", "left", "mark",
+    "piece", "place", "words", "talk", "ear", "floor", "room", "bell", "desk", "stage", "paper",
+    "shelf",
+}  # fmt: skip
+"""Words that say nothing about what a function gives or does."""
+
+
+def test_no_function_has_a_name_that_needs_its_docstring_to_be_understood() -> None:
+    vague = [
+        f"{_name(path)}:{node.lineno} {node.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.strip("_") in BANNED
+    ]
+
+    assert vague == []
+
+
+def test_no_class_name_is_used_more_than_twice() -> None:
+    classes = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+
+    assert [name for name, uses in classes.items() if uses > 2] == []
+
+
+@pytest.mark.parametrize("package", WITHOUT_CIRCLES)
+def test_no_modules_of_a_package_import_each_other_in_a_circle(package: str) -> None:
+    """Imports within functions and for types count too."""
+    names = {_name(path) for path in MODULES}
+    graph = {
+        _name(path): {target for target in _targets(path, names) if target.startswith(f"{package}.")}
+        for path in MODULES
+        if _name(path).startswith(f"{package}.")
+    }
+
+    TopologicalSorter(graph).prepare()  # raises `CycleError`, which names the circle
+
+
 def test_the_public_names_are_these() -> None:
     """A name that is added here is a promise; one that goes breaks somebody's program."""
     pinned = (ROOT / "tests" / "public_names.txt").read_text().split()
@@ -201,6 +262,20 @@ def _imports(path: Path) -> Iterator[tuple[str, int]]:
             yield module, node.lineno
             if node.level and not node.module:
                 yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def _targets(path: Path, names: set[str]) -> Iterator[str]:
+    """The modules of ours that a file imports, also where it takes one out of its package by name."""
+    package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            for alias in node.names:
+                target = f"{module}.{alias.name}"
+                yield target if target in names else module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def _importers(library: str) -> set[str]:

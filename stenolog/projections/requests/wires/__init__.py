@@ -1,4 +1,4 @@
-"""The APIs: one module each, all with `NAME`, `VERSION` and a `Writer`."""
+"""The APIs of providers, a module each: its name and version, and the writer of its bodies."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ def _written(
     return writer(prefix, blobs).rendered(pieces)
 
 
-APIS: Mapping[str, Api] = MappingProxyType(
-    {
-        module.NAME: written_by(module.NAME, module.VERSION, module.Writer)
-        for module in (openai_chat, openai_responses, anthropic, gemini, plain)
-    }
+_APIS = (
+    written_by(openai_chat.NAME, openai_chat.VERSION, openai_chat.ChatWriter),
+    written_by(openai_responses.NAME, openai_responses.VERSION, openai_responses.ResponsesWriter),
+    written_by(anthropic.NAME, anthropic.VERSION, anthropic.AnthropicWriter),
+    written_by(gemini.NAME, gemini.VERSION, gemini.GeminiWriter),
+    written_by(plain.NAME, plain.VERSION, plain.PlainWriter),
 )
+APIS: Mapping[str, Api] = MappingProxyType({api.name: api for api in _APIS})

@@ -30,7 +30,6 @@ from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.pipeline.quoting import note, quote
 from stenolog.projections.requests.request import Body, Message, compact
 
-from . import writer
 from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
 from .body_builder import (
     PICTURES,
@@ -43,6 +42,7 @@ from .body_builder import (
     texts,
 )
 from .model_families import goes_back, takes_system_turns
+from .writer import Writer
 
 NAME = "anthropic"
 VERSION = 1
@@ -56,7 +56,7 @@ OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
 
 
-class Writer(writer.Writer):
+class AnthropicWriter(Writer):
     """Writes the body of `POST /v1/messages`; what changes least stands first."""
 
     def begin(self) -> None:

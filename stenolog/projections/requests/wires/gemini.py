@@ -16,11 +16,11 @@ from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.pipeline.quoting import note, quote
 from stenolog.projections.requests.request import Body, Message, compact
 
-from . import writer
 from .body_builder import BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .model_families import since_gemini_3
 from .parameters import parameters
+from .writer import Writer
 
 NAME = "gemini"
 VERSION = 1
@@ -36,7 +36,7 @@ NO_OUTPUT = "[no output]"
 MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
-class Writer(writer.Writer):
+class GeminiWriter(Writer):
     """Writes the body of `POST /v1beta/models/{model}:generateContent`, and the model."""
 
     def begin(self) -> None:

@@ -34,7 +34,6 @@ from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.pipeline.quoting import note
 from stenolog.projections.requests.request import BlobText, Body, Message
 
-from . import writer
 from .body_builder import (
     PICTURES,
     BodyBuilder,
@@ -47,6 +46,7 @@ from .body_builder import (
 )
 from .model_families import REASONING_MODELS, asks_for_reasoning, goes_back, same_family
 from .parameters import Output, parameters
+from .writer import Writer
 
 NAME = "openai-chat"
 VERSION = 1
@@ -87,7 +87,7 @@ JSON_NOTE = note("answer in JSON")
 """OpenAI answers in JSON only where the word stands among the messages."""
 
 
-class Writer(writer.Writer):
+class ChatWriter(Writer):
     """Writes the body of `POST /v1/chat/completions`."""
 
     def begin(self) -> None:

@@ -36,7 +36,6 @@ from stenolog.projections.requests.pipeline.identifiers import (
 from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.request import BlobText, Body, Message, compact
 
-from . import writer
 from .body_builder import (
     PICTURES,
     BodyBuilder,
@@ -50,6 +49,7 @@ from .body_builder import (
 from .model_families import encrypts_reasoning, goes_back, same_family
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note
 from .parameters import parameters
+from .writer import Writer
 
 NAME = "openai-responses"
 VERSION = 1
@@ -107,7 +107,7 @@ class Written(NamedTuple):
     rule: str = ""
 
 
-class Writer(writer.Writer):
+class ResponsesWriter(Writer):
     """Writes the body of `POST /v1/responses`; what changes least stands first."""
 
     def begin(self) -> None:

@@ -15,14 +15,14 @@ from stenolog.projections.requests.pipeline.quoting import escape, label, unforg
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
 
-from . import writer
 from .body_builder import BodyBuilder, media, placeholder
+from .writer import Writer
 
 NAME = "plain"
 VERSION = 1
 
 
-class Writer(writer.Writer):
+class PlainWriter(Writer):
     """Writes the body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
 
     def begin(self) -> None:
