@@ -20,7 +20,7 @@ from stenolog import Request
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.retention import must_keep
 from stenolog.projections.tool_pairs import pair
-from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, damaged, files, requests, talks
+from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, conversations, damaged, files, requests
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import Account, is_native
 from tests.requests.policies import REAL
@@ -115,4 +115,4 @@ def accounted(job: tuple[Path, str, int]) -> Found:
 
 def of(file: Path) -> Iterable[Talk]:
     """The conversations of a file of the corpus."""
-    return damaged() if file == DAMAGED else talks(file)
+    return damaged() if file == DAMAGED else conversations(file)
