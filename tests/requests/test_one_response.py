@@ -28,7 +28,7 @@ from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.builder import from_window
 from stenolog.projections.requests.incremental.window import window
 from stenolog.projections.requests.pipeline.budget import limits
-from stenolog.projections.requests.pipeline.visibility import LaneId
+from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, calls, log
 
 NAMED = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5")})
@@ -85,7 +85,7 @@ def test_the_parts_of_a_response_are_one_step_and_one_turn() -> None:
     whole = (ASKED, calls("One, two.", source=RESPONSE), ASKED, calls("Three."))
 
     steps = [fold(log(*events[:-2])).lane("coder").steps for events in (in_parts, whole)]
-    turns = [window(LaneId("coder"), policy(), log(*events)).own.turns for events in (in_parts, whole)]
+    turns = [window(LaneId("coder"), policy(), log(*events)).memory.turns for events in (in_parts, whole)]
 
     assert (steps, turns) == ([1, 1], [2, 2])
 

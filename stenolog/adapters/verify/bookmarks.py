@@ -19,7 +19,7 @@ from stenolog.domain.policy import policy
 from stenolog.projections.requests import APIS, PIPELINE
 from stenolog.projections.requests.builder import windows
 from stenolog.projections.requests.incremental.session import RequestSession
-from stenolog.projections.requests.pipeline.visibility import LaneId
+from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.request import Body
 
 from .report import Findings, Problem

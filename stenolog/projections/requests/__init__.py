@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .builder import DEFAULT_API, build, every_request, lanes
-from .pipeline.visibility import LaneId
+from .pipeline.lane import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
 from .wires import APIS, Api
 

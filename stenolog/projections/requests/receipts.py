@@ -20,7 +20,7 @@ from .builder import choose, windows
 from .incremental.sendable import may_be_asked
 from .incremental.session import RequestSession
 from .incremental.window import Window
-from .pipeline.visibility import LaneId
+from .pipeline.lane import LaneId
 from .request import PIPELINE, Request
 from .tokens import COUNTERS, Counter
 from .wires import APIS, Api

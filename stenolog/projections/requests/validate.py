@@ -10,7 +10,7 @@ from stenolog.domain.entry import Entry
 from .builder import lanes, takes_part, windows
 from .incremental.session import RequestSession
 from .incremental.window import Window
-from .pipeline.visibility import LaneId
+from .pipeline.lane import LaneId
 from .tokens import COUNTERS, Counter
 from .validation import LAWS, Violation, reading
 from .wires.body_builder import EMPTY_BLOBS

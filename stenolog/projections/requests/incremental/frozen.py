@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.parts import ToolCall, says_something
 from stenolog.projections.requests.pipeline.edits import is_edit
 from stenolog.projections.requests.pipeline.identifiers import called
+from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
+from stenolog.projections.requests.pipeline.view import WindowRow
 from stenolog.projections.requests.request import Message
 from stenolog.projections.tool_pairs import CallKey, Pair
-
-if TYPE_CHECKING:
-    from stenolog.projections.requests.pipeline.visibility import LaneId
-
-    from .snapshot import WindowRow
 
 Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1

@@ -11,31 +11,8 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState as Standing
 from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.requests.pipeline.visibility import LaneId
-
-
-class LaneMemory(NamedTuple):
-    """What is remembered of a lane.
-
-    `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
-    answer that calls tools ends none), `handoff` the text that was last handed over to it,
-    `running` the message that its current run answers, `died` the position at which its backend was
-    last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
-    `counted` says whether the last answer is one of `turns`.
-    `set_at` has the position of the mode switch that last set a thing for it.
-    """
-
-    answered: int = 0
-    turns: int = 0
-    model: str = ""
-    session: str = ""
-    running: int = 0
-    died: int = 0
-    began: int = 0
-    handoff: str = ""
-    counted: bool = False
-    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
-
+from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.view import LaneMemory
 
 _spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
 

@@ -14,7 +14,8 @@ from stenolog.projections.requests.wires import plain
 from .frozen import Unit
 
 if TYPE_CHECKING:
-    from .snapshot import WindowContents
+    from stenolog.projections.requests.pipeline.view import WindowContents
+
     from .window import Window
 
 
@@ -22,7 +23,7 @@ def takes_part(window: Window) -> bool:
     """Whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
     agent, state = window.lane.agent, window.state
     return (
-        not window.own.set_at.keys().isdisjoint(("card", "named"))
+        not window.memory.set_at.keys().isdisjoint(("card", "named"))
         or agent in state.members
         or any(lane.agent == agent for lane in state.lanes.values())
     )
@@ -61,7 +62,7 @@ def since_last_turn(window: Window, shown: WindowContents) -> tuple[list[Unit], 
 
     It has its own words and what they were built on. An answer stays with results that it has not had.
     """
-    own, seen = window.own, window.state.lane(window.lane.address).seen
+    own, seen = window.memory, window.state.lane(window.lane.address).seen
     if not goes_on(window):
         return shown.units, set()
     fresh, had = [], set[int]()
@@ -76,7 +77,7 @@ def since_last_turn(window: Window, shown: WindowContents) -> tuple[list[Unit], 
 
 def goes_on(window: Window) -> bool:
     """Whether the request goes on in a session that has what came before."""
-    own = window.own
+    own = window.memory
     return window.policy.history.delta and bool(own.answered) and own.died < own.answered
 
 

@@ -20,6 +20,7 @@ from stenolog.projections.requests.pipeline.missed_messages import with_away
 from stenolog.projections.requests.pipeline.omissions import dropped, merge_runs
 from stenolog.projections.requests.pipeline.prefix import Prefix, prefix
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
+from stenolog.projections.requests.pipeline.view import WindowRow
 from stenolog.projections.requests.request import (
     Body,
     Explanation,
@@ -37,7 +38,6 @@ from stenolog.projections.requests.wires.writer import Writer
 from .bookmark import Bookmark, bookmark, fingerprint
 from .frozen import FrozenAndTail, FrozenPrefix, called_in
 from .sendable import goes_on, may_be_asked, over_budget, since_last_turn, unknown, unnamed, unsendable_reason
-from .snapshot import WindowRow
 from .window import Window
 
 
@@ -224,7 +224,7 @@ class RequestSession:
 
     def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
         """What stands around the conversation; made anew where something that it rests on has changed."""
-        window, own = self.window, self.window.own
+        window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
         rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools, goes_on(window))
         if entries or self._settings is not window.settings or self._around_rests_on != rests_on:
@@ -262,7 +262,7 @@ def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Ent
     """Everything at once: what is told, what had been delivered, and the entries that are shown."""
     shown = window.contents()
     units, had = since_last_turn(window, shown)
-    units = with_away(units, shown.entries, window.lane, window.policy.away, window.own.began)
+    units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)
     return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), frozenset(had), shown.entries
 
 
@@ -271,15 +271,15 @@ def _front(window: Window, tools: Iterable[str]) -> Prefix:
     card = window.settings.card_of(window.lane.agent)
     sections = prompt.system_prompt(window, card)
     if goes_on(window):
-        seen, card_set = window.state.lane(window.lane.address).seen, window.own.set_at.get("card", 0)
+        seen, card_set = window.state.lane(window.lane.address).seen, window.memory.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
     return prefix(
         window.lane.address,
         card,
         sections,
         tools,
-        model=window.own.model,
-        set_at=(window.own.set_at["card"],) if "card" in window.own.set_at else (),
+        model=window.memory.model,
+        set_at=(window.memory.set_at["card"],) if "card" in window.memory.set_at else (),
         counter=window.counter,
     )
 

@@ -1,46 +1,17 @@
-"""What a window holds, what it shows, and the mark by which it is taken up again."""
+"""The mark by which a window is taken up again, with the entries in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stenolog.domain.entry import Entry
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
 from stenolog.projections.context import SummaryRecord
-from stenolog.projections.requests.request import Message, Omission, Size
+from stenolog.projections.requests.pipeline.view import LaneMemory, WindowRow
+from stenolog.projections.requests.request import Omission
 from stenolog.projections.tool_pairs import Call, Pair
-
-from .lane_memory import LaneMemory
-
-
-class WindowRow(NamedTuple):
-    """An entry in the window: what the lane hears of it, and how large that is.
-
-    `plain`: it stands where it was said, and takes nothing out of context.
-    """
-
-    entry: Entry
-    pieces: tuple[Message, ...]
-    size: Size
-    plain: bool = False
-
-
-class WindowContents(NamedTuple):
-    """What is in the window, in units that are never cut in two, and the rule for what is out of context.
-
-    `edits` has the message that each edit is an edit of.
-    """
-
-    units: list[tuple[Message, ...]]
-    left_out: dict[int, str]
-    entries: list[Entry]
-    edits: dict[int, int]
-
-
-NOTHING_SHOWN = WindowContents([], {}, [], {})
 
 
 class WindowSnapshot(NamedTuple):

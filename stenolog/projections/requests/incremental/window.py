@@ -27,15 +27,16 @@ from stenolog.projections.requests.pipeline.attribution import (
 )
 from stenolog.projections.requests.pipeline.budget import Cap, caps, counted_sizes, fitting_units
 from stenolog.projections.requests.pipeline.edits import parts_wordings, with_notes
+from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.measure import Measure
 from stenolog.projections.requests.pipeline.missed_messages import titles
 from stenolog.projections.requests.pipeline.omissions import merge_cuts, said_by
 from stenolog.projections.requests.pipeline.prompt import reserved_size
-from stenolog.projections.requests.pipeline.retention import must_keep, pinned, positions_of
+from stenolog.projections.requests.pipeline.retention import must_keep, positions_of
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
 from stenolog.projections.requests.pipeline.transforms import chosen, rewritten
+from stenolog.projections.requests.pipeline.view import NOTHING_SHOWN, WindowContents, WindowRow
 from stenolog.projections.requests.pipeline.visibility import (
-    LaneId,
     Visible,
     apply_visibility,
     exclusion_rule,
@@ -47,7 +48,7 @@ from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .frozen import FrozenAndTail, FrozenPrefix, TailContents, changes_context, is_plain, settle, unsettles
 from .lane_memory import Now, remember
-from .snapshot import NOTHING_SHOWN, START, Uncut, WindowContents, WindowRow, WindowSnapshot, runs
+from .snapshot import START, Uncut, WindowSnapshot, runs
 
 PER_CALL = 24
 """Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
@@ -81,7 +82,7 @@ class Window:
         """
         self.lane, self.policy, self.counter = lane, policy, counter
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
-        self.own, self.cuts = mark.own, mark.cuts
+        self.memory, self.cuts = mark.own, mark.cuts
         self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
         self.private = list(mark.private)
         self.pairing = ToolCallIndex(mark.waiting, mark.pairs)
@@ -115,7 +116,7 @@ class Window:
             tuple(self.summaries),
             tuple(self.left_out),
             tuple(self.private),
-            self.own,
+            self.memory,
             self.cuts,
         )
 
@@ -129,7 +130,7 @@ class Window:
         self.settings = configure(self.settings, entry)
         address, token = self.lane.address, self._pass_token
         stands = Now(self.lane, before.lane(address), self.state.lane(address), self.settings, token)
-        self.own = remember(self.own, entry, stands)
+        self.memory = remember(self.memory, entry, stands)
         pair = self.pairing.take(entry)
         rule = exclusion_rule(
             entry.event,
@@ -173,7 +174,7 @@ class Window:
         """The same in two parts: what stays whatever comes, and what is behind that."""
         settled = self.settled
         heard = self._tail_contents(settled)
-        number = settle(settled, heard, self.own.answered)
+        number = settle(settled, heard, self.memory.answered)
         rest = [unit for unit in heard.units[number:] if unit]
         return FrozenAndTail(settled, len(settled.units), settled.rows, rest, heard.left_out)
 
@@ -194,7 +195,7 @@ class Window:
         else:
             made = [made for made in self.summaries if made.summary.position not in settled.left_out]
             now = read(entries, self.settings, self.pairing, made, self.lane.agent)
-            seen = apply_visibility(entries, self.lane, now, self.own.answered, self.policy.pins)
+            seen = apply_visibility(entries, self.lane, now, self.memory.answered, self.policy.pins)
             edits = now.edits
         pieces = {row.entry.position: row.pieces for row in rows}
         grouping = ToolGrouper(self._ear, settled.answer, settled.called)

@@ -28,9 +28,9 @@ from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
+from .lane import INTERRUPTIONS, LaneId
 from .quoting import END_OF, escape, guard, heading_name, note, quote, under
 from .truncation import compact
-from .visibility import INTERRUPTIONS, LaneId
 
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
@@ -17,10 +17,8 @@ from stenolog.domain.parts import TextPart, says_something
 from stenolog.projections.acts import was_retried
 from stenolog.projections.requests.request import Message
 
+from .lane import LaneId
 from .quoting import note
-
-if TYPE_CHECKING:
-    from .visibility import LaneId
 
 ANEW = note("what follows takes the place of an earlier message")
 """What stands before an edit of words that have been answered."""

@@ -14,8 +14,8 @@ from stenolog.domain.parts import TextPart
 from stenolog.domain.policy import MissedMessages
 from stenolog.projections.requests.request import Message
 
+from .lane import LaneId
 from .quoting import END_OF, note
-from .visibility import LaneId
 
 Unit = tuple[Message, ...]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart
@@ -14,8 +13,7 @@ from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import Counter, count_part, count_parts
 from stenolog.projections.requests.wires.body_builder import NOT_CARRIED
 
-if TYPE_CHECKING:
-    from stenolog.projections.requests.incremental.snapshot import WindowRow
+from .view import WindowRow
 
 SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 

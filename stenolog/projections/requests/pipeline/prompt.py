@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.parts import TextPart, text_of
@@ -16,14 +15,11 @@ from stenolog.domain.policy import Prompt, Reminder
 from stenolog.domain.values import AgentCard, WorkflowRun, construct
 from stenolog.projections.requests.request import Message, Section, Size, compact, total
 
+from .lane import author_of, pinned
 from .measure import parameters_size
 from .missed_messages import with_away
 from .quoting import note, quote
-from .retention import author_of, pinned
-
-if TYPE_CHECKING:
-    from stenolog.projections.requests.incremental.snapshot import WindowContents
-    from stenolog.projections.requests.incremental.window import Window
+from .view import View, WindowContents
 
 RUN_MODE = "run"
 _NOTES = Size(0, 200, 50, 400)
@@ -31,47 +27,47 @@ _NOTES = Size(0, 200, 50, 400)
 REMINDING = note("a reminder of what you were told")
 
 
-def system_prompt(window: Window, card: AgentCard) -> tuple[Section, ...]:
+def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
     """What stands before the conversation."""
-    ruled = _instructions(window)
+    ruled = _instructions(view)
     sections = [
         Section("base-rules", ruled.base),
         Section("tool-policy", ruled.tools),
-        *_persona(window, card),
+        *_persona(view, card),
     ]
     if ruled.place == "first":
-        sections += _of_the_moment(window)
+        sections += _of_the_moment(view)
     return _non_empty(sections)
 
 
-def trailing_note(window: Window, card: AgentCard, shown: Iterable[Entry]) -> Message | None:
+def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Message | None:
     """What stands behind the conversation, as one note of the system's; None where nothing does."""
-    sections = [] if _instructions(window).place == "first" else [*_of_the_moment(window)]
-    if window.policy.reminder is not None:
-        sections += _reminder(window, window.policy.reminder, card, shown)
+    sections = [] if _instructions(view).place == "first" else [*_of_the_moment(view)]
+    if view.policy.reminder is not None:
+        sections += _reminder(view, view.policy.reminder, card, shown)
     return _note(_non_empty(sections))
 
 
-def reserved_size(window: Window, shown: WindowContents) -> Size:
+def reserved_size(view: View, shown: WindowContents) -> Size:
     """How large all that may stand around the conversation and in it is at most, with the tools."""
-    card = window.settings.card_of(window.lane.agent)
-    before, behind = system_prompt(window, card), [*_of_the_moment(window)]
-    if window.policy.reminder is not None:
-        behind += _reminding(window, window.policy.reminder, card, shown.entries)
-    messages = bool(before) + bool(_non_empty(behind)) + _instructions(window).cut_note
+    card = view.settings.card_of(view.lane.agent)
+    before, behind = system_prompt(view, card), [*_of_the_moment(view)]
+    if view.policy.reminder is not None:
+        behind += _reminding(view, view.policy.reminder, card, shown.entries)
+    messages = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note
     texts = [section.text for section in (*before, *behind) if section.text]
     texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     pieces = (Message("system", (TextPart(text=text),), (), "") for text in texts)
-    told = with_away(shown.units, shown.entries, window.lane, window.policy.away, window.own.began)
+    told = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
     notes = [piece for unit in told for piece in unit if piece.rule == "away-note"]
-    around = total(window.measure.of(piece) for piece in pieces)
-    around = around.plus(Size(tokens=parameters_size(card, window.counter)))
-    return _NOTES.plus(around._replace(messages=messages)).plus(total(map(window.measure.of, notes)))
+    around = total(view.measure.of(piece) for piece in pieces)
+    around = around.plus(Size(tokens=parameters_size(card, view.counter)))
+    return _NOTES.plus(around._replace(messages=messages)).plus(total(map(view.measure.of, notes)))
 
 
-def cut_note(window: Window) -> Message | None:
+def cut_note(view: View) -> Message | None:
     """What tells the agent that something was left out before what it is shown, where its policy says so."""
-    if not (window.cuts and _instructions(window).cut_note):
+    if not (view.cuts and _instructions(view).cut_note):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
 
@@ -88,8 +84,8 @@ def _non_empty(sections: Iterable[Section]) -> tuple[Section, ...]:
     return tuple(section for section in sections if section.text.strip())
 
 
-def _instructions(window: Window) -> Prompt:
-    return window.policy.instructions or _none()
+def _instructions(view: View) -> Prompt:
+    return view.policy.instructions or _none()
 
 
 @cache
@@ -98,21 +94,21 @@ def _none() -> Prompt:
     return construct(Prompt)
 
 
-def _persona(window: Window, card: AgentCard) -> Iterator[Section]:
+def _persona(view: View, card: AgentCard) -> Iterator[Section]:
     """The persona, in the modes that it is for."""
-    wanted = _instructions(window).persona_in
-    if not wanted or window.settings.mode_of(window.lane.agent) in wanted:
-        yield Section("persona", card.persona, _set_at(window, "card"))
+    wanted = _instructions(view).persona_in
+    if not wanted or view.settings.mode_of(view.lane.agent) in wanted:
+        yield Section("persona", card.persona, _set_at(view, "card"))
 
 
-def _of_the_moment(window: Window) -> Iterator[Section]:
+def _of_the_moment(view: View) -> Iterator[Section]:
     """What depends on the mode and the run, and the words of a hand-off."""
-    ruled, mode = _instructions(window), window.settings.mode_of(window.lane.agent)
-    yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(window, "mode"))
-    yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(window, "mode"))
-    yield Section("handoff", window.own.handoff, _set_at(window, "handoff"))
-    if mode == RUN_MODE and window.settings.active_run is not None:
-        yield from _run(window.settings.active_run, _set_at(window, "run"))
+    ruled, mode = _instructions(view), view.settings.mode_of(view.lane.agent)
+    yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(view, "mode"))
+    yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(view, "mode"))
+    yield Section("handoff", view.memory.handoff, _set_at(view, "handoff"))
+    if mode == RUN_MODE and view.settings.active_run is not None:
+        yield from _run(view.settings.active_run, _set_at(view, "run"))
 
 
 def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
@@ -121,19 +117,19 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
     yield Section("step-context", run.context, set_at)
 
 
-def _reminder(window: Window, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
+def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
     """After every so many answers, under a line that says so: the persona, the pinned words, quoted, since
     they are the system's nowhere else, and the text of the policy.
     """
-    if window.own.turns and window.own.turns % rule.every == 0:
-        yield from _reminding(window, rule, card, shown)
+    if view.memory.turns and view.memory.turns % rule.every == 0:
+        yield from _reminding(view, rule, card, shown)
 
 
-def _reminding(window: Window, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
-    pins = [entry for entry in shown if rule.pins and pinned(entry, window.policy.pins)]
+def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
+    pins = [entry for entry in shown if rule.pins and pinned(entry, view.policy.pins)]
     sections = [
-        Section("reminder", card.persona if rule.persona else "", _set_at(window, "card")),
-        *(Section("reminder", _quoted(window, entry), (entry.position,)) for entry in pins),
+        Section("reminder", card.persona if rule.persona else "", _set_at(view, "card")),
+        *(Section("reminder", _quoted(view, entry), (entry.position,)) for entry in pins),
         Section("reminder", rule.text),
     ]
     if _non_empty(sections):
@@ -141,12 +137,12 @@ def _reminding(window: Window, rule: Reminder, card: AgentCard, shown: Iterable[
     yield from sections
 
 
-def _quoted(window: Window, entry: Entry) -> str:
+def _quoted(view: View, entry: Entry) -> str:
     """What the agent heard of an entry, compacted and rewritten as it was, with who said it."""
-    said = "\n".join(text_of(piece.parts) for piece in window.messages_of(entry.position))
+    said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry.position))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 
 
-def _set_at(window: Window, name: str) -> tuple[int, ...]:
-    return (window.own.set_at[name],) if name in window.own.set_at else ()
+def _set_at(view: View, name: str) -> tuple[int, ...]:
+    return (view.memory.set_at[name],) if name in view.memory.set_at else ()

@@ -5,110 +5,83 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import says_something
-from stenolog.domain.policy import Pins
 from stenolog.projections.acts import was_retried
 from stenolog.projections.requests.request import Message
 
-if TYPE_CHECKING:
-    from stenolog.projections.requests.incremental.snapshot import WindowContents
-    from stenolog.projections.requests.incremental.window import Window
+from .lane import pinned
+from .view import View, WindowContents
 
 
-def author_of(event: Event) -> str:
-    """Who said it: a name, or what they are where they have none: `person`, `system`, `schedule`."""
-    match event:
-        case UserMessage(author=author, author_kind=kind):
-            return author or kind
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
-            return agent
-        case _:
-            return ""
-
-
-def pinned(entry: Entry, pins: Pins | None) -> bool:
-    """Whether an entry is pinned: by its position, by who said it, or by a tag."""
-    event = entry.event
-    if pins is None or isinstance(event, Unknown):
-        return False
-    author = author_of(event)
-    return (
-        entry.position in pins.positions
-        or (bool(author) and author in pins.authors)
-        or not set(pins.tags).isdisjoint(event.tags)
-    )
-
-
-def _pins(window: Window, shown: WindowContents) -> Iterator[int]:
+def _pins(view: View, shown: WindowContents) -> Iterator[int]:
     """what the policy pins"""
-    pins = window.policy.pins
+    pins = view.policy.pins
     return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
 
 
-def _latest(window: Window, shown: WindowContents) -> Iterator[int]:
+def _latest(view: View, shown: WindowContents) -> Iterator[int]:
     """the latest message with content that is for the agent"""
-    return islice((e.position for e in reversed(shown.entries) if _is_for(e, window)), 1)
+    return islice((e.position for e in reversed(shown.entries) if _is_for(e, view)), 1)
 
 
-def _answering(window: Window, shown: WindowContents) -> Iterator[int]:
+def _answering(view: View, shown: WindowContents) -> Iterator[int]:
     """the message that the current run answers, be it edited"""
-    yield window.own.running
-    yield from (edit for edit, first in shown.edits.items() if first == window.own.running)
+    yield view.memory.running
+    yield from (edit for edit, first in shown.edits.items() if first == view.memory.running)
 
 
-def _at_work(window: Window, shown: WindowContents) -> Iterator[int]:
+def _at_work(view: View, shown: WindowContents) -> Iterator[int]:
     """the agent's last answer, where it called tools: with their results it is what comes next"""
-    at_work = window.state.lane(window.lane.address).status != "idle"
+    at_work = view.state.lane(view.lane.address).status != "idle"
     called = (piece for unit in shown.units for piece in unit if piece.calls) if at_work else ()
-    if any(window.own.answered in piece.positions for piece in called):
-        yield window.own.answered
+    if any(view.memory.answered in piece.positions for piece in called):
+        yield view.memory.answered
 
 
-def _cut_off(window: Window, shown: WindowContents) -> Iterator[int]:
+def _cut_off(view: View, shown: WindowContents) -> Iterator[int]:
     """what last arrived of an answer that was cut off, so that "continue" has an anchor"""
-    answered = window.own.answered
+    answered = view.memory.answered
     since = (entry for entry in reversed(shown.entries) if entry.position > answered)
-    return islice((entry.position for entry in since if _is_cut_off(entry, window)), 1)
+    return islice((entry.position for entry in since if _is_cut_off(entry, view)), 1)
 
 
-def _history_positions(window: Window, shown: WindowContents) -> Iterator[int]:
+def _history_positions(view: View, shown: WindowContents) -> Iterator[int]:
     """what the history keeps beside the last messages: a memory bank's facts, say"""
-    keeps = window.policy.history.keeps
+    keeps = view.policy.history.keeps
     for entry in shown.entries if keeps else ():
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose in keeps:
             yield entry.position
 
 
-def _summaries(window: Window, shown: WindowContents) -> Iterator[int]:
+def _summaries(view: View, shown: WindowContents) -> Iterator[int]:
     """the summaries that stand: each in the place of what it covers"""
     for entry in shown.entries:
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
             yield entry.position
 
 
-def _is_cut_off(entry: Entry, window: Window) -> bool:
+def _is_cut_off(entry: Entry, view: View) -> bool:
     event = entry.event
-    if not isinstance(event, LlmError) or not window.lane.owns(event):
+    if not isinstance(event, LlmError) or not view.lane.owns(event):
         return False
     return says_something(event.parts) and not was_retried(event)
 
 
-def _is_for(entry: Entry, window: Window) -> bool:
+def _is_for(entry: Entry, view: View) -> bool:
     match entry.event:
         case UserMessage(author_kind="system"):
             return False
         case UserMessage(to=to, parts=parts):
-            named = not to or window.lane.address in to or window.lane.agent in to
+            named = not to or view.lane.address in to or view.lane.agent in to
             return named and (says_something(parts) or bool(parts))
         case _:
             return False
 
 
-STAYS: Mapping[str, Callable[[Window, WindowContents], Iterator[int]]] = MappingProxyType(
+STAYS: Mapping[str, Callable[[View, WindowContents], Iterator[int]]] = MappingProxyType(
     {
         "pinned": _pins,
         "latest-message": _latest,
@@ -124,12 +97,12 @@ BESIDE = frozenset({"pinned", "kept", "summaries"})
 """Why something stays beside the last messages, and does not count as one of them."""
 
 
-def must_keep(window: Window, shown: WindowContents) -> dict[int, str]:
+def must_keep(view: View, shown: WindowContents) -> dict[int, str]:
     """The index of each unit that must stay, with the reason."""
     unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
     kept: dict[int, str] = {}
     for reason, positions in STAYS.items():
-        for position in positions(window, shown):
+        for position in positions(view, shown):
             if position in unit_of:
                 kept.setdefault(unit_of[position], reason)
     return kept

@@ -24,34 +24,13 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
-from stenolog.domain.state import address
 from stenolog.domain.summaries import Summary
 from stenolog.domain.turn_taking import is_pass
 from stenolog.projections.context import Context, within
 from stenolog.projections.tool_pairs import Call
 
 from .edits import placed
-from .retention import pinned
-
-SPEAKERS = (AssistantMessage, LlmError, Call)
-INTERRUPTIONS = ("cancelled", "process_exited")
-"""Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
-
-
-class LaneId(NamedTuple):
-    """Whose view it is."""
-
-    agent: str
-    task: str = ""
-
-    @property
-    def address(self) -> str:
-        """`agent`, or `agent/task`."""
-        return address(self.agent, self.task)
-
-    def owns(self, event: Event | Call) -> bool:
-        """Whether the lane itself said it, or made the call."""
-        return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
+from .lane import INTERRUPTIONS, LaneId, pinned
 
 
 class Visible(NamedTuple):

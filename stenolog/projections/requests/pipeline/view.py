@@ -1,0 +1,107 @@
+"""What the stages read: the rows of a window, its contents, and the facts that are kept of its lane.
+
+`View` is a window as the stages see it. So no stage depends on how a window is kept up with the log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.policy import Policy
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.projections.requests.request import Message, Size
+from stenolog.projections.requests.tokens import Counter
+
+from .lane import LaneId
+from .measure import Measure
+
+
+class LaneMemory(NamedTuple):
+    """What is remembered of a lane.
+
+    `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
+    answer that calls tools ends none), `handoff` the text that was last handed over to it,
+    `running` the message that its current run answers, `died` the position at which its backend was
+    last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
+    `counted` says whether the last answer is one of `turns`.
+    `set_at` has the position of the mode switch that last set a thing for it.
+    """
+
+    answered: int = 0
+    turns: int = 0
+    model: str = ""
+    session: str = ""
+    running: int = 0
+    died: int = 0
+    began: int = 0
+    handoff: str = ""
+    counted: bool = False
+    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
+
+
+class WindowRow(NamedTuple):
+    """An entry in the window: what the lane hears of it, and how large that is.
+
+    `plain`: it stands where it was said, and takes nothing out of context.
+    """
+
+    entry: Entry
+    pieces: tuple[Message, ...]
+    size: Size
+    plain: bool = False
+
+
+class WindowContents(NamedTuple):
+    """What is in the window, in units that are never cut in two, and the rule for what is out of context.
+
+    `edits` has the message that each edit is an edit of.
+    """
+
+    units: list[tuple[Message, ...]]
+    left_out: dict[int, str]
+    entries: list[Entry]
+    edits: dict[int, int]
+
+
+NOTHING_SHOWN = WindowContents([], {}, [], {})
+
+
+class View(Protocol):
+    """A window as the stages read it: whose it is, under which policy, and how things stand now."""
+
+    @property
+    def lane(self) -> LaneId:
+        """The lane whose window it is."""
+
+    @property
+    def policy(self) -> Policy:
+        """The context policy."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings after the last entry."""
+
+    @property
+    def state(self) -> State:
+        """The state of the conversation after the last entry."""
+
+    @property
+    def memory(self) -> LaneMemory:
+        """The facts that are kept of the lane."""
+
+    @property
+    def cuts(self) -> int:
+        """The number of cuts so far."""
+
+    @property
+    def counter(self) -> Counter:
+        """The counter of tokens."""
+
+    @property
+    def measure(self) -> Measure:
+        """The sizes of messages under the policy's budget."""
+
+    def messages_of(self, position: int) -> tuple[Message, ...]:
+        """Return the messages that were made of an entry in the window."""
