@@ -84,6 +84,19 @@ def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: 
     assert imported | called == set()
 
 
+def test_the_stages_of_a_request_know_nothing_of_how_a_window_is_kept_up_with_the_log() -> None:
+    requests = "stenolog.projections.requests"
+    against = [
+        f"{_name(path)}:{line} imports {target}"
+        for path in MODULES
+        if _name(path).startswith(f"{requests}.pipeline")
+        for target, line in _imports(path)
+        if target.startswith(f"{requests}.incremental")
+    ]
+
+    assert against == []
+
+
 def test_the_library_under_the_stores_is_imported_by_the_stores_alone() -> None:
     assert _importers("eventsourcing") <= {"stenolog.adapters.store"}
 

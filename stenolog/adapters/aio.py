@@ -32,8 +32,9 @@ from . import log as logs
 from .conversation import Conversation, Pending, drafted
 from .log import Log
 from .queries.folds import PersistentFold
-from .store.appends import Stream
-from .store.group_commit import GroupCommit, Job, PendingWrite
+from .store.group_commit import GroupCommit
+from .store.savepoints import Job, PendingWrite
+from .store.stream import Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike

@@ -20,7 +20,8 @@ from stenolog.projections.transitions import transitions
 from .queries import arguments, folds, forks
 from .queries.folds import PersistentFold
 from .store import appends, follow, reader
-from .store.appends import Append, Stream
+from .store.appends import Append
+from .store.stream import Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike

@@ -28,7 +28,6 @@ from .conversation import Conversation
 from .queries import arguments
 from .search.index import Index
 from .store import blob_collection, checkpoints, conversation_rows, pins, reader
-from .store.appends import Stream
 from .store.blob_collection import Collected
 from .store.blobs import Blobs
 from .store.bookmarks import Bookmarks
@@ -39,6 +38,7 @@ from .store.eventsourcing_app import LogApplication
 from .store.follow import follow
 from .store.seals import Seals
 from .store.sources import Sources, new_id, now, random_bytes
+from .store.stream import Stream
 
 if TYPE_CHECKING:
     from .maintenance.open_claims import OpenClaim

@@ -221,7 +221,7 @@ def test_an_append_costs_one_statement_and_so_do_several_together(
 ) -> None:
     said(conversation, "hi")
     statements: list[str] = []
-    connection: sqlite3.Connection = log.datastore._writer
+    connection: sqlite3.Connection = log.datastore.writer
     connection.set_trace_callback(statements.append)
 
     conversation.append(HI)

@@ -148,7 +148,7 @@ async def test_tasks_that_append_at_once_share_a_commit(path: Path) -> None:
     async with opened(path) as log:
         conversations = [log[str(number)] for number in range(64)]
         commits: list[str] = []
-        log.sync.datastore._writer.set_trace_callback(
+        log.sync.datastore.writer.set_trace_callback(
             lambda text: commits.append(text) if text == "COMMIT" else None
         )
         with log.sync.datastore.writing():

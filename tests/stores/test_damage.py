@@ -93,7 +93,7 @@ class TestFullDisk:
         raise AssertionError("the disk is never full")
 
     def test_of_a_database_that_may_not_grow(self, conversation: stenolog.Conversation) -> None:
-        connection: sqlite3.Connection = conversation.log.datastore._writer
+        connection: sqlite3.Connection = conversation.log.datastore.writer
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 50}")
 

@@ -89,7 +89,7 @@ def test_it_is_overwritten_whatever_the_library_was_built_with(path: Path) -> No
         for beside in (log.checkpoints, log.bookmarks):
             with beside.turn:
                 assert beside.open().execute("PRAGMA secure_delete").fetchone() == (1,)
-        assert log.datastore._writer.execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert log.datastore.writer.execute("PRAGMA secure_delete").fetchone() == (1,)
         with log.datastore.reading() as connection:
             assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
 

@@ -31,8 +31,7 @@ from stenolog import (
     VersionConflictError,
 )
 from stenolog.adapters.store.claims import Claim, Claims
-from stenolog.adapters.store.group_commit import PendingWrite
-from stenolog.adapters.store.savepoints import Savepoint
+from stenolog.adapters.store.savepoints import PendingWrite, Savepoint
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
@@ -133,7 +132,7 @@ def commits(log: Log) -> list[str]:
     """Every statement that ends a transaction, from now on."""
     seen: list[str] = []
     ends = ("COMMIT", "ROLLBACK")
-    connection: sqlite3.Connection = log.datastore._writer
+    connection: sqlite3.Connection = log.datastore.writer
     connection.set_trace_callback(lambda text: seen.append(text) if text in ends else None)
     return seen
 
@@ -239,11 +238,11 @@ def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at
     said(other, "a")
     claims = Claims(log.datastore, conversation.stream)
     (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "key", "me", 0)], 2)
-    writer, log.datastore._writer = log.datastore._writer, Full(log.datastore._writer)  # type: ignore[assignment]
+    writer, log.datastore.writer = log.datastore.writer, Full(log.datastore.writer)  # type: ignore[assignment]
     assert claim is not None
     settling = partial(conversation.extend, [HI], fence=claim.fence)
     outcomes = at_once(log, partial(other.append, HI), settling, partial(other.append, HI))
-    log.datastore._writer = writer
+    log.datastore.writer = writer
 
     assert [kind for kind, _ in outcomes] == [StoreError] * 3
     assert (conversation.position, other.position) == (2, 2)
@@ -333,7 +332,7 @@ def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) ->
     conversations = [log[str(number)] for number in range(8)]
     for conversation in conversations:
         said(conversation, "a")
-    connection: sqlite3.Connection = log.datastore._writer
+    connection: sqlite3.Connection = log.datastore.writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + 30}")
 

@@ -17,7 +17,7 @@ import stenolog
 from stenolog import Conversation, Entry, Log, NewEntry, StoreError, StoreTimeoutError, UserMessage
 from stenolog.adapters.store import filelock
 from stenolog.adapters.store.filelock import FileLock
-from stenolog.adapters.store.group_commit import PendingWrite
+from stenolog.adapters.store.savepoints import PendingWrite
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome
@@ -49,7 +49,7 @@ def test_longer_than_the_deadline_nobody_waits_for_another_program(path: Path) -
         for conversation in conversations:
             said(conversation, "a")
         statements: list[str] = []
-        log.datastore._writer.set_trace_callback(statements.append)
+        log.datastore.writer.set_trace_callback(statements.append)
         program.execute("BEGIN IMMEDIATE")
         outcomes = at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
         program.rollback()
@@ -62,13 +62,13 @@ def test_longer_than_the_deadline_nobody_waits_for_another_program(path: Path) -
 def test_those_who_wait_for_the_same_wait_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with stenolog.open(path, deadline=0.3) as log:
         waits: list[str] = []
-        busy = log.datastore._busy
+        busy = log.datastore.timed_out
 
         def counted() -> StoreTimeoutError:
             waits.append("one more")
             return busy()
 
-        monkeypatch.setattr(log.datastore, "_busy", counted)
+        monkeypatch.setattr(log.datastore, "timed_out", counted)
         with ThreadPoolExecutor(30) as pool, log.datastore.writing():
             asked = [pool.submit(outcome, partial(log[str(n)].append, HI)) for n in range(30)]
             assert {future.result(PATIENCE)[0] for future in asked} == {StoreTimeoutError}

@@ -105,7 +105,7 @@ def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: 
 
 def test_durability_is_full_unless_told_otherwise(path: Path) -> None:
     def synchronous(log: stenolog.Log) -> object:
-        return log.datastore._writer.execute("PRAGMA synchronous").fetchone()[0]
+        return log.datastore.writer.execute("PRAGMA synchronous").fetchone()[0]
 
     with stenolog.open(path) as log:
         assert synchronous(log) == 2

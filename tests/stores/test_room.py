@@ -52,8 +52,8 @@ def test_where_there_is_no_room_nothing_of_others_is_cut_off(
             program.executemany("INSERT INTO others VALUES (?)", [("x" * 3000,)] * 60)
             raise OSError(28, "No space left on device")
 
-        assert log.datastore._room is not None
-        log.datastore._room._end = 0
+        assert log.datastore.wal_preallocator is not None
+        log.datastore.wal_preallocator._end = 0
         monkeypatch.setattr(os, "write", full)
         said(log["demo"], "b")
 

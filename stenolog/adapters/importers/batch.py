@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.queries import forks as forks_module
 from stenolog.adapters.store import appends, blobs, conversation_rows, imported, reader
-from stenolog.adapters.store.appends import Append, PendingEntry, Stream
+from stenolog.adapters.store.appends import Append, PendingEntry
 from stenolog.adapters.store.event_rows import Head
 from stenolog.adapters.store.savepoints import Savepoint
+from stenolog.adapters.store.stream import Stream
 from stenolog.domain.entry import NewEntry, Record, check_name
 from stenolog.domain.errors import CallerError
 

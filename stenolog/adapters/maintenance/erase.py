@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.queries import arguments
 from stenolog.adapters.store import appends, blob_collection, conversation_rows, event_rows, history, reader
-from stenolog.adapters.store.appends import Stream
 from stenolog.adapters.store.seals import KEY_BYTES
+from stenolog.adapters.store.stream import Stream
 from stenolog.domain.entry import Entry, NewEntry, content_hash
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import ERASED, Event, ModeSwitch, Unknown, UserMessage, is_erased

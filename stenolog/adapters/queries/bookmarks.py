@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from stenolog.adapters.store import reader
-from stenolog.adapters.store.appends import Stream
 from stenolog.adapters.store.peek import peek
+from stenolog.adapters.store.stream import Stream
 from stenolog.projections.requests import PIPELINE
 from stenolog.projections.requests.incremental.bookmark import Bookmark
 from stenolog.projections.requests.incremental.session import RequestSession

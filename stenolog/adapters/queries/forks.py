@@ -6,8 +6,8 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.store import appends, conversation_rows, event_rows, reader
-from stenolog.adapters.store.appends import Stream
 from stenolog.adapters.store.event_rows import Head
+from stenolog.adapters.store.stream import Stream
 from stenolog.domain.decide import not_run_results
 from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.errors import ConversationExistsError, ConversationNotFoundError

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from stenolog.adapters.store.sources import Sources
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import OPENING_ID, Entry, NewEntry, Record, check_name, microseconds, seal
+from stenolog.domain.entry import OPENING_ID, NewEntry, Record, check_name, microseconds, seal
 from stenolog.domain.errors import (
+    ClaimLostError,
     ConversationNotFoundError,
     DuplicateIdError,
     InvalidEventError,
     VersionConflictError,
 )
-from stenolog.domain.events import ModeSwitch, Unknown
+from stenolog.domain.events import ModeSwitch
 
-from . import claims, conversation_rows, event_rows
+from . import conversation_rows, event_rows
 from .event_rows import START, Head
 from .savepoints import Savepoint
+from .stream import Stream
 
 SWITCH = "mode_switch@"
+DELETE_CLAIM = "DELETE FROM claims WHERE fence = ?"
 
 
 class PendingEntry(NamedTuple):
@@ -46,30 +48,6 @@ def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
     id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
     at = edge.clock() if draft.time is None else draft.time
     return PendingEntry(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
-
-
-class Stream:
-    """What this process knows of a conversation: its name, its key in the file, and where it stood last.
-
-    `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
-    leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
-    `recent` are the last entries that this process appended, once somebody wants to know (see `glance`).
-    """
-
-    __slots__ = ("alone", "head", "key", "name", "recent")
-
-    def __init__(self, name: str, key: int | None = None) -> None:
-        self.name = name
-        self.key = key
-        self.head: Head | None = None
-        self.alone = False
-        self.recent: deque[Entry] | None = None
-
-    def note(self, entry: Entry) -> None:
-        """Remember an entry that this process has appended, unless its owner could still change it."""
-        event = entry.event
-        if self.recent is not None and not isinstance(event, ModeSwitch | Unknown) and not event.meta:
-            self.recent.append(entry)
 
 
 class Append(NamedTuple):
@@ -153,7 +131,13 @@ class Append(NamedTuple):
 
     def _settle(self, connection: sqlite3.Connection) -> None:
         if self.fence is not None:
-            claims.settle(connection, self.fence)
+            settle(connection, self.fence)
+
+
+def settle(connection: sqlite3.Connection, fence: int) -> None:
+    """Remove a claim, in the transaction that appends what came of it. Raises `ClaimLostError`."""
+    if connection.execute(DELETE_CLAIM, (fence,)).rowcount != 1:
+        raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
 
 def _last(records: Sequence[Record]) -> Head:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from stenolog.domain.errors import ClaimLostError, VersionConflictError
+from stenolog.domain.errors import VersionConflictError
 
 from . import event_rows
+from .appends import DELETE_CLAIM
 from .database import LogDatastore
 from .event_rows import START
-
-if TYPE_CHECKING:
-    from .appends import Stream
+from .stream import Stream
 
 TAKE = """INSERT OR IGNORE INTO claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -132,14 +131,8 @@ def everywhere(datastore: LogDatastore) -> list[tuple[str, Claim]]:
         return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE)]
 
 
-def settle(connection: sqlite3.Connection, fence: int) -> None:
-    """Remove a claim, in the transaction that appends what came of it. Raises `ClaimLostError`."""
-    if not _delete(connection, fence):
-        raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
-
-
 def _delete(connection: sqlite3.Connection, fence: int) -> bool:
-    return connection.execute("DELETE FROM claims WHERE fence = ?", (fence,)).rowcount == 1
+    return connection.execute(DELETE_CLAIM, (fence,)).rowcount == 1
 
 
 def _drafted(connection: sqlite3.Connection, fence: int) -> Iterator[bytes]:

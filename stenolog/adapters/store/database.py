@@ -78,10 +78,10 @@ class LogDatastore(SQLiteDatastore):
         self.bell = CommitNotifier(None if self.in_memory else self._versions)
         self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
-        self._turn = threading.Lock()
-        self._lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
+        self.thread_lock = threading.Lock()
+        self.file_lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
         durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
-        self._room = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
+        self.wal_preallocator = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
         self.group = GroupCommit(self)
         self._process = os.getpid()
         self._closed = True
@@ -91,7 +91,7 @@ class LogDatastore(SQLiteDatastore):
         self._looks_again = 0.0
         self.key = b""
         with nullcontext() if self.in_memory else replacement.opening(self.file, deadline):
-            self._writer = self._open()
+            self.writer = self._open()
         self._closed = False
         replacement.note_open(self)
 
@@ -111,19 +111,19 @@ class LogDatastore(SQLiteDatastore):
     @property
     def is_writing(self) -> bool:
         """Whether somebody in this process is writing right now."""
-        return self._turn.locked()
+        return self.thread_lock.locked()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
         self.check()
-        connection: sqlite3.Connection = self._writer
+        connection: sqlite3.Connection = self.writer
         held = False
         try:
             if self.in_memory:
-                (held,) = map(self._turn.acquire, (True,), (self.deadline,))  # see `Transaction`
+                (held,) = map(self.thread_lock.acquire, (True,), (self.deadline,))  # see `Transaction`
                 if not held:
-                    raise self._busy()
+                    raise self.timed_out()
             else:
                 connection = self._take_reader()
             yield connection
@@ -131,8 +131,8 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
         finally:
             if held:
-                self._turn.release()
-            elif connection is not self._writer:
+                self.thread_lock.release()
+            elif connection is not self.writer:
                 self._put_back(connection)
 
     @contextmanager
@@ -143,9 +143,9 @@ class LogDatastore(SQLiteDatastore):
         held = False
         try:
             if not self.in_memory:
-                (held,) = map(self._turn.acquire, (False,))  # see `Transaction`
+                (held,) = map(self.thread_lock.acquire, (False,))  # see `Transaction`
             if held:
-                yield self._writer
+                yield self.writer
             else:
                 with self.reading() as connection:
                     yield connection
@@ -153,7 +153,7 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
         finally:
             if held:
-                self._turn.release()
+                self.thread_lock.release()
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
@@ -176,17 +176,17 @@ class LogDatastore(SQLiteDatastore):
         self.group.close()
         while self._idle:
             self._idle.pop().close()
-        held = self._turn.acquire(timeout=self.deadline)
+        held = self.thread_lock.acquire(timeout=self.deadline)
         try:
             if held:  # else somebody still writes: what is closed under him takes the process with it
-                if self._room:
-                    self._room.close()
-                self._writer.close()
-            if self._lock:
-                self._lock.close()
+                if self.wal_preallocator:
+                    self.wal_preallocator.close()
+                self.writer.close()
+            if self.file_lock:
+                self.file_lock.close()
         finally:
             if held:
-                self._turn.release()
+                self.thread_lock.release()
 
     def _take_reader(self) -> sqlite3.Connection:
         try:
@@ -199,7 +199,8 @@ class LogDatastore(SQLiteDatastore):
         if self._closed:
             connection.close()
 
-    def _busy(self) -> StoreTimeoutError:
+    def timed_out(self) -> StoreTimeoutError:
+        """Return the error for a caller that has waited too long."""
         return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
 
     def check(self) -> None:
@@ -236,8 +237,8 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
         except BaseException:
             connection.close()
-            if self._lock:  # Ctrl-C, just as it is given back
-                self._lock.close()
+            if self.file_lock:  # Ctrl-C, just as it is given back
+                self.file_lock.close()
             raise
         return connection
 
@@ -250,14 +251,14 @@ class LogDatastore(SQLiteDatastore):
         self.noted = durable_head.newest(connection, file)
         self._place = file_identity.file_identity(self.file)
         if note is not None and note.file != file:
-            if self._lock and not self._lock.acquire(self.deadline):
-                raise self._busy()
+            if self.file_lock and not self.file_lock.acquire(self.deadline):
+                raise self.timed_out()
             try:
                 # What was found may not be durable yet, so no entry is noted before the next commit.
                 self._write_note(durable_head.NOTHING._replace(file=file))
             finally:
-                if self._lock:
-                    self._lock.close()
+                if self.file_lock:
+                    self.file_lock.close()
 
     def note(self, note: durable_head.Note) -> None:
         """Note beside the log what is durable; whoever calls this holds the lock.
@@ -268,9 +269,9 @@ class LogDatastore(SQLiteDatastore):
         self._write_note(note)
 
     def _write_note(self, note: durable_head.Note) -> None:
-        if self._lock:
+        if self.file_lock:
             with suppress(OSError, struct.error):  # an odd digest is for `verify` to report
-                self._lock.write(durable_head.packed(note))
+                self.file_lock.write(durable_head.packed(note))
 
     def check_place(self, now: float | None = None) -> None:
         """Raise `StoreError` where the file was removed or replaced since it was opened.
@@ -298,15 +299,15 @@ class LogDatastore(SQLiteDatastore):
             durable_head.check(self.file, connection, note)
         if version == schema.VERSION:
             return
-        if self._lock and not self._lock.acquire(self.deadline):
-            raise self._busy()
+        if self.file_lock and not self.file_lock.acquire(self.deadline):
+            raise self.timed_out()
         try:
             connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
             self._write_ahead(connection)
             schema.migrate(connection, self.path)
         finally:
-            if self._lock:
-                self._lock.close()
+            if self.file_lock:
+                self.file_lock.close()
 
     def _write_ahead(self, connection: sqlite3.Connection) -> None:
         """Switch to write-ahead logging; a reader elsewhere can refuse that for a moment."""

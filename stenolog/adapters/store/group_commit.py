@@ -10,64 +10,48 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from stenolog.domain.errors import StoreTimeoutError
 
-from .errors import RAISED, started, to_store_error
-from .savepoints import Savepoint, SingleWrite, WriteBatch
-
-if TYPE_CHECKING:
-    from .database import LogDatastore
+from .errors import started
+from .savepoints import Job, PendingWrite, Savepoint, SingleWrite, WriteBatch
 
 T = TypeVar("T")
-Job: TypeAlias = "Callable[[Savepoint], T]"
-"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
 MOST = 256
 """Jobs in one transaction."""
 LINGER = 1.0
 """Seconds until a thread that nobody needs any more ends."""
 
 
-class PendingWrite(Generic[T]):
-    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
+class WritableStore(Protocol):
+    """A datastore as `GroupCommit` needs it."""
 
-    Those of a transaction that have the same `wake` are woken by one call of it.
-    """
+    path: str
 
-    __slots__ = ("_result", "done", "error", "job", "wake")
-    _result: T
+    @property
+    def is_writing(self) -> bool:
+        """Whether a thread of this process is writing right now."""
 
-    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
-        self.job = job
-        self.wake = wake
-        self.done = False
-        self.error: BaseException | None = None
+    @property
+    def closed(self) -> bool:
+        """Whether the datastore was closed."""
 
-    def run(self, part: Savepoint, path: str) -> None:
-        """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
-        try:
-            self._result = self.job(part)
-        except Exception as error:
-            if not part.goes_on:
-                raise
-            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
+    def check(self) -> None:
+        """Raise `StoreError` where the datastore cannot be used any more."""
 
-    def result(self) -> T:
-        """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
-        if self.error is not None:
-            raise self.error
-        return self._result
+    def writing(self, *, lazily: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a transaction that commits when the block ends."""
 
 
 class GroupCommit:
     """What writes to one datastore, one by one or together."""
 
-    def __init__(self, store: LogDatastore) -> None:
+    def __init__(self, store: WritableStore) -> None:
         self._store = store
         self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
         self._guard = Lock()

@@ -11,10 +11,10 @@ import sqlite3
 from stenolog.domain.values import PositionRange
 
 from . import conversation_rows, cursors, reader
-from .appends import Stream
 from .cursors import Cursor
 from .database import LogDatastore
 from .event_rows import LAST
+from .stream import Stream
 
 NAME = "imported"
 

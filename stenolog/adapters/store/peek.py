@@ -7,8 +7,8 @@ from collections import deque
 from stenolog.domain.entry import Entry
 
 from . import event_rows, reader
-from .appends import Stream
 from .database import LogDatastore
+from .stream import Stream
 
 SOME = 32
 """So many entries are read at a glance."""

@@ -13,10 +13,10 @@ from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, Store
 from stenolog.domain.events import Event, Unknown
 
 from . import conversation_rows, event_rows
-from .appends import Stream
 from .conversation_rows import Segment
 from .database import LogDatastore
 from .event_rows import EVENT, LAST, START, WHOLE, Head, Row
+from .stream import Stream
 
 
 def resolve(datastore: LogDatastore, stream: Stream) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from glob import escape, glob
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
@@ -26,19 +26,28 @@ try:
 except ImportError:  # pragma: no cover - not on POSIX
     fcntl = None  # type: ignore[assignment]
 
-if TYPE_CHECKING:
-    from .database import LogDatastore
-
 MARK = ".stenolog-restore"
 BESIDE = ("-wal", "-shm", "-journal", "-checkpoints", "-bookmarks", "-search", "-runner-")
 """How the names of the files go on that belong to a database. Its lock file stays: it is locked."""
 SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 """The bytes of the database and of its shared memory that every connection of SQLite has locked."""
 POLL = 0.01
-_OPEN: weakref.WeakSet[LogDatastore] = weakref.WeakSet()
 
 
-def note_open(datastore: LogDatastore) -> None:
+class OpenDatabase(Protocol):
+    """A datastore of this process, as `replace` needs it."""
+
+    file: str
+
+    @property
+    def closed(self) -> bool:
+        """Whether the datastore was closed."""
+
+
+_OPEN: weakref.WeakSet[OpenDatabase] = weakref.WeakSet()
+
+
+def note_open(datastore: OpenDatabase) -> None:
     """Remember a datastore of this process: its locks do not show in this process."""
     _OPEN.add(datastore)
 

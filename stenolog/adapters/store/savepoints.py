@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from stenolog.domain.entry import Record
 
 from . import event_rows
-from .errors import BUSY
+from .errors import BUSY, RAISED, to_store_error
+from .event_rows import Head, Row
+from .stream import Stream
 
-if TYPE_CHECKING:
-    from stenolog.domain.entry import Record
-
-    from .appends import Stream
-    from .event_rows import Head, Row
-    from .group_commit import PendingWrite
+T = TypeVar("T")
+Job: TypeAlias = "Callable[[Savepoint], T]"
+"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
 
 
 class Savepoint:
@@ -91,6 +92,37 @@ class SingleWrite(Savepoint):
         if error is not None and self.goes_on:
             self.heads.clear()
             self._connection.execute("ROLLBACK")
+
+
+class PendingWrite(Generic[T]):
+    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
+
+    Those of a transaction that have the same `wake` are woken by one call of it.
+    """
+
+    __slots__ = ("_result", "done", "error", "job", "wake")
+    _result: T
+
+    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
+        self.job = job
+        self.wake = wake
+        self.done = False
+        self.error: BaseException | None = None
+
+    def run(self, part: Savepoint, path: str) -> None:
+        """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
+        try:
+            self._result = self.job(part)
+        except Exception as error:
+            if not part.goes_on:
+                raise
+            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
+
+    def result(self) -> T:
+        """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
+        if self.error is not None:
+            raise self.error
+        return self._result
 
 
 class WriteBatch(Savepoint):

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from . import durable_head
+from stenolog.domain.errors import StoreTimeoutError
+
+from . import durable_head, event_rows
 from .errors import RAISED, to_store_error
+from .filelock import FileLock
+from .notify import CommitNotifier
+from .wal_preallocation import WalPreallocator
 
-if TYPE_CHECKING:
-    from .database import LogDatastore
+
+class TransactionStore(Protocol):
+    """A datastore as `Transaction` needs it: its writer, its locks, and what is told of a commit."""
+
+    path: str
+    deadline: float
+    writer: event_rows.Connection
+    thread_lock: threading.Lock
+    file_lock: FileLock | None
+    wal_preallocator: WalPreallocator | None
+    kept_up: list[Callable[[sqlite3.Connection], None]]
+    bell: CommitNotifier
+    noted: durable_head.Note
+    notes: bool
+
+    def check(self) -> None:
+        """Raise `StoreError` where the datastore cannot be used any more."""
+
+    def check_place(self, now: float | None = None) -> None:
+        """Raise `StoreError` where the file was removed or replaced."""
+
+    def timed_out(self) -> StoreTimeoutError:
+        """Return the error for a caller that has waited too long."""
+
+    def note(self, note: durable_head.Note) -> None:
+        """Note beside the log what is durable."""
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
@@ -26,7 +57,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
     _held = False
     _before = 0
 
-    def __init__(self, store: LogDatastore, *, lazily: bool = False) -> None:
+    def __init__(self, store: TransactionStore, *, lazily: bool = False) -> None:
         self._store = store
         self._lazily = lazily
 
@@ -61,22 +92,23 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         store = self._store
         store.check()
         start = time.monotonic()
-        (self._held,) = map(store._turn.acquire, (True,), (store.deadline,))
+        (self._held,) = map(store.thread_lock.acquire, (True,), (store.deadline,))
         if not self._held:
-            raise store._busy()
-        if store._lock and not store._lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
-            raise store._busy()
+            raise store.timed_out()
+        lock = store.file_lock
+        if lock and not lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
+            raise store.timed_out()
         store.check_place(start)
-        self._before, store._writer.inserted = store._writer.total_changes, None
+        self._before, store.writer.inserted = store.writer.total_changes, None
         if not self._lazily or store.kept_up:
-            store._writer.execute("BEGIN IMMEDIATE")
-        if store._room:
-            store._room.make()
-        return store._writer
+            store.writer.execute("BEGIN IMMEDIATE")
+        if store.wal_preallocator:
+            store.wal_preallocator.make()
+        return store.writer
 
     def _commit(self) -> None:
         """Commit, and note what is durable then; an interruption between the two leaves the older note."""
-        store, writer = self._store, self._store._writer
+        store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
         note = None
         if writer.in_transaction:
@@ -98,10 +130,10 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         """Undo what was not committed, and let the next one write; where that is done already, nothing."""
         if not self._held:
             return
-        store, lock = self._store, self._store._lock
+        store, lock = self._store, self._store.file_lock
         try:
-            if store._writer.in_transaction:
-                store._writer.execute("ROLLBACK")
+            if store.writer.in_transaction:
+                store.writer.execute("ROLLBACK")
         finally:
             try:
                 if lock:
@@ -112,4 +144,4 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
                 raise
             finally:
                 self._held = False
-                store._turn.release()
+                store.thread_lock.release()

@@ -1,0 +1,34 @@
+"""What this process knows of one conversation in the file: its key, and where its log stood last."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import ModeSwitch, Unknown
+
+from .event_rows import Head
+
+
+class Stream:
+    """What this process knows of a conversation: its name, its key in the file, and where it stood last.
+
+    `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
+    leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
+    `recent` are the last entries that this process appended, once somebody wants to know (see `peek`).
+    """
+
+    __slots__ = ("alone", "head", "key", "name", "recent")
+
+    def __init__(self, name: str, key: int | None = None) -> None:
+        self.name = name
+        self.key = key
+        self.head: Head | None = None
+        self.alone = False
+        self.recent: deque[Entry] | None = None
+
+    def note(self, entry: Entry) -> None:
+        """Remember an entry that this process has appended, unless its owner could still change it."""
+        event = entry.event
+        if self.recent is not None and not isinstance(event, ModeSwitch | Unknown) and not event.meta:
+            self.recent.append(entry)
