@@ -203,7 +203,7 @@ ENGINE = """
 import asyncio, sys
 from pathlib import Path
 import stenolog
-from stenolog.engine import Agent, Retries, Team
+from stenolog.engine import Agent, RetryPolicy, Team
 from tests.agents import real
 
 async def main(agent, home, url, *text):
