@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .adapters.conversation import Conversation
 from .adapters.log import Log, open
+from .domain.card import AgentCard
 from .domain.decide import decide
 from .domain.entry import Entry, NewEntry
 from .domain.errors import (
@@ -53,7 +54,6 @@ from .domain.settings import Settings
 from .domain.state import Decision, LaneState, State
 from .domain.step import StepResult, Transition, evolve, step
 from .domain.values import (
-    AgentCard,
     CallRef,
     Control,
     ConversationRef,

@@ -32,7 +32,7 @@ from .events import (
     Unknown,
     UserMessage,
 )
-from .values import first_error
+from .model import first_error
 
 JsonObject: TypeAlias = dict[str, Any]
 

@@ -17,23 +17,22 @@ from typing import (
 
 from pydantic import Field
 
+from .card import AgentCard
 from .errors import InvalidEventError
 from .json_types import Integer, Json, Key, Name, Utc
+from .model import Many, frozen_value
 from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
 from .turns import TurnRule
 from .values import (
-    AgentCard,
     CallRef,
     Control,
     ConversationRef,
-    Many,
     Origin,
     PositionRange,
     Receipt,
     TurnPolicy,
     Usage,
     WorkflowRun,
-    frozen_value,
 )
 
 ErrorCategory: TypeAlias = Literal[

@@ -18,8 +18,7 @@ from pydantic import Field as Declared
 
 from .errors import InvalidPolicyError
 from .json_types import Natural, Positive
-from .model import non_default_fields, rule
-from .values import Many, construct
+from .model import Many, construct, non_default_fields, rule
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"

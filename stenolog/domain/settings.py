@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
+from .card import AgentCard
 from .entry import Entry
 from .events import UNCHANGED, ModeSwitch
-from .values import AgentCard, ConversationRef, PositionRange, TurnPolicy, WorkflowRun, construct
+from .model import construct
+from .values import ConversationRef, PositionRange, TurnPolicy, WorkflowRun
 
 T = TypeVar("T")
 DEFAULT_MODE = "chat"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 
 from .errors import InvalidPolicyError
 from .json_types import Natural
-from .model import non_default_fields, rule
-from .values import Many, TurnPolicy
+from .model import Many, non_default_fields, rule
+from .values import TurnPolicy
 
 if TYPE_CHECKING:
     from .state import State

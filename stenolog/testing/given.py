@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, NewEntry, Record, microseconds, seal, to_entry
 from stenolog.domain.events import (
@@ -34,7 +35,6 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import (
-    AgentCard,
     CallRef,
     Control,
     ConversationRef,

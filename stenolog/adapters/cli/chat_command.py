@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.base import Model
+    from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy
-    from stenolog.domain.values import AgentCard
 
 NAME, AGENT = "chat", "assistant"
 FILE = click.Path(path_type=Path, dir_okay=False)

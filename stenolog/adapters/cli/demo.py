@@ -15,9 +15,10 @@ import click
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.log import open as open_log
+from stenolog.domain.card import AgentCard
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import AgentCard, Control, Tool
+from stenolog.domain.values import Control, Tool
 
 from .framework import command
 from .lines import Piece, line

@@ -8,11 +8,12 @@ from typing import Any
 
 from stenolog.adapters.llms.base import Model
 from stenolog.adapters.tools.toolset import ToolLike
+from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
-from stenolog.domain.values import AgentCard, Tool
+from stenolog.domain.values import Tool
 
 from .retries import RetryPolicy
 

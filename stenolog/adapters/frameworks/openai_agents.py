@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.providers.media import Blobs
+from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch
-from stenolog.domain.values import AgentCard, PositionRange
+from stenolog.domain.values import PositionRange
 
 from .context import InContext, context_of, hidden
 from .json_patch import whole_text

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.conversation import Conversation, Pending
 from stenolog.adapters.providers.json_fields import compact
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
-from stenolog.domain.values import AgentCard
 
 from .json_patch import whole_text
 from .pydantic_ai_drafts import Drafting

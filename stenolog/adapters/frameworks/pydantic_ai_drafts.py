@@ -9,10 +9,11 @@ from typing import Any, cast
 
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.adapters.providers.media import Blobs
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import AgentCard, PositionRange
+from stenolog.domain.values import PositionRange
 
 from .context import hidden
 from .json_patch import make_patch

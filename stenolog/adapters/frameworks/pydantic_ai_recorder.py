@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.providers.json_fields import compact
 from stenolog.adapters.providers.media import Blobs
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import ToolResult
-from stenolog.domain.values import AgentCard, Origin, Tool
+from stenolog.domain.values import Origin, Tool
 
 from .json_patch import make_patch, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written

@@ -8,9 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import AgentCard, PositionRange
+from stenolog.domain.values import PositionRange
 
 from .event_writer import EventWriter
 

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import AgentCard
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 

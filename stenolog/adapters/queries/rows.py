@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from stenolog.domain.values import construct
+from stenolog.domain.model import construct
 
 Reader: TypeAlias = Callable[[Any], Any]
 """What makes a value of what JSON made of it; it may change lists that it is given."""

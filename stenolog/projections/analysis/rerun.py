@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.values import AgentCard, Receipt, TurnPolicy
+from stenolog.domain.values import Receipt, TurnPolicy
 from stenolog.projections.json_diff import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.body_digest import by_hash

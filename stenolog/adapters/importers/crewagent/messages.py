@@ -12,10 +12,11 @@ from stenolog.adapters.importers.openai.messages import MAIN
 from stenolog.adapters.importers.steps import ExistingLog, Step, approvals_on
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, as_time
 from stenolog.adapters.providers.media import Blobs, keep_base64
+from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import DuplicateIdError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import AgentCard, Origin
+from stenolog.domain.values import Origin
 
 from .entry_ids import MODE, OPENING, ids_of, made_up
 from .position_refs import Trail, is_made, placed

@@ -14,6 +14,7 @@ from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, co
 from stenolog.adapters.providers.media import Blobs
 from stenolog.adapters.providers.openai_parts import tool_call, user_parts
 from stenolog.adapters.queries.outputs import offload_large
+from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import (
@@ -30,7 +31,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import AgentCard, Origin, WorkflowRun
+from stenolog.domain.values import Origin, WorkflowRun
 
 from . import schema
 from .schema import OURS, SYSTEM, FieldDifference, Message

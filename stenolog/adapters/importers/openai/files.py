@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_list
+from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import UnknownFormatError
-from stenolog.domain.values import AgentCard
 
 from .messages import ROLES, OpenAIChat, card_of
 

@@ -12,10 +12,11 @@ from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, as_time, compact
 from stenolog.adapters.providers.media import Blobs
 from stenolog.adapters.providers.openai_parts import tool_call, user_parts
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.domain.values import AgentCard, Origin, Tool
+from stenolog.domain.values import Origin, Tool
 
 MAIN = "assistant"
 SYSTEM = ("system", "developer")

@@ -12,11 +12,12 @@ from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.json_lines import Record
 from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.providers.json_fields import Json, agent_called, as_str, as_time, compact, key_of
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address
 from stenolog.domain.turns import ByAddress
-from stenolog.domain.values import AgentCard, Origin
+from stenolog.domain.values import Origin
 
 SYSTEM = "conversation_messages"
 WORKFLOWS = ("workflowId", "workflow_id", "workflowid")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -15,7 +16,6 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Budget
-from stenolog.domain.values import AgentCard
 from stenolog.projections.requests.request import Message, Size
 from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
 from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder

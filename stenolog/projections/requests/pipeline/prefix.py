@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stenolog.domain.values import AgentCard, Tool, construct
+from stenolog.domain.card import AgentCard
+from stenolog.domain.model import construct
+from stenolog.domain.values import Tool
 from stenolog.projections.requests.request import Section
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
+from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, text_of
 from stenolog.domain.policy import Prompt, Reminder
-from stenolog.domain.values import AgentCard, WorkflowRun, construct
+from stenolog.domain.values import WorkflowRun
 from stenolog.projections.requests.request import Message, Section, Size, compact, total
 
 from .lane import author_of, pinned

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.json_types import deep_copy_json
-from stenolog.domain.values import AgentCard
 from stenolog.projections.requests.pipeline.identifiers import tool_name
 from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.request import Body

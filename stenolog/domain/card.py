@@ -1,0 +1,39 @@
+"""The card of an agent: how it is configured, with the policy that chooses its context."""
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from .json_types import Json
+from .model import Many, frozen_value
+from .policy import policy
+from .values import Tool
+
+
+def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the policy as JSON, from a value of `stenolog.context` or several, or from JSON."""
+    if not fields.get("policy"):
+        return fields
+    return {**fields, "policy": policy(fields["policy"]).json}
+
+
+@frozen_value
+class AgentCard:
+    """An agent's configuration: never a message, always a setting.
+
+    `tools` None means that they are not known: stubs are made for those it called.
+    `parameters` are the provider's own (temperature, max_tokens …). `policy` chooses the context: a
+    value of `stenolog.context`, held as its JSON.
+    """
+
+    from_short = staticmethod(with_policy)
+
+    model: str = ""
+    provider: str = ""
+    persona: str = ""
+    tools: Many[Tool] | None = None
+    parameters: Json = Field(default_factory=dict)
+    if TYPE_CHECKING:
+        policy: Any = {}
+    else:
+        policy: Json = Field(default_factory=dict)
