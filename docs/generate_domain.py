@@ -13,7 +13,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from stenolog.domain import lifecycle, parts, values
+from stenolog.domain import card, lifecycle, parts, values
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
 from stenolog.domain.json_types import Integer, Json, Key, Utc
@@ -132,7 +132,7 @@ def _table_rows() -> Iterator[str]:
 def events_page() -> str:
     """The events and all that they are made of: every field, its type, its default, and what it means."""
     sections = [_common(), *(_kind(topic, cls) for topic, cls in REGISTRY.events.items())]
-    made_of = [_value(cls) for module in (parts, values) for cls in _classes(module)]
+    made_of = [_value(cls) for module in (parts, values, card) for cls in _classes(module)]
     text = "\n".join([*sections, "## What they are made of\n", *made_of])
     return f"# The events\n\n{MADE}\n\n{EVENTS}\n{text}"
 

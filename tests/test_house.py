@@ -73,6 +73,14 @@ def test_imports_run_from_adapters_through_projections_to_the_domain_and_never_b
     assert against == []
 
 
+def test_no_module_of_the_domain_leads_back_to_itself() -> None:
+    """Imports inside functions and for types alone count as well."""
+    domain = {_name(path): path for path in MODULES if _floor(_name(path)) == 0}
+    imported = {name: {target for target, _ in _imports(path)} & set(domain) for name, path in domain.items()}
+
+    TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
+
+
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
     text = path.read_text()

@@ -22,11 +22,11 @@ from .errors import InvalidEventError
 from .json_types import Integer, Json, Key, Name, Utc
 from .model import Many, frozen_value
 from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
-from .turns import TurnRule
 from .values import (
     CallRef,
     Control,
     ConversationRef,
+    HasTurns,
     Origin,
     PositionRange,
     Receipt,
@@ -79,8 +79,8 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
 
 def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
-    given = fields.get("turns")
-    return {**fields, "turns": given.turns} if isinstance(given, TurnRule) else fields
+    policy = getattr(fields.get("turns"), "turns", None)
+    return {**fields, "turns": policy} if isinstance(policy, TurnPolicy) else fields
 
 
 @frozen_value
@@ -247,7 +247,7 @@ class ModeSwitch(Common):
     active_run: WorkflowRun | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     handoff: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     if TYPE_CHECKING:
-        turns: TurnPolicy | TurnRule | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
+        turns: TurnPolicy | HasTurns | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     else:
         turns: TurnPolicy | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     title: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED

@@ -12,15 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidPolicyError
 from .json_types import Natural
 from .model import Many, non_default_fields, rule
+from .state import State
 from .values import TurnPolicy
-
-if TYPE_CHECKING:
-    from .state import State
 
 NOBODY = "nobody is there to take a turn"
 SPOKEN = "a person has spoken"

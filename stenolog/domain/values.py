@@ -4,7 +4,7 @@ They are the storage format: strict, no sets, no NaN, defaults left out. A field
 a new version of the event that holds it (see `codec`).
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import Field
 
@@ -130,3 +130,12 @@ class TurnPolicy:
 
     rule: str
     options: Json = Field(default_factory=dict)
+
+
+class HasTurns(Protocol):
+    """A rule of turns, such as `RoundRobin()`: it has a form in which it stands in the log."""
+
+    @property
+    def turns(self) -> TurnPolicy:
+        """The rule by name, and its options."""
+        ...

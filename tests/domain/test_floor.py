@@ -15,6 +15,7 @@ from stenolog import (
     AssistantMessage,
     Event,
     IllegalCommandError,
+    InvalidEventError,
     InvalidPolicyError,
     LlmError,
     ModeSwitch,
@@ -145,6 +146,12 @@ def test_a_rule_stands_in_the_log_by_its_name_and_is_read_back(rule: TurnRule) -
     assert isinstance(switch.turns, TurnPolicy)
     assert (switch.turns.rule, load(switch.turns)) == (rule.name, rule)
     assert rule_of(after(switch).turns) == rule
+
+
+@pytest.mark.parametrize("turns", [RoundRobin, "round_robin", 3])
+def test_what_has_no_form_in_the_log_is_no_rule_of_turns(turns: Any) -> None:
+    with pytest.raises(InvalidEventError, match=r"^ModeSwitch: /turns: .* an instance of TurnPolicy, found"):
+        ModeSwitch(turns=turns)
 
 
 def test_defaults_are_left_out_of_the_log() -> None:
