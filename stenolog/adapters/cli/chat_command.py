@@ -53,6 +53,7 @@ def chat_command(
     Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
     http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
     """
+    from .chat_loop import loop
     from .chat_session import Chat
     from .chat_status import Hints
     from .run_session import open_session
@@ -77,7 +78,7 @@ def chat_command(
         made.options = replace(made.options, prices=table)
     with open_session(conversation, made, Hints(), yes=yes, cancels=True, leave=False) as at:
         at.entitle(title)
-        Chat(at, to).loop()
+        loop(Chat(at, to))
         return at.outcome()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
@@ -13,16 +13,14 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import address
 from stenolog.domain.values import PositionRange
 
+from .chat_session import Chat
 from .chat_status import at_work, awaiting, failed, is_words, stopped
 from .lines import Piece
 from .log_commands import entry_line
 from .position_argument import backwards
 from .words import counted
 
-if TYPE_CHECKING:
-    from .chat_session import Chat
-
-Command: TypeAlias = "Callable[[Chat, str], None]"
+Command: TypeAlias = Callable[[Chat, str], None]
 COMMANDS: dict[str, Command] = {}
 SHOWN = 20
 """So many entries `/log` shows unless told."""
