@@ -14,11 +14,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import math
 import sys
 from pathlib import Path
 
-from benchmarks._ratio import Row
+from benchmarks._format import line
 
 
 def main(arguments: list[str]) -> int:
@@ -49,14 +48,6 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made.add_argument("--megabytes", type=int, metavar="N", help="bulk: so much is imported")
     made.add_argument("--seeds", type=int, metavar="N", help="fuzz: so many random histories")
     return made
-
-
-def line(row: Row) -> str:
-    value, limit = (
-        "-" if number == math.inf else f"{number:.4g} {row.unit}" for number in (row.value, row.limit)
-    )
-    note = f" ({row.note})" if row.note else ""
-    return f"{'ok' if row.ok else 'MISS':4} {value:>10} {limit:>10}  {row.name}{note}"
 
 
 if __name__ == "__main__":

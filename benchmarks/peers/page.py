@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from benchmarks import profile
-from benchmarks.__main__ import line
+from benchmarks._format import line
 from benchmarks.peers import acceptance
 from benchmarks.peers.bench import PROFILE, kept, planned
 from benchmarks.peers.plot import Line, plot
