@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ._version import __version__ as __version__
 from .adapters.conversation import Conversation
 from .adapters.log import Log, open
 from .domain.card import AgentCard
@@ -75,8 +76,6 @@ if TYPE_CHECKING:
     from .adapters.engine.team import Team
     from .adapters.maintenance.restore import restore
     from .projections.requests import Omission, Request, RequestPart
-
-__version__ = "0.1.0"
 
 __all__ = [
     "UNCHANGED",

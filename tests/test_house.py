@@ -81,6 +81,19 @@ def test_no_module_of_the_domain_leads_back_to_itself() -> None:
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
 
 
+def test_nothing_on_the_three_floors_imports_the_package_itself() -> None:
+    """It gathers the public names, and so stands above all that defines them."""
+    found = [
+        f"{_name(path)}:{line}"
+        for path in MODULES
+        if _floor(_name(path)) is not None
+        for target, line in _imports(path)
+        if target == "stenolog"
+    ]
+
+    assert found == []
+
+
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
     text = path.read_text()

@@ -283,7 +283,7 @@ class TestOnDisk:
     def test_one_of_another_release_is_made_anew(
         self, path: Path, beside: Path, indexed: Counted, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(stenolog, "__version__", "99.0")
+        monkeypatch.setattr(indexing, "__version__", "99.0")
 
         assert self.found(path) == 50
         assert indexed() == 51

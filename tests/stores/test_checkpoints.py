@@ -191,7 +191,7 @@ def test_a_checkpoint_of_another_release_is_not_used(
     conversation.extend(turns(25))
     conversation.state()
     folded()
-    monkeypatch.setattr(stenolog, "__version__", "99.0")
+    monkeypatch.setattr(folds, "__version__", "99.0")
 
     conversation.state()
     assert folded() == 101

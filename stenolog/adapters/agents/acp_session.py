@@ -18,7 +18,7 @@ from acp.schema import (
 from acp.schema import Usage as Counted
 from pydantic import ValidationError
 
-from stenolog import __version__
+from stenolog._version import __version__
 from stenolog.adapters.llms.base import StreamItem
 from stenolog.adapters.providers.error_category import category
 from stenolog.domain.errors import CallerError, ModelError

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from stenolog import __version__
+from stenolog._version import __version__
 
 SECTIONS = {
     "See": {

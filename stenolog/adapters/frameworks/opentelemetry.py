@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from stenolog._version import __version__
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.store import cursors, reader
 from stenolog.adapters.store.cursors import Cursor
@@ -57,7 +58,6 @@ def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
         from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
     except ImportError:
         raise MissingExtraError("opentelemetry", "opentelemetry-sdk") from None
-    from stenolog import __version__
 
     def context(id: str) -> SpanContext:
         return SpanContext(

@@ -12,6 +12,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from stenolog._version import __version__
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.errors import PositionNotFoundError
@@ -118,6 +119,4 @@ def _recalled(
 
 
 def _version() -> str:
-    from stenolog import __version__  # late: it imports this module
-
     return f"{REVISION} of {__version__}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from stenolog._version import __version__
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.peek import peek
 from stenolog.adapters.store.stream import Stream
@@ -118,7 +119,5 @@ def find(log: Log, key: Key, api: str) -> StoredWindow | None:
 
 
 def _name(key: Key, api: str) -> str:
-    from stenolog import __version__  # late: it imports this module
-
     asked = [key.lane.agent, key.lane.task, key.policy, api, PIPELINE, __version__]
     return json.dumps(asked)

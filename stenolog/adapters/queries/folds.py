@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
+from stenolog._version import __version__
 from stenolog.adapters.store import reader as reader_module
 from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
 from stenolog.adapters.store.event_rows import LAST, Head
@@ -56,8 +57,6 @@ class PersistentFold(Generic[S]):
     @property
     def version(self) -> str:
         """What made a checkpoint: another release, or other registered rules of turns, may fold otherwise."""
-        from stenolog import __version__  # late: it imports this module
-
         return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from stenolog._version import __version__
 from stenolog.adapters.store import conversation_rows, cursors, event_rows, reader
 from stenolog.adapters.store.database import LogDatastore
 from stenolog.adapters.store.errors import RAISED
@@ -52,8 +53,6 @@ class Stored(NamedTuple):
 
 def version() -> str:
     """What an index must have been made by: another release may know more words."""
-    from stenolog import __version__  # late: it imports this module
-
     return __version__
 
 

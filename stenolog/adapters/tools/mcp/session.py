@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
+from stenolog._version import __version__
 from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import ToolError
 
@@ -81,8 +82,6 @@ class Link:
     async def _hold(self, connect: Connect) -> None:
         from mcp import Client
         from mcp_types import Implementation
-
-        from stenolog import __version__
 
         us = Implementation(name="stenolog", version=__version__)
         failure = f"it did not answer within {self._timeout:g} s"
