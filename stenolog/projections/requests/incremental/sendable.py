@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from stenolog.projections.requests.body_digest import conversation
 from stenolog.projections.requests.pipeline.budget import limits
 from stenolog.projections.requests.pipeline.prefix import DEFAULT_MODEL
 from stenolog.projections.requests.pipeline.retention import must_keep, positions_of
-from stenolog.projections.requests.request import Body, Message, Request, RequestPart
+from stenolog.projections.requests.request import Body, Message, Request, RequestPart, texts
 from stenolog.projections.requests.wires import plain
+from stenolog.projections.requests.wires.body_builder import OPENING
 
 from .frozen import Unit
 
@@ -117,7 +120,9 @@ def over_budget(window: Window, request: Request) -> str:
     It is measured only where the window does not know that it fits.
     """
     budget = window.policy.budget
-    if budget is None or window.surely_fits or request.size.fits(limits(budget)):
+    if budget is None or (window.surely_fits and not _has_opening(request)):
+        return ""
+    if request.size.fits(limits(budget)):
         return ""
     shown = window.contents()
     over = [
@@ -130,6 +135,12 @@ def over_budget(window: Window, request: Request) -> str:
     largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
     named = ", ".join(_describe_part(part, reasons) for part in largest)
     return f"over budget ({', '.join(over)}), and this must stay: {named}"
+
+
+def _has_opening(request: Request) -> bool:
+    """Return whether the API put a message before the agent's own words: the window does not count that."""
+    messages = conversation(request.body)
+    return isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2)
 
 
 def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:

@@ -27,11 +27,12 @@ from stenolog.domain.parts import (
 )
 from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import note, quote
+from stenolog.projections.requests.pipeline.quoting import quote
 from stenolog.projections.requests.request import Body, Message, compact
 
 from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
 from .body_builder import (
+    OPENING,
     PICTURES,
     BodyBuilder,
     content_blocks,
@@ -52,7 +53,6 @@ SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
 LIMITS = {ImagePart: 5 * 1024 * 1024, FilePart: 32 * 1024 * 1024}
 """Characters of base64: 5 MB a picture ("image exceeds 5 MB maximum"), 32 MB a request (its API overview)."""
-OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
 
 

@@ -17,7 +17,7 @@ from stenolog.domain.parts import (
     TextPart,
 )
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import escape, quote
+from stenolog.projections.requests.pipeline.quoting import escape, note, quote
 from stenolog.projections.requests.request import (
     BlobText,
     Body,
@@ -41,6 +41,8 @@ ANSWERS = frozenset({"response_format", "text", "output_config", "generationConf
 NO_BRACKETS = str.maketrans("[]", "()")
 SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 EMPTY_BLOBS: Mapping[str, bytes] = {}
+OPENING = note("the conversation begins with your own words")
+"""The message that an API puts before an agent's own words, where it wants the user to begin."""
 
 
 class BuilderCheckpoint(NamedTuple):

@@ -13,10 +13,19 @@ from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import note, quote
+from stenolog.projections.requests.pipeline.quoting import quote
 from stenolog.projections.requests.request import Body, Message, compact
 
-from .body_builder import BodyBuilder, content_blocks, explain_tools, media, placeholder, schema, texts
+from .body_builder import (
+    OPENING,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    placeholder,
+    schema,
+    texts,
+)
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .model_families import since_gemini_3
 from .parameters import parameters
@@ -31,7 +40,6 @@ PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "im
 FILES = frozenset({"application/pdf", "text/plain", "audio/wav", "audio/mp3", "audio/ogg", "video/mp4"})
 IN_RESULTS = frozenset({"image/jpeg", "image/png", "image/webp", "application/pdf"})
 """What a result may hold from Gemini 3 on, as bytes alone."""
-OPENING = note("the conversation begins with your own words")
 NO_OUTPUT = "[no output]"
 MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
