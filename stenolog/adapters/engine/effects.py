@@ -23,7 +23,8 @@ from stenolog.projections.requests import Request
 
 from .drafts import StreamDraft
 from .editing import with_metadata
-from .journal import Outcome, StartedEffect, key, since
+from .effect_names import key
+from .journal import Outcome, StartedEffect, since
 from .mentions import mentioned
 from .model_call import ModelCallRecord, classify_error
 from .retries import CircuitBreaker

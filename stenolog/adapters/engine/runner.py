@@ -30,7 +30,8 @@ from . import finished, recovery
 from .agent import Agent
 from .approvals import auto_approvals
 from .drafts import StreamDraft, keep
-from .journal import Instead, Journal, Key, Outcome, Poll, StartedEffect, key
+from .effect_names import Key, key
+from .journal import Instead, Journal, Outcome, Poll, StartedEffect
 from .options import Options
 from .queue import dequeue
 from .run_events import EntryAppended, RunEvent, StreamDelta
