@@ -26,7 +26,8 @@ from stenolog.projections.context import Context, context, summary_of
 from stenolog.projections.requests.rules import CUTS
 
 from .agent import Agent
-from .delegate import short_key, worker_output
+from .delegate import worker_output
+from .effect_names import short_key
 from .forks import at, fork_of, hidden, merged
 from .team import Team
 

@@ -28,6 +28,7 @@ from stenolog.domain.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
 
 from .agent import Agent
+from .effect_names import short_key
 from .live_state import WATCH
 from .options import Options
 
@@ -179,11 +180,6 @@ class AgentTool(BaseTool):
         before = self._options.names if self.context == "scope" else frozenset()
         team.options = replace(self._options, lane=lane.address, names=before | {self.worker.name})
         return team
-
-
-def short_key(key: str) -> str:
-    """What a call's key gives to the name of its child, or of its lane, whatever else is renamed."""
-    return key[:12]
 
 
 async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import ParamSpec, Protocol, TypeVar
 
+from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
-from stenolog.adapters.tools.base import ToolContext
+from stenolog.adapters.store.claims import Claim
+from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.keep import result_of
@@ -21,18 +23,20 @@ from stenolog.domain.parts import text_of
 from stenolog.projections.cuts import cut_of
 from stenolog.projections.requests import Request
 
+from .agent import Agent
 from .drafts import StreamDraft
 from .editing import with_metadata
-from .journal import Outcome, StartedEffect, key, since
+from .effect_names import Key, key
+from .journal import Instead, Journal, Outcome, StartedEffect, since
 from .mentions import mentioned
 from .model_call import ModelCallRecord, classify_error
+from .options import Options
 from .retries import CircuitBreaker
 from .run_events import StreamDelta
 from .streaming import BREATH, stream_with_timeouts
 
-if TYPE_CHECKING:
-    from .runner import Runner
-
+P = ParamSpec("P")
+T = TypeVar("T")
 LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
@@ -40,87 +44,117 @@ FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
 """What ends a run, since no event can tell it."""
 
 
-async def do(runner: Runner, begun: StartedEffect) -> None:
+class EffectHost(Protocol):
+    """The run that an effect belongs to: what it reads there, and how it hands on what came of it."""
+
+    conversation: Conversation
+    agents: Mapping[str, Agent]
+    tools: Mapping[str, Mapping[str, BaseTool]]
+    options: Options
+    stopped: set[Key]
+    """The effects that the log says are not wanted any more."""
+    cuts: dict[str, int]
+    """How often the window of each lane had been cut, when the operator was told."""
+
+    @property
+    def scribe(self) -> Journal:
+        """Where the conversation stands."""
+
+    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
+
+    async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
+        """Append what came of an effect; `instead` is for what no log can hold."""
+
+    def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
+        """Hand a piece of an answer on, and see that it is kept soon."""
+
+    def keep(self, draft: StreamDraft) -> None:
+        """See that a draft is kept soon."""
+
+    def forget(self, draft: StreamDraft) -> None:
+        """Stop keeping a draft: its answer is about to be appended."""
+
+
+async def do(host: EffectHost, begun: StartedEffect) -> None:
     """Do the effect and record what came of it. Raises what no event can tell."""
     if isinstance(begun.effect, RunTool):
-        await _run_tool(runner, begun, begun.effect)
+        await _run_tool(host, begun, begun.effect)
     else:
-        await _call_model(runner, begun, begun.effect)
+        await _call_model(host, begun, begun.effect)
 
 
-async def _call_model(runner: Runner, begun: StartedEffect, effect: CallModel) -> None:
-    agent = runner.agents[effect.lane.agent]
+async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel) -> None:
+    agent = host.agents[effect.lane.agent]
     assert begun.request is not None, "a model call has its request"
     assert agent.llm is not None, "and a model"
-    watch = runner.options.world.stopwatch
+    watch = host.options.world.stopwatch
     receipt = begun.request.receipt
     asking = ModelCallRecord(effect, agent.llm.name, receipt, StreamDraft(begun.claim.fence), watch())
     address = effect.lane.address
-    _tell_of_cut(runner, address, begun.request)
+    _tell_of_cut(host, address, begun.request)
     # A request that tells everything is for a new session: in the old one it would stand twice.
     session = effect.lane.session if begun.request.policy.history.delta else ""
-    prompt = ModelCall(begun.request.body, begun.claim.key, address, runner.conversation.name, session)
+    prompt = ModelCall(begun.request.body, begun.claim.key, address, host.conversation.name, session)
 
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
             asking.note(piece)
-            runner.keep(asking.draft)
+            host.keep(asking.draft)
         else:
             asking.take(piece, watch())
-            runner.stream(
-                StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), asking.draft
-            )
+            host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), asking.draft)
 
     try:
-        event = await _ask_model(runner, agent.llm, prompt, asking, take)
+        event = await _ask_model(host, agent.llm, prompt, asking, take)
     except FATAL:
-        await runner.write(runner.scribe.claims.release, begun.claim)
+        await host.write(host.scribe.claims.release, begun.claim)
         raise
     except asyncio.CancelledError:
-        if key(effect) not in runner.stopped:
+        if key(effect) not in host.stopped:
             raise  # the runner is closed: what has streamed is in the draft
         event = asking.cancelled(watch(), STOPPED)
-    await runner.settle(
+    await host.settle(
         partial(events_for, event),
         begun.claim,
-        lambda error: partial(events_for, _failure(runner, asking, error)),
+        lambda error: partial(events_for, _failure(host, asking, error)),
     )
-    runner.forget(asking.draft)
+    host.forget(asking.draft)
 
 
-def _tell_of_cut(runner: Runner, where: str, request: Request) -> None:
+def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
     """Tell the operator that a lane is shown less, in each run; the timeline tells the user."""
-    if request.cuts > runner.cuts.get(where, 0):
-        runner.cuts[where] = request.cuts
+    if request.cuts > host.cuts.get(where, 0):
+        host.cuts[where] = request.cuts
         cut = cut_of(request.receipt)
-        LOGGER.info("%s at %d: %s is not shown %s", runner.conversation.name, request.at, where, cut)
+        LOGGER.info("%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
 
 
 async def _ask_model(
-    runner: Runner,
+    host: EffectHost,
     model: Model,
     prompt: ModelCall,
     asking: ModelCallRecord,
     take: Callable[[ResponseDelta | Progress], None],
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
-    watch, breaker = runner.options.world.stopwatch, runner.options.breaker_of(model)
+    watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
     while breaker.is_tried:
         await asyncio.sleep(BREATH)
     if left := breaker.check(watch()):
-        return asking.held_back(left, runner.conversation.log.edge.clock())
+        return asking.held_back(left, host.conversation.log.edge.clock())
     asking.begun = watch()
     try:
         answer = await _answer(breaker, watch, model, prompt, take)
         if answer.usage_is_total and answer.usage is not None:
-            spent = await runner.write(runner.scribe.spent, prompt.lane, answer.session)
+            spent = await host.write(host.scribe.spent, prompt.lane, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
-        said = asking.answered(answer, watch(), _mentioned(runner, asking, answer))
-        return runner.agents[said.agent].noted(said)
+        said = asking.answered(answer, watch(), _mentioned(host, asking, answer))
+        return host.agents[said.agent].noted(said)
     except FATAL:
         raise
     except Exception as error:
-        return _failure(runner, asking, error)
+        return _failure(host, asking, error)
 
 
 async def _answer(
@@ -143,54 +177,54 @@ async def _answer(
     return answer
 
 
-def _mentioned(runner: Runner, asking: ModelCallRecord, answer: ModelResponse) -> Iterable[str]:
+def _mentioned(host: EffectHost, asking: ModelCallRecord, answer: ModelResponse) -> Iterable[str]:
     """The agents that the answer hands on to."""
-    settings = runner.scribe.settings
-    if not runner.options.mentions:
+    settings = host.scribe.settings
+    if not host.options.mentions:
         return ()
     text = text_of(tuple(answer.parts))
     return mentioned(text, settings.members, asking.effect.lane.agent, settings.turns)
 
 
-def _failure(runner: Runner, asking: ModelCallRecord, error: Exception) -> LlmError:
-    world, retries = runner.options.world, runner.agents[asking.effect.lane.agent].retries
+def _failure(host: EffectHost, asking: ModelCallRecord, error: Exception) -> LlmError:
+    world, retries = host.options.world, host.agents[asking.effect.lane.agent].retries
     return asking.failed(
-        error, world.stopwatch(), runner.conversation.log.edge.clock(), retries, world.chance()
+        error, world.stopwatch(), host.conversation.log.edge.clock(), retries, world.chance()
     )
 
 
-async def _run_tool(runner: Runner, begun: StartedEffect, effect: RunTool) -> None:
+async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> None:
     assert begun.call is not None, "a tool runs a call"
     made, lane = begun.call, effect.lane
-    tools = runner.tools.get(lane.agent, {})
+    tools = host.tools.get(lane.agent, {})
     call = ToolContext(
         name=made.name,
         arguments=made.arguments,
         key=begun.claim.key,
         lane=lane.address,
-        conversation_name=runner.conversation.name,
+        conversation_name=host.conversation.name,
         id=made.id,
         position=effect.cause,
-        conversation=runner.conversation,
+        conversation=host.conversation,
     )
-    watch = runner.options.world.stopwatch
+    watch = host.options.world.stopwatch
     start = watch()
     tool = tools.get(made.name)
     try:
         outcome = await execute(tool, call, list(tools))
     except asyncio.CancelledError:
-        if key(effect) not in runner.stopped:
+        if key(effect) not in host.stopped:
             raise
         if tool is None or tool.stops or tool.repeat == "safe":  # nothing more will come of it
-            await runner.write(runner.scribe.claims.release, begun.claim)  # its result says so already
+            await host.write(host.scribe.claims.release, begun.claim)  # its result says so already
             return
         outcome = failed(GOES_ON)
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
 
     def result(outcome: ToolOutcome) -> Outcome:
         """The result, made once, though it may be appended anew."""
-        put = runner.conversation.log.blobs.put
+        put = host.conversation.log.blobs.put
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
-    await runner.settle(result(outcome), begun.claim, lambda error: result(failure(error)))
+    await host.settle(result(outcome), begun.claim, lambda error: result(failure(error)))

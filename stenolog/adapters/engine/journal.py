@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation import Conversation
@@ -37,13 +36,12 @@ from stenolog.projections.requests import Request
 
 from .agent import Agent
 from .editing import as_approved
+from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState
 from .options import Options
 from .waits import Waits
 
 RECEIPT = folds.Json(Receipt)
-Key: TypeAlias = tuple[str, str]
-"""The lane and the name of an effect: what it is claimed by."""
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
 """What came of an effect, as events; whether the log still wants it is asked."""
 Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
@@ -202,8 +200,7 @@ class Journal(LiveState):
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
-        this = f"{effect.attempt}/{self.conversation.digest}"  # of this log, and no other one
-        named = _key(self.conversation, effect, this)
+        named = model_key(self.conversation, effect)
         receipt = RECEIPT.dump(request.receipt)
         return StartedEffect(
             effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request
@@ -306,24 +303,8 @@ class Journal(LiveState):
         )
 
 
-def key(effect: Effect) -> Key:
-    """What an effect is claimed by."""
-    return effect.lane.address, effect.name
-
-
 def since(spent: Tokens, total: Usage) -> Usage:
     """Return what a session has used since, from its total; all of it where the total is less than known."""
     counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
     fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
     return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)
-
-
-def tool_key(conversation: Conversation, run: RunTool) -> str:
-    """The idempotency key of a call."""
-    return _key(conversation, run, run.call.entry)
-
-
-def _key(conversation: Conversation, effect: Effect, what: str) -> str:
-    """The idempotency key of an effect: the same for the same effect, however often it is begun."""
-    named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
-    return sha256(named.encode()).hexdigest()[:32]

@@ -16,8 +16,7 @@ from stenolog.domain.turn_taking import hearing
 from stenolog.domain.values import CallRef, Control
 from stenolog.projections.showing import call_code
 
-from .delegate import short_key
-from .journal import tool_key
+from .effect_names import short_key, tool_key
 
 
 class PendingApproval(NamedTuple):

@@ -13,7 +13,8 @@ from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interru
 
 from .agent import Agent
 from .drafts import Drafted, StreamDraft, load
-from .journal import Journal, StartedEffect, key
+from .effect_names import key
+from .journal import Journal, StartedEffect
 from .options import Options
 from .retries import NO_RETRIES
 

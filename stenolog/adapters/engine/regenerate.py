@@ -24,7 +24,8 @@ from stenolog.domain.state import LaneState
 from stenolog.projections.context import Context, context
 
 from .agent import Agent
-from .delegate import short_key, worker_output
+from .delegate import worker_output
+from .effect_names import short_key
 from .forks import at, fork_of, hidden, merged
 from .team import Team
 

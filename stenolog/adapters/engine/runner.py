@@ -30,7 +30,9 @@ from . import finished, recovery
 from .agent import Agent
 from .approvals import auto_approvals
 from .drafts import StreamDraft, keep
-from .journal import Instead, Journal, Key, Outcome, Poll, StartedEffect, key
+from .effect_names import Key, key
+from .effects import do
+from .journal import Instead, Journal, Outcome, Poll, StartedEffect
 from .options import Options
 from .queue import dequeue
 from .run_events import EntryAppended, RunEvent, StreamDelta
@@ -302,8 +304,6 @@ class Runner:
         return bool(self._tasks or self._asks or look.held or look.due is not None)
 
     def _start(self, begun: StartedEffect) -> None:
-        from .effects import do
-
         name = key(begun.effect)
         self._unbegun.discard(begun.claim.fence)
         self._asked.discard(name)

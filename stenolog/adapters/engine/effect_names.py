@@ -1,0 +1,38 @@
+"""The names of effects: the key of a claim, the idempotency key, and the short key of a worker's child."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TypeAlias
+
+from stenolog.adapters.conversation import Conversation
+from stenolog.domain.effects import CallModel, Effect, RunTool
+
+Key: TypeAlias = tuple[str, str]
+"""The lane and the name of an effect: what it is claimed by."""
+
+
+def key(effect: Effect) -> Key:
+    """Return what an effect is claimed by."""
+    return effect.lane.address, effect.name
+
+
+def model_key(conversation: Conversation, call: CallModel) -> str:
+    """Return the idempotency key of a model call: of this attempt, in this log and no other one."""
+    return _idempotency_key(conversation, call, f"{call.attempt}/{conversation.digest}")
+
+
+def tool_key(conversation: Conversation, run: RunTool) -> str:
+    """Return the idempotency key of a tool's call."""
+    return _idempotency_key(conversation, run, run.call.entry)
+
+
+def short_key(key: str) -> str:
+    """Return what a call's key gives to the name of its child, or of its lane, whatever else is renamed."""
+    return key[:12]
+
+
+def _idempotency_key(conversation: Conversation, effect: Effect, what: str) -> str:
+    """Return the idempotency key of an effect: the same for the same effect, however often it is begun."""
+    named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
+    return sha256(named.encode()).hexdigest()[:32]
