@@ -1,4 +1,4 @@
-"""What an agent's program did by itself, in a line of words: its commands and tool calls."""
+"""Descriptions of an agent program's own acts in a line: its commands and tool calls."""
 
 from __future__ import annotations
 

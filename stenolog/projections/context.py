@@ -1,4 +1,4 @@
-"""What is in context at a position, whoever looks: resets, rewinds, edits and summaries."""
+"""Context at a position, the same for every lane: resets, rewinds, edits and summaries."""
 
 from __future__ import annotations
 

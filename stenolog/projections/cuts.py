@@ -1,4 +1,4 @@
-"""Where an agent began to be shown less of the conversation, as the receipts of its answers have it.
+"""Cuts of the conversation that an agent is shown, by the receipts of its answers.
 
 A window that moves at every answer is told of once, where it began to move.
 """

@@ -1,4 +1,4 @@
-"""How numbers are spread, in little memory: a count for each of some 200 ranges.
+"""Histogram of numbers in little memory: a count for each of some 200 ranges.
 
 Each range is a tenth wider than the one before, and a number stands for the middle of its range: what is read
 off is at most 5 % from the true number (up to 20 it is exact). Whole numbers make it the same everywhere.

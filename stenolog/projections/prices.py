@@ -1,4 +1,4 @@
-"""What models cost: a table of prices by patterns of names, and what tokens come to by it.
+"""Prices of models by patterns of their names, and the cost of tokens.
 
 Money is counted in whole micro-dollars, so that sums are the same on every machine.
 """

@@ -1,4 +1,4 @@
-"""What a person is shown: messages, tool cards with their results, errors, mode changes, cuts."""
+"""Timeline of a conversation for people: messages, tool cards with results, errors, mode changes, cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was used: model calls, tokens, tools, errors and how long it all took, by lane, run and model.
+"""Usage of a conversation: model calls, tokens, tools, errors and durations, by lane, run and model.
 
 >>> usage([]).total.calls
 0

@@ -1,4 +1,7 @@
-"""What an agent of the Agent Client Protocol may ask of us, and what it tells."""
+"""Client side of the Agent Client Protocol: agents' updates become parts of the answer being built.
+
+It also passes permission requests on to the application. `acp_session` connects it to an agent's process.
+"""
 
 from __future__ import annotations
 

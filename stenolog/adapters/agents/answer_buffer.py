@@ -1,4 +1,7 @@
-"""What has been heard of one answer of an agent so far."""
+"""Answer of an agent's program, built piece by piece from its output.
+
+The output parsers and the ACP client fill a `ResponseBuilder`.
+"""
 
 from __future__ import annotations
 

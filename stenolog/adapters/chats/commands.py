@@ -1,6 +1,6 @@
-"""What a person in a chat may tell beside messages: commands that begin with a slash.
+"""Slash commands that a person may type in a chat.
 
-What changes something is an entry in the log; what is said to it is for the chat alone.
+A command that changes something appends an entry to the log. Its reply goes to the chat alone.
 """
 
 from __future__ import annotations

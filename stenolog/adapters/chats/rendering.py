@@ -1,4 +1,4 @@
-"""What an entry says to people outside: answers as they are, the rest in a short note."""
+"""Rendering of entries for people in a chat: answers in full, other entries as short notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command shares: its options, its answer on the screen, its errors as exit codes."""
+"""Shared parts of every command: options, printing of results, and errors as exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What rich draws: paragraphs and tables of stored words, made safe on the way. Imported when it draws."""
+"""Paragraphs and tables drawn by rich, in which stored text is safe to print.
+
+Commands import this module only when they draw.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person may write for a context policy.
+"""Context policies as text, which the command line and team files read.
 
 full            everything                    tokens:16k        a budget in tokens
 delta           since the agent's last turn   messages:80       … in messages

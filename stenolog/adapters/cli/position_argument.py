@@ -1,4 +1,4 @@
-"""What a person may write for a position, and for the name of a conversation.
+"""Positions and names of conversations as a person writes them on the command line.
 
 12               position 12                    @~3              3 before the last
 @                the last                       @{error}         the last error

@@ -1,4 +1,4 @@
-"""What `verify --requests` says: how many requests are the same, which differ, why some cannot be proved."""
+"""Output of `verify --requests`: counts of identical, different and unprovable requests, with reasons."""
 
 from __future__ import annotations
 

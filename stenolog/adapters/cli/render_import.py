@@ -1,4 +1,4 @@
-"""What an import tells: what came of each file, what was refused and why, and all of it together."""
+"""Output of `import`: the result of each file, refused records with their reasons, and totals."""
 
 from __future__ import annotations
 

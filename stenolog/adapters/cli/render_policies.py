@@ -1,4 +1,4 @@
-"""What `budget`, `whatif` and `bisect` found out, on the terminal."""
+"""Output of `budget`, `whatif` and `bisect` on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was used, on the terminal."""
+"""Output of `stats` on the terminal: calls, tokens, times, errors and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command found out, shown as a drawing for people or as one envelope for programs."""
+"""Result of a command, drawn for people or printed as one JSON envelope for programs."""
 
 from __future__ import annotations
 

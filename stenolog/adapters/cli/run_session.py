@@ -1,4 +1,7 @@
-"""Where a team works before a person's eyes: `chat` and `run` sit at the same desk."""
+"""Session of a person with a working team, shared by `chat` and `run`.
+
+It prints entries as they come, and asks the person about calls that need approval.
+"""
 
 from __future__ import annotations
 

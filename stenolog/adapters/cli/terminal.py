@@ -1,4 +1,4 @@
-"""Where things are printed: one console, made in one place; answers on stdout, talk on stderr."""
+"""Console of the command line: answers go to stdout, messages and progress bars to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been streamed of an answer, kept beside the log while it is being written.
+"""Drafts of streamed answers, stored beside the log until an answer is complete.
 
 A row is a JSON list: a list for each `ResponseDelta`, and an object where the `Progress` changed.
 """

@@ -1,4 +1,4 @@
-"""What the engine reads and writes: where the conversation stands, the claims, and what came of effects.
+"""Journal of a runner: it reads the state, takes claims, and appends the results of effects.
 
 All of it is called in one thread, which may wait for the disk; nothing here waits for a model or a tool.
 """

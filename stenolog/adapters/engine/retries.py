@@ -1,4 +1,4 @@
-"""When a model call that failed is tried again, and when a provider that fails is left alone for a while."""
+"""Retries of failed model calls, and the circuit breaker that gives a failing provider a rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run begins: the agents' cards and the turn rule are recorded, and the message is said, in one go."""
+"""Start of a run: the agents' cards, the turn rule and the message are appended together."""
 
 from __future__ import annotations
 

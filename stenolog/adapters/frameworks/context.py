@@ -1,4 +1,7 @@
-"""What of a conversation a framework is given, and how it takes back what was said: hidden, not deleted."""
+"""Entries of a conversation that a framework is given, and the spans hidden from it.
+
+An entry that a framework takes back is hidden, not deleted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is still to be written so that the log holds a history of pydantic-ai's."""
+"""Entries still to append so that the log holds a given history of pydantic-ai."""
 
 from __future__ import annotations
 

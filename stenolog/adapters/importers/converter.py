@@ -1,4 +1,4 @@
-"""What a reader makes of a file that holds whole conversations: each with its records and its converter."""
+"""Interface of every importer: the conversations of a file, each with its records and its converter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the conversations of a file are called."""
+"""Names for the imported conversations of a file: the name asked for, else their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import tells of itself."""
+"""Report of an import: results of one file and of each of its conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Anthropic streams, as the parts of an answer: blocks that begin, grow by deltas, and stop."""
+"""Assembly of Anthropic's stream into the parts of an answer: blocks begin, grow by deltas, and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine asks of a model: stream an answer to one request, or fail in a category.
+"""Interface of the engine to a model: it streams an answer to one request, or fails in a category.
 
 A model of your own is a subclass of `Model` with `stream`.
 """

@@ -1,4 +1,4 @@
-"""What both models of OpenAI share: the SDK's client, one streamed call, and what its errors are called."""
+"""Base of both OpenAI models: the SDK's client, one streamed call, and the translation of its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the failure of a provider is called, and what of it is told."""
+"""Translation of a provider's failure to the engine's errors, with secrets removed from its words."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What callers ask by: positions, times, numbers and words. What cannot be meant is refused, and the message
-says what was expected and what was found."""
+"""Checks of the public API's arguments: positions, times, numbers and texts.
+
+Every error says what was expected and what was found.
+"""
 
 from __future__ import annotations
 

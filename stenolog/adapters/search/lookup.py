@@ -1,4 +1,4 @@
-"""What was said anywhere in the log, by its words."""
+"""Full-text search over the entries of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table is: its columns, and a pure function that says which rows an entry makes.
+"""Definition of a table: its columns, and a pure function from an entry to its rows.
 
 scores = Table(
     "scores",

@@ -1,4 +1,4 @@
-"""What may stand in the file of a team: its tables, their keys, and what is expected of each."""
+"""Schema of a team file: its tables, their keys, and the values expected of each."""
 
 from __future__ import annotations
 

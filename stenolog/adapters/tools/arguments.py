@@ -1,4 +1,4 @@
-"""What a function takes: as a JSON Schema for the model, and from the model's arguments.
+"""Parameters of a function: their JSON Schema for the model, and their values from the model's arguments.
 
 Pydantic reads both off the signature: annotations, `Field` and defaults mean what they mean to it.
 """

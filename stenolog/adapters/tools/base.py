@@ -1,4 +1,4 @@
-"""What the engine asks of a tool: run one call, and say what came of it."""
+"""Interface of the engine to a tool: it runs one call, and returns the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool gave back, or how it failed, as an `ToolOutput`."""
+"""Conversion of a function's return value or failure to a `ToolOutput`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""When did an agent last know something, and what took it away? Exact: every request is looked at."""
+"""Search for the last request of an agent that holds a text, and for the entry that removed it.
+
+The search is exact: it looks at every request.
+"""
 
 from __future__ import annotations
 

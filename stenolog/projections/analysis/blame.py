@@ -1,4 +1,4 @@
-"""Who told it to do that: from a tool call, a result or an answer back to the words of a person.
+"""Chain of causes from a tool call, a result or an answer back to the words of a person.
 
 Every link is a field of an entry, or what the engine's own fold says at the view that a receipt names.
 Where the log records neither, the chain ends there and says so.

@@ -1,4 +1,4 @@
-"""What a policy and a budget would cost a conversation: no model is called, every request is built."""
+"""Cost of a conversation under other policies and budgets. It builds every request and calls no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two requests have in common, what came, what went, and what has another form."""
+"""Comparison of two requests: shared messages, and parts that were added, removed or rewritten."""
 
 from __future__ import annotations
 

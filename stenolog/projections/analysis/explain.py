@@ -1,4 +1,4 @@
-"""Where an entry went: into whose requests, from and until when, in which form; and what it led to."""
+"""History of an entry: the requests that it stood in, its form there, and the entries that refer to it."""
 
 from __future__ import annotations
 

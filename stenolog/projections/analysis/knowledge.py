@@ -1,4 +1,4 @@
-"""What a lane has seen, how that is known, and what of it another lane has not."""
+"""Knowledge of a lane: the entries that it has seen, the proof of each, and those another lane lacks."""
 
 from __future__ import annotations
 

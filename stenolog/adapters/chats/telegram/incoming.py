@@ -1,4 +1,4 @@
-"""What a message of Telegram says: its words, what hangs on it, whom it is for, and the id of its entry."""
+"""Parser of Telegram updates: text, media, addressee, and the id of the entry to append."""
 
 from __future__ import annotations
 

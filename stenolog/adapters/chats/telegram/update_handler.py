@@ -1,4 +1,4 @@
-"""What is done with a message: who may speak, what may be said, commands, and the entry in the log."""
+"""Handler of Telegram updates: it checks authors and sizes, runs commands, and appends to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a Claude Code session branches: prompts that leave a part of the conversation behind.
+"""Branches of a Claude Code session: prompts that leave a part of the conversation behind.
 
 Records form a tree by `parentUuid`, but most of its branches are none of the conversation's: parallel
 tool results, blocks of one message and progress records branch too. Only a prompt can leave something,

@@ -1,4 +1,4 @@
-"""What the people and agents of a Claude Code session say: user and assistant records to events."""
+"""Conversion of a Claude Code session's user and assistant records to events."""
 
 from __future__ import annotations
 

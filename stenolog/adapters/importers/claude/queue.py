@@ -1,4 +1,4 @@
-"""What a person types while Claude Code is busy waits in a queue; it may never become a record of its own.
+"""Queue of messages that a person types while Claude Code is busy. Some never become a record of their own.
 
 `enqueue` brings the words. `remove` takes them out in the middle of a turn: the agent is shown them, and
 later versions write them as an attachment too. `dequeue` takes them out to be the next prompt, `popAll`

@@ -1,4 +1,4 @@
-"""Whether an event was signed by the key that it names: Schnorr signatures over secp256k1 (BIP-340)."""
+"""Check of Nostr events' Schnorr signatures over secp256k1 (BIP-340)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where such rows come from: an SQLite database with the table, CSV with a header, JSON, or a cursor."""
+"""Readers of workflow tables: an SQLite database, CSV with a header, JSON, or a cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window holds, what it shows, and the mark by which it is taken up again."""
+"""Contents of a window, and the snapshot from which it continues at a later position."""
 
 from __future__ import annotations
 
