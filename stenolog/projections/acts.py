@@ -25,7 +25,7 @@ def act_in_words(raw: str) -> str:
 
 
 def is_act(part: object) -> bool:
-    """Whether a part of an answer is something that a program did, in words that a person can read."""
+    """Return whether a part of an answer is an act of a program, in words that a person can read."""
     return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
 
 

@@ -27,7 +27,7 @@ BOUNDS = tuple(takewhile(lambda bound: bound <= LARGEST, _bounds()))
 
 
 class Histogram(NamedTuple):
-    """How many numbers fell into which range, by the range's place in `BOUNDS`."""
+    """Count of numbers in each range, by the range's place in `BOUNDS`."""
 
     counts: dict[int, int] = {}  # noqa: RUF012 - never changed in place; `add` makes a new one
 

@@ -54,7 +54,7 @@ class Client:
         return self.turn
 
     def withdraw(self) -> None:
-        """What it asks for is not decided any more."""
+        """Withdraw the permission requests that are not decided yet."""
         for asking in self._asking:
             asking.cancel()
 
@@ -114,7 +114,7 @@ class Client:
         return known
 
     async def _decision(self, call: dict[str, Any]) -> bool | None:
-        """Whether the agent may; None where the question was withdrawn."""
+        """Return whether the agent may; None if the question was withdrawn."""
         asking = asyncio.ensure_future(self._ask_permission(call))
         self._asking.add(asking)
         try:

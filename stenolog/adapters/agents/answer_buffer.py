@@ -83,7 +83,7 @@ class ResponseBuilder:
         self._add("reasoning", text).signature += signature
 
     def break_part(self) -> None:
-        """What it says next is a part of its own."""
+        """Begin a new part with the next words."""
         self._pausing = True
 
     def add_note(self, thing: dict[str, Any], key: str = "") -> None:
@@ -125,7 +125,7 @@ class ResponseBuilder:
 
     @property
     def said_something(self) -> bool:
-        """Whether there has been any text."""
+        """Return whether there has been any text."""
         return any(isinstance(part, _Words) and part.kind == "text" for part in self._parts)
 
     @property

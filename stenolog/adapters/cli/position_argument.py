@@ -30,7 +30,7 @@ PAGE = 256
 
 
 class ConversationArgument(Protocol):
-    """What is asked of a conversation here."""
+    """Methods of a conversation that resolving a position needs."""
 
     @property
     def name(self) -> str: ...

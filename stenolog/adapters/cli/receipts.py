@@ -20,7 +20,7 @@ shows in all that come after it."""
 
 
 def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
-    """How many are the same, and each that is not."""
+    """Return the number of requests that are the same, and each one that is not."""
     found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
     return {
         "same": sum(proof.outcome == "same" for _, proof in found),

@@ -39,7 +39,7 @@ def nothing() -> Iterable[Piece]:
 
 
 class CommandResult(NamedTuple):
-    """What a command hands back.
+    """Result of a command.
 
     `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
     person sees; a string in it is printed as it is. `failed`: the check that the command is there for has

@@ -16,9 +16,9 @@ PATIENCE = 1.0
 
 
 class ReplayPoint(NamedTuple):
-    """Where an answer stands, or a result, which has a `tool`; and the position that had to be there for it.
+    """Position of a recorded answer, or of a result, which has a `tool`.
 
-    That is for an answer the one that its request was made at.
+    `after` is the position that had to be there for it: for an answer, the one of its request.
     """
 
     position: int

@@ -27,7 +27,7 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a model call is tried, and how long is waited between.
+    """Number of attempts at a model call, and the waits between them.
 
     That is `base` seconds, doubled each time up to `cap`; chance takes up to a half away, so that many do not
     come back at once.

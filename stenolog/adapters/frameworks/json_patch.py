@@ -29,7 +29,7 @@ Difference: TypeAlias = dict[str, Any]
 
 
 def make_patch(plain: Json, given: Json) -> Difference:
-    """What makes the one into the other; both are JSON, and numbers are told apart from booleans."""
+    """Return the difference that turns `plain` into `given`; numbers and booleans are told apart."""
     if _text(plain) == _text(given):
         return {}
     if isinstance(plain, dict) and isinstance(given, dict):

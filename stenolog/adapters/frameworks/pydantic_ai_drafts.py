@@ -43,7 +43,7 @@ class Drafting:
     def to_write(
         self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
     ) -> list[NewEntry] | None:
-        """What makes the exchanges that are known those that are given; None where they are others.
+        """Return the entries that turn the known exchanges into the given ones; None if these contradict them.
 
         Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
         that `ends`, it is noted that it does.
@@ -66,7 +66,7 @@ class Drafting:
         return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
     def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
-        """What of an exchange is not there; None where what is there is of another one."""
+        """Return the missing entries of an exchange; None if the entries there belong to another one."""
         if there.response is not None:
             return None
         asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
@@ -119,14 +119,14 @@ class Drafting:
 
 
 def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int:
-    """How many exchanges are over and the same in both."""
+    """Count the exchanges that are over and the same in both."""
     pairs = enumerate(zip(known, given, strict=False))
     others = (n for n, (a, b) in pairs if a.response is None or a.messages != b.messages)
     return next(others, min(len(known), len(given)))
 
 
 def _is_same(new: Event, there: Event) -> bool:
-    """Whether an entry that is there is what a message says now."""
+    """Return whether an existing entry equals the one that a message makes now."""
     match new, there:
         case (ToolResult(), ToolResult()):
             return new.call_id == there.call_id and new.parts == there.parts

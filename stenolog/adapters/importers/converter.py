@@ -14,7 +14,7 @@ from .steps import ExistingLog, Step
 
 
 class Converter(Protocol):
-    """What turns the records of one conversation into steps; the rest is for the report."""
+    """Converter of one conversation's records into steps; its other members are for the report."""
 
     scribe: EventWriter
     beyond: Counter[str]

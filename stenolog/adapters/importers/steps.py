@@ -50,7 +50,7 @@ class Answered(NamedTuple):
 
 @dataclass
 class ExistingLog:
-    """What the log holds of a conversation already."""
+    """Facts about a conversation that the log holds already."""
 
     head: int = 0
     first: Entry | None = None

@@ -32,7 +32,7 @@ BEGINS: Mapping[str, tuple[Kind, str]] = {
 
 
 class AnthropicEvents:
-    """What the events of one stream come to."""
+    """Answer that the events of one stream add up to."""
 
     def __init__(self) -> None:
         self._collecting = PartAccumulator(PROVIDER)

@@ -83,7 +83,7 @@ class ModelCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long a model may take, in seconds: to connect, until the first piece of the answer, between two
+    """Time limits of a model, in seconds: to connect, until the first piece of the answer, between two
     pieces, and for the whole call. None: for ever."""
 
     connect: float | None = 10.0

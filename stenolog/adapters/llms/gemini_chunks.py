@@ -24,7 +24,7 @@ ABOUT = frozenset({"thought", "thoughtSignature"})
 
 
 class GeminiChunks:
-    """What the chunks of one stream come to."""
+    """Answer that the chunks of one stream add up to."""
 
     def __init__(self, model: str) -> None:
         self._collecting = PartAccumulator(PROVIDER)

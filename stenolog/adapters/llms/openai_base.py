@@ -98,7 +98,7 @@ async def _shut(client: AsyncOpenAI) -> None:
 
 
 def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """What the SDK raises, in the engine's words."""
+    """Translate an exception of the SDK to the engine's error."""
     import openai
 
     match error:

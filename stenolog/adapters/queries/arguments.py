@@ -43,7 +43,7 @@ def _is_among(asked: object, least: int, last: int) -> bool:
 
 
 def missing(name: str, path: str) -> ConversationNotFoundError:
-    """What is raised where a conversation is needed that nobody has appended to."""
+    """Return the error for a conversation that has no entries."""
     return ConversationNotFoundError(
         f"{name!r}: no such conversation in {path}; its first append would begin it"
     )

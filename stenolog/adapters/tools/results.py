@@ -29,8 +29,8 @@ _SIGNATURES = (
 
 
 def outcome_of(value: object) -> ToolOutput:
-    """What a function gave back: a text as it is, bytes as a file, a list that has media in it as its items
-    in their order, None as nothing, anything else as compact JSON.
+    """Return the output for a function's value: a text as it is, bytes as a file, a list that has media in it
+    as its items in their order, None as nothing, anything else as compact JSON.
 
     Raises `ToolError` for what cannot be written as JSON.
     """

@@ -27,7 +27,7 @@ class Queue:
         self._out: list[QueuedMessage] = []
 
     def enqueue(self, text: str, entry: str) -> None:
-        """What was typed while the agent was busy waits its turn."""
+        """Add words that were typed while the agent was busy."""
         self._waiting.append(QueuedMessage(text, entry))
 
     def take(self, content: str) -> QueuedMessage | None:
