@@ -43,7 +43,7 @@ class Drafting:
     def to_write(
         self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
     ) -> list[NewEntry] | None:
-        """Return the entries that turn the known exchanges into the given ones; None if these contradict them.
+        """Return the entries that turn the known exchanges into the given ones; None if they conflict.
 
         Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
         that `ends`, it is noted that it does.
