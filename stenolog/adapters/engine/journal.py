@@ -60,8 +60,11 @@ class StartedEffect(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """Work to do now: effects that were claimed, those that others have, those whose backend must be asked
-    before a request is built, and the seconds until the next one is due. `again`: poll again at once."""
+    """Work to do now: claimed effects, effects that others have, and the seconds until the next one is due.
+
+    Some backends must be asked before a request is built; their effects are listed apart. `again`: poll
+    again at once.
+    """
 
     begun: tuple[StartedEffect, ...] = ()
     held: tuple[Key, ...] = ()

@@ -39,7 +39,7 @@ class TeamSettings(NamedTuple):
 
 
 class Input(NamedTuple):
-    """Message to a team, its entry id (empty: a new one), and what becomes of a run that is under way."""
+    """Message to a team, its entry id (empty: a new one), and the fate of a run under way."""
 
     message: UserMessage
     id: str = ""

@@ -83,8 +83,11 @@ class ModelCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Time limits of a model, in seconds: to connect, until the first piece of the answer, between two
-    pieces, and for the whole call. None: for ever."""
+    """Time limits of a model, in seconds; None: for ever.
+
+    They hold until it is connected, until the first piece of the answer, between two pieces, and for the
+    whole call.
+    """
 
     connect: float | None = 10.0
     first_token: float | None = 120.0

@@ -29,8 +29,10 @@ _SIGNATURES = (
 
 
 def outcome_of(value: object) -> ToolOutput:
-    """Return the output for a function's value: a text as it is, bytes as a file, a list that has media in it
-    as its items in their order, None as nothing, anything else as compact JSON.
+    """Return the output for the value that a function returned.
+
+    A text stays as it is, bytes become a file, and None becomes nothing. A list with media in it becomes its
+    items in their order. Anything else becomes compact JSON.
 
     Raises `ToolError` for what cannot be written as JSON.
     """
