@@ -1,4 +1,4 @@
-"""What answers requests: providers' models through their own SDKs, programs, scripts.
+"""Models that answer requests: providers' models through their own SDKs, programs, scripts.
 
 No SDK is imported before a model of it is made.
 """

@@ -1,4 +1,4 @@
-"""What agents may call: plain functions, and the tools of MCP servers."""
+"""Tools that agents may call: plain functions, and the tools of MCP servers."""
 
 from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
 from .adapters.tools.functions import tool

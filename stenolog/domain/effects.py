@@ -1,4 +1,4 @@
-"""What there is to do, and what came of it: lanes' decisions as effects, and effects' results as events.
+"""Effects: the decisions of lanes as work to do, and its results as events.
 
 Pure: an effect is done at the edge, under a claim of its name.
 """

@@ -1,4 +1,4 @@
-"""How far a lane may go by itself: what it has done since a person last spoke to it, and when that is enough.
+"""Limits of a lane's work on its own, and its usage since a person last spoke to it.
 
 `track_usage` folds the usage of all lanes from the log; `limit_reached` says which limit one has reached.
 """

@@ -1,4 +1,4 @@
-"""What a message consists of, in the order it was said: text, reasoning, tool calls and the rest."""
+"""Parts of a message, in the order they were said: text, reasoning, tool calls and the rest."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias

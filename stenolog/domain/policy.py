@@ -1,4 +1,4 @@
-"""What an agent is shown of a conversation: a context policy, made of small rules that are joined by `|`.
+"""Context policies: the part of a conversation that an agent is shown, as small rules joined by `|`.
 
     LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
 

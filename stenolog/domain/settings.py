@@ -1,4 +1,4 @@
-"""What is configured at a position: the fold of the mode switches."""
+"""Settings of a conversation at a position: the fold of its mode switches."""
 
 from __future__ import annotations
 

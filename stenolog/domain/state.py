@@ -1,4 +1,4 @@
-"""Where a conversation stands: counters and references, never text.
+"""State of a conversation: counters and references, never text.
 
 A lane is (agent, task): one line of work. Its address is `agent`, or `agent/task`.
 """

@@ -1,4 +1,4 @@
-"""When a summary may take the place of what it covers: a larger one wins, half of another is left alone."""
+"""Rules for summaries that overlap: a larger one wins, and half of another is left alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an entry means: what it changes in the state at large, and which lanes it moves by which trigger.
+"""Translation of an entry into changes of the state, and into a trigger for each lane that it moves.
 
-A reading, not a judgement: whether a lane can be moved so is the lifecycle's to say (see `step`).
+The lifecycle decides whether a lane can be moved so (see `step`).
 """
 
 from __future__ import annotations

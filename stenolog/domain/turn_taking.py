@@ -1,6 +1,6 @@
-"""Who has the floor: whom a person's words are for, and who is next when a turn is over.
+"""Turn-taking: the lanes that a person's words are for, and the next ones when a turn is over.
 
-The rule of turns says who (see `turns`); here is what every rule has in common.
+A rule of turns decides (see `turns`). This module holds the steps that every rule has in common.
 """
 
 from __future__ import annotations

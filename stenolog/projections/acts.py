@@ -1,4 +1,4 @@
-"""What an agent's program did by itself, in a line of words: its commands and tool calls."""
+"""Descriptions of an agent program's own acts in a line: its commands and tool calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def act_in_words(raw: str) -> str:
 
 
 def is_act(part: object) -> bool:
-    """Whether a part of an answer is something that a program did, in words that a person can read."""
+    """Return whether a part of an answer is an act of a program, in words that a person can read."""
     return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
 
 

@@ -1,4 +1,4 @@
-"""What is in context at a position, whoever looks: resets, rewinds, edits and summaries."""
+"""Context at a position, the same for every lane: resets, rewinds, edits and summaries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
 
 
 def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
-    """Whether a position is in one of the spans."""
+    """Return a function that tells whether a position is in one of the spans."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted((span.first, span.last) for span in spans):
         if merged and first <= merged[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Where an agent began to be shown less of the conversation, as the receipts of its answers have it.
+"""Cuts of the conversation that an agent is shown, by the receipts of its answers.
 
 A window that moves at every answer is told of once, where it began to move.
 """
@@ -16,7 +16,8 @@ from stenolog.domain.values import Receipt
 
 
 def cuts(entries: Iterable[Entry]) -> dict[int, str]:
-    """What was cut, as `2-51, 60-71`, by the position of the first answer that was made without it."""
+    """Return the cut spans, as `2-51, 60-71`, by the position of the first answer that was made without
+    them."""
     found: dict[int, str] = {}
     lanes: dict[str, tuple[str, bool]] = {}
     for entry in entries:
@@ -37,7 +38,7 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def cut_of(receipt: Receipt) -> str:
-    """What was cut of a request, as `2-51, 60-71`; whatever else stands in its plan is none."""
+    """Return the spans cut from a request, as `2-51, 60-71`; its plan may hold other things, too."""
     cut: JsonValue = receipt.plan.get("cut")
     runs = cut if isinstance(cut, list) else []
     return ", ".join(f"{run[0]}-{run[1]}" for run in runs if isinstance(run, list) and len(run) == 2)

@@ -1,4 +1,4 @@
-"""Whether JSON fits a JSON Schema: the keywords that a tool's parameters are described by."""
+"""Validation of JSON against a JSON Schema, for the keywords that describe a tool's parameters."""
 
 from __future__ import annotations
 

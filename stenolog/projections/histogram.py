@@ -1,4 +1,4 @@
-"""How numbers are spread, in little memory: a count for each of some 200 ranges.
+"""Histogram of numbers in little memory: a count for each of some 200 ranges.
 
 Each range is a tenth wider than the one before, and a number stands for the middle of its range: what is read
 off is at most 5 % from the true number (up to 20 it is exact). Whole numbers make it the same everywhere.
@@ -27,7 +27,7 @@ BOUNDS = tuple(takewhile(lambda bound: bound <= LARGEST, _bounds()))
 
 
 class Histogram(NamedTuple):
-    """How many numbers fell into which range, by the range's place in `BOUNDS`."""
+    """Count of numbers in each range, by the range's place in `BOUNDS`."""
 
     counts: dict[int, int] = {}  # noqa: RUF012 - never changed in place; `add` makes a new one
 

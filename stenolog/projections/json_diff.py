@@ -1,4 +1,4 @@
-"""Where two JSON values first differ.
+"""First difference between two JSON values.
 
 >>> first_difference({"a": [1, 2]}, {"a": [1, 3]})
 JsonDifference(pointer='/a/1', expected='2', found='3')

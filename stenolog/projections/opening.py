@@ -1,4 +1,4 @@
-"""What a list of conversations shows of one besides its settings: its first words and its project folder."""
+"""Opening of a conversation, for lists of them: its first words and its project folder."""
 
 from __future__ import annotations
 

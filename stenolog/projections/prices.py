@@ -1,4 +1,4 @@
-"""What models cost: a table of prices by patterns of names, and what tokens come to by it.
+"""Prices of models by patterns of their names, and the cost of tokens.
 
 Money is counted in whole micro-dollars, so that sums are the same on every machine.
 """
@@ -14,7 +14,7 @@ from stenolog.domain.limits import MICRO, Tokens
 
 
 class Price(NamedTuple):
-    """What a model costs, in USD per million tokens. `model` is a pattern such as `gpt-5*`.
+    """Price of a model, in USD per million tokens. `model` is a pattern such as `gpt-5*`.
 
     `cached` is the price of input that was read from the provider's cache, `written` that of input which was
     written to it; None: as other input.
@@ -71,7 +71,8 @@ def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[To
 
 
 def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
-    """What the tokens of several models cost, in micro-dollars; None where one that was used has no price."""
+    """Return the cost of several models' tokens, in micro-dollars; None if a model that was used has no
+    price."""
     return None if unpriced(tokens, prices) else known_cost(tokens, prices)
 
 

@@ -1,4 +1,4 @@
-"""What a person is shown: messages, tool cards with their results, errors, mode changes, cuts."""
+"""Timeline of a conversation for people: messages, tool cards with results, errors, mode changes, cuts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TimelineItem(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """What became of the tool calls: the entry of each one's result, and which are open (true: approval)."""
+    """State of the tool calls: the entry of each one's result, and which are open (true: approval)."""
 
     results: dict[CallKey, Entry]
     open: dict[CallKey, bool]
@@ -126,7 +126,7 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
 
 
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
-    """What the agent said beside its tool calls, which have cards of their own."""
+    """Yield the agent's words beside its tool calls, which have cards of their own."""
     parts = tuple(part for part in said.parts if not isinstance(part, ToolCall))
     cut = cut_words(said)
     if parts or not said.tool_calls or cut:
@@ -171,7 +171,7 @@ def _with_result(card: TimelineItem, entry: Entry) -> TimelineItem:
 
 
 def changes(switch: ModeSwitch) -> str:
-    """What a mode switch changed, in words; empty where it only carries an application's own data."""
+    """Describe the changes of a mode switch; empty if it only carries an application's own data."""
     whose = f" for {', '.join(switch.agents)}" if switch.agents else ""
     settings = {
         "mode": (switch.mode, whose),

@@ -1,4 +1,4 @@
-"""What the engine did: one immutable transition per entry and lane."""
+"""Transitions of the engine: one immutable transition per entry and lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was used: model calls, tokens, tools, errors and how long it all took, by lane, run and model.
+"""Usage of a conversation: model calls, tokens, tools, errors and durations, by lane, run and model.
 
 >>> usage([]).total.calls
 0
@@ -24,7 +24,7 @@ By: TypeAlias = Literal["agent", "lane", "run", "model"]
 
 
 class UsageTotals(NamedTuple):
-    """What was used of something.
+    """Totals of usage.
 
     `answers` are those of models, of which `untold` do not say what they used; `errors` are failures by
     category, of which `retries` were to be tried again. `tokens` are by model, `billed` those of calls that
@@ -47,7 +47,7 @@ class UsageTotals(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """How often a model was called: a call that a limit forbade was not made."""
+        """Count the calls of models. A call that a limit forbade was not made."""
         return self.answers + sum(count for name, count in self.errors.items() if name != "budget")
 
     @property
@@ -56,7 +56,7 @@ class UsageTotals(NamedTuple):
         return reduce(_both, (*self.tokens.values(), *self.billed.values()), Tokens())
 
     def cost(self, prices: Prices) -> int | None:
-        """What it cost, in micro-dollars; None where a model has no price. A call's own statement counts."""
+        """Return the cost in micro-dollars; None if a model has no price. A call's own statement counts."""
         return None if unpriced(self.tokens, prices) else self.known_cost(prices)
 
     def known_cost(self, prices: Prices) -> int:
@@ -86,14 +86,14 @@ NOTHING = UsageTotals()
 
 
 class Used(NamedTuple):
-    """What a lane has used, by model; `model` is the one that it used last, or that its card names."""
+    """Usage of a lane, by model; `model` is the one that it used last, or that its card names."""
 
     model: str = ""
     tallies: dict[str, UsageTotals] = {}  # noqa: RUF012 - as above
 
 
 class Usage(NamedTuple):
-    """What a conversation has used, by run (empty: none), then by lane; `state` tells whose a result is."""
+    """Usage of a conversation by run (empty: none), then by lane; `state` tells whose a result is."""
 
     state: State = INITIAL
     cards: dict[str, str] = {}  # noqa: RUF012 - as above
@@ -105,7 +105,7 @@ class Usage(NamedTuple):
         return together(tally for _, tally in self.by("model"))
 
     def by(self, what: By) -> Iterator[tuple[str, UsageTotals]]:
-        """What each agent, lane, run or model has used, in the order of its first use."""
+        """Yield the usage of each agent, lane, run or model, in the order of its first use."""
         sums: dict[str, UsageTotals] = {}
         for run, lanes in self.runs.items():
             for lane, used in lanes.items():

@@ -1,4 +1,7 @@
-"""What an agent of the Agent Client Protocol may ask of us, and what it tells."""
+"""Client side of the Agent Client Protocol: agents' updates become parts of the answer being built.
+
+It also passes permission requests on to the application. `acp_session` connects it to an agent's process.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Client:
         return self.turn
 
     def withdraw(self) -> None:
-        """What it asks for is not decided any more."""
+        """Withdraw the permission requests that are not decided yet."""
         for asking in self._asking:
             asking.cancel()
 
@@ -111,7 +114,7 @@ class Client:
         return known
 
     async def _decision(self, call: dict[str, Any]) -> bool | None:
-        """Whether the agent may; None where the question was withdrawn."""
+        """Return whether the agent may; None if the question was withdrawn."""
         asking = asyncio.ensure_future(self._ask_permission(call))
         self._asking.add(asking)
         try:

@@ -1,4 +1,7 @@
-"""What has been heard of one answer of an agent so far."""
+"""Answer of an agent's program, built piece by piece from its output.
+
+The output parsers and the ACP client fill a `ResponseBuilder`.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ class ResponseBuilder:
         self._add("reasoning", text).signature += signature
 
     def break_part(self) -> None:
-        """What it says next is a part of its own."""
+        """Begin a new part with the next words."""
         self._pausing = True
 
     def add_note(self, thing: dict[str, Any], key: str = "") -> None:
@@ -122,7 +125,7 @@ class ResponseBuilder:
 
     @property
     def said_something(self) -> bool:
-        """Whether there has been any text."""
+        """Return whether there has been any text."""
         return any(isinstance(part, _Words) and part.kind == "text" for part in self._parts)
 
     @property

@@ -1,4 +1,4 @@
-"""What an agent asks a permission for."""
+"""Permission requests of an agent, and the callback of the application that decides them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out of a conversation, and the way out: the port that every chat, mail or feed shares."""
+"""Port that every chat, mail or feed shares: outgoing messages, their delivery, and retries."""
 
 from __future__ import annotations
 

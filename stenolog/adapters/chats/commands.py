@@ -1,6 +1,6 @@
-"""What a person in a chat may tell beside messages: commands that begin with a slash.
+"""Slash commands that a person may type in a chat.
 
-What changes something is an entry in the log; what is said to it is for the chat alone.
+A command that changes something appends an entry to the log. Its reply goes to the chat alone.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class CommandContext(NamedTuple):
     shown: Collection[str] = ()
 
     def at(self, worker: str) -> CommandContext:
-        """The same, told to a worker of the conversation; ids of several conversations may be there."""
+        """Return the command for a worker of the conversation; ids of several conversations may be there."""
         return self._replace(
             conversation=self.conversation.log[worker], id=self.id and f"{self.id}@{self.conversation.name}"
         )
 
     @property
     def is_done(self) -> bool:
-        """Whether it was told before, and stands in the log."""
+        """Return whether the command was given before and is in the log."""
         return (
             bool(self.id)
             and reader.find(self.conversation.log.datastore, self.conversation.stream, self.id) is not None
@@ -144,7 +144,7 @@ def _turn(state: State) -> str:
 
 
 def _doing(state: State, lane: LaneState) -> str:
-    """What a lane does, in a few words."""
+    """Describe in a few words what a lane does."""
     match decision(state, lane).do:
         case "call_model" if lane.retry_at:
             return f"tries again at {lane.retry_at:%H:%M:%S} UTC"
@@ -259,7 +259,8 @@ def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingAppro
 
 
 def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
-    """The same, told to each worker that anybody ever had: a decision stands where the call does."""
+    """Yield the command for each worker that any agent ever had, because a decision stands where the call
+    does."""
     return (told.at(name) for name in told.conversation.log.names(archived=True, like="~"))
 
 

@@ -1,4 +1,4 @@
-"""What is heard from outside: whom it is for."""
+"""Mentions of agents in incoming messages, which tell a chat whom a message is for."""
 
 from __future__ import annotations
 

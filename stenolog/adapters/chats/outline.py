@@ -1,4 +1,4 @@
-"""What an agent is shown, in a few lines: an outline of its request."""
+"""Outline of an agent's request in a few lines, for the chat command `/context`."""
 
 from __future__ import annotations
 

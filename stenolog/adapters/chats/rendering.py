@@ -1,4 +1,4 @@
-"""What an entry says to people outside: answers as they are, the rest in a short note."""
+"""Rendering of entries for people in a chat: answers in full, other entries as short notes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def render_entry(
 
 
 def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
-    """What an entry says outside, in Markdown; empty where it says nothing there.
+    """Return the Markdown that people outside see of an entry; empty if they see nothing of it.
 
     Answers, but for those that only pass the turn on; errors after which nothing is tried again.
     """

@@ -1,4 +1,4 @@
-"""What a person may type beside messages: commands that begin with a slash."""
+"""Slash commands of `stenolog chat`."""
 
 from __future__ import annotations
 

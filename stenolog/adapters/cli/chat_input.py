@@ -1,4 +1,4 @@
-"""What a person types, message by message: a line, or several.
+"""Input of a person at the terminal or from a pipe, message by message: a line, or several.
 
 A line that ends with a backslash goes on on the next one; lines between two of `\"\"\"` are one message.
 """

@@ -1,4 +1,4 @@
-"""Where a conversation stands: what waits, has failed or was stopped, and the way out of it."""
+"""Status of a conversation for the terminal: calls to approve, failed or stopped lanes, and the next step."""
 
 from __future__ import annotations
 

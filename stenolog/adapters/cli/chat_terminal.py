@@ -1,4 +1,4 @@
-"""What a conversation is written on: the words of agents as they stream, and lines beside them.
+"""Terminal output of a conversation: agents' words as they stream, and lines beside them.
 
 On a terminal all of it is one text. Elsewhere stdout has what the agents say, and stderr the rest.
 """

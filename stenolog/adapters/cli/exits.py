@@ -1,4 +1,4 @@
-"""What the command line tells the shell: one table from errors to exit codes.
+"""Exit codes of the command line: one table from errors to codes.
 
 docs/reference/exit-codes.md is drawn from it.
 """

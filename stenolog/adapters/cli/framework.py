@@ -1,4 +1,4 @@
-"""What every command shares: its options, its answer on the screen, its errors as exit codes."""
+"""Shared parts of every command: options, printing of results, and errors as exit codes."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ def _printed(data: dict[str, Any]) -> bool:
 
 
 def _stdout_is_broken(error: BaseException) -> bool:
-    """Whether the error may be one of writing to stdout: an `OSError` of a file has its name."""
+    """Return whether the error may come from writing to stdout: an `OSError` of a file has its name."""
     return isinstance(error, OSError) and error.filename is None and error.errno in FULL
 
 
 def _let_go_of_stdout() -> None:
-    """What is still to be written goes nowhere, for Python would try again when it ends."""
+    """Discard the output still to be written, because Python would try again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,7 @@
-"""What rich draws: paragraphs and tables of stored words, made safe on the way. Imported when it draws."""
+"""Paragraphs and tables drawn by rich, in which stored text is safe to print.
+
+Commands import this module only when they draw.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def heading(text: str) -> Text:
 
 
 def legend(means: Mapping[str, str]) -> Table:
-    """What the words of a table mean, each behind its word; a long meaning goes on below itself."""
+    """Return the meanings of a table's words, each behind its word; a long meaning goes on below itself."""
     from rich.table import Table
 
     drawn = Table.grid(padding=(0, 2, 0, 0))
@@ -98,7 +101,7 @@ class TableRows:
         yield from (line for row in self.rows for line in self._lines(row, room))
 
     def _widths(self, room: int) -> list[int] | None:
-        """How wide each column is; None where there is no room for all of them."""
+        """Return the width of each column; None if there is no room for all of them."""
         cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.titles)
         widths = [
             max([cell_len(title), *(cell.cell_len for cell in column)])

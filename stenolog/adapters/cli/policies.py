@@ -1,4 +1,4 @@
-"""What a person may write for a context policy.
+"""Context policies as text, which the command line and team files read.
 
 full            everything                    tokens:16k        a budget in tokens
 delta           since the agent's last turn   messages:80       … in messages
@@ -65,7 +65,7 @@ def amount(written: str, what: str) -> int:
 
 
 def _hint(written: str) -> str:
-    """What may have been meant."""
+    """Suggest a policy that may have been meant."""
     return "; several rules are joined by +" if re.search(r"[,;|&\s]", written.strip()) else ""
 
 
@@ -91,7 +91,7 @@ def _in_short(chosen: Policy) -> str:
 
 
 def _other_rules(chosen: Policy) -> dict[str, object]:
-    """What a policy has beside its history."""
+    """Return the rules of a policy other than its history."""
     return {slot: rule for slot, rule in chosen.json.items() if slot != "history"}
 
 

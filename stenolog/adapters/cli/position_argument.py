@@ -1,4 +1,4 @@
-"""What a person may write for a position, and for the name of a conversation.
+"""Positions and names of conversations as a person writes them on the command line.
 
 12               position 12                    @~3              3 before the last
 @                the last                       @{error}         the last error
@@ -30,7 +30,7 @@ PAGE = 256
 
 
 class ConversationArgument(Protocol):
-    """What is asked of a conversation here."""
+    """Methods of a conversation that resolving a position needs."""
 
     @property
     def name(self) -> str: ...

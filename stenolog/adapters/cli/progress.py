@@ -1,4 +1,4 @@
-"""How far an import has come: bytes of all bytes, how fast, and how many files."""
+"""Progress bar of an import: bytes read of all bytes, speed, and number of files."""
 
 from __future__ import annotations
 

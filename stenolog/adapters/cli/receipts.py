@@ -1,4 +1,4 @@
-"""What `verify --requests` says: how many requests are the same, which differ, why some cannot be proved."""
+"""Output of `verify --requests`: counts of identical, different and unprovable requests, with reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ shows in all that come after it."""
 
 
 def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
-    """How many are the same, and each that is not."""
+    """Return the number of requests that are the same, and each one that is not."""
     found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
     return {
         "same": sum(proof.outcome == "same" for _, proof in found),

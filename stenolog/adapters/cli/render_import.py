@@ -1,4 +1,4 @@
-"""What an import tells: what came of each file, what was refused and why, and all of it together."""
+"""Output of `import`: the result of each file, refused records with their reasons, and totals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = 5
 
 
 def diagnostics(report: Report) -> Iterator[Diagnostic]:
-    """What could not be taken over, and what was mended on the way."""
+    """Yield the records that could not be imported, and the repairs that were made."""
     for conversation in report.conversations:
         if conversation.failed:
             yield Diagnostic(
@@ -87,7 +87,7 @@ def _status(conversation: Imported) -> tuple[str, str]:
 
 
 def _counts(conversation: Imported) -> str:
-    """What came of a conversation: one that nobody says anything in is not made."""
+    """Describe the result for a conversation; one without messages is not made."""
     if not (conversation.appended or conversation.already or conversation.failed):
         return NOTHING
     already = f", {conversation.already} were there already" if conversation.already else ""

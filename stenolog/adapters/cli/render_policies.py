@@ -1,4 +1,4 @@
-"""What `budget`, `whatif` and `bisect` found out, on the terminal."""
+"""Output of `budget`, `whatif` and `bisect` on the terminal."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
 
 
 def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
-    """What became of the text, and the entries that tell why."""
+    """Draw the fate of the text, and the entries that explain it."""
     quoted = f"“{made.text}”"
     if made.verdict == "never in":
         yield wrapped((quoted, "bold"), f" was never in a request of {lane}")

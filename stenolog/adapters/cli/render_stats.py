@@ -1,4 +1,4 @@
-"""What was used, on the terminal."""
+"""Output of `stats` on the terminal: calls, tokens, times, errors and cost."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def _usd(tally: UsageTotals, prices: Prices) -> str:
-    """What it cost, or at least; not known where no answer with a price says what it used."""
+    """Return the cost, or its lower bound; unknown if no answer with a price tells its usage."""
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
         return "?"

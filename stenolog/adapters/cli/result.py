@@ -1,4 +1,4 @@
-"""What a command found out, shown as a drawing for people or as one envelope for programs."""
+"""Result of a command, drawn for people or printed as one JSON envelope for programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nothing() -> Iterable[Piece]:
 
 
 class CommandResult(NamedTuple):
-    """What a command hands back.
+    """Result of a command.
 
     `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
     person sees; a string in it is printed as it is. `failed`: the check that the command is there for has

@@ -1,4 +1,7 @@
-"""Where a team works before a person's eyes: `chat` and `run` sit at the same desk."""
+"""Session of a person with a working team, shared by `chat` and `run`.
+
+It prints entries as they come, and asks the person about calls that need approval.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ ARGUMENTS = "  arguments, as a JSON object: "
 
 
 class Verdict(NamedTuple):
-    """What a person says of a call; `reason` is why it is refused, `arguments` are those that run instead."""
+    """Decision of a person about a call: `reason` explains a refusal, `arguments` replace the agent's own."""
 
     approved: bool
     reason: str = ""
@@ -93,7 +96,7 @@ class Approvals:
         self._always: set[tuple[str, str]] = set()
 
     def judge(self) -> bool:
-        """Whether a call was approved or refused."""
+        """Ask about each call that waits; return whether one was approved or refused."""
         judged = False
         for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
             verdict = self._verdict(lane, call)
@@ -129,7 +132,7 @@ class Approvals:
         return verdict
 
     def _ask(self, lane: LaneState, call: OpenCall, made: ToolCall) -> Verdict | None:
-        """What a person answers; Ctrl-D leaves it open."""
+        """Return a person's decision; Ctrl-D leaves the call open."""
         arguments, verdict = "", self._read(f"? {lane.address}: ", made)
         while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
             word, _, reason = answer.strip().partition(" ")
@@ -197,7 +200,7 @@ class RunSession:
 
     @property
     def team(self) -> Team:
-        """Who works."""
+        """Return the team that works."""
         return self.work.team
 
     @property
@@ -218,11 +221,11 @@ class RunSession:
             self.conversation.submit(ModeSwitch(title=title, mode=mode))
 
     def status(self) -> list[str]:
-        """What waits for a person, has failed, or was broken off."""
+        """Return lines about calls that wait for a person, failures and interruptions."""
         return list(describe_status(self.conversation, self.team.agents, self.hints))
 
     def outcome(self) -> CommandResult:
-        """Where it stands now; failed, where a lane of the team has."""
+        """Return the state of the conversation now; failed if a lane of the team has failed."""
         state = self.conversation.state()
         lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
         data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}

@@ -1,4 +1,4 @@
-"""Where things are printed: one console, made in one place; answers on stdout, talk on stderr."""
+"""Console of the command line: answers go to stdout, messages and progress bars to stderr."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def width() -> int | None:
 
 
 def coloured(color: Color, *, stderr: bool = False) -> bool:
-    """Whether to colour. `auto` does so on a terminal, unless NO_COLOR is set."""
+    """Return whether to colour. `auto` does so on a terminal, unless NO_COLOR is set."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
     return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
 
@@ -105,7 +105,7 @@ def _batched(rows: Iterator[str]) -> Iterator[str]:
 
 
 def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str]:
-    """What rich makes of a piece, without the blanks that it fills lines up with."""
+    """Yield the text that rich makes of a piece, without the blanks that it fills lines up with."""
     with screen.capture() as captured:
         screen.print(piece, soft_wrap=not cut)
     return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
@@ -118,7 +118,7 @@ def say(text: str, *, mark: str = "", style: str = "") -> None:
 
 
 class Bar:
-    """How far work has come: a bar on stderr, where that is a terminal and the work takes over a second.
+    """Progress bar on stderr, if that is a terminal and the work takes over a second.
 
     Called with what is done so far; `total` is None where nobody knows.
     """

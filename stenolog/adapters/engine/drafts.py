@@ -1,4 +1,4 @@
-"""What has been streamed of an answer, kept beside the log while it is being written.
+"""Drafts of streamed answers, stored beside the log until an answer is complete.
 
 A row is a JSON list: a list for each `ResponseDelta`, and an object where the `Progress` changed.
 """
@@ -37,7 +37,7 @@ class StreamDraft:
 
     @property
     def is_kept(self) -> bool:
-        """Whether all its pieces are."""
+        """Return whether all its pieces are stored."""
         return self._kept == self._progress
 
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
@@ -54,7 +54,7 @@ class StreamDraft:
 
     @property
     def parts(self) -> tuple[AssistantPart, ...]:
-        """What has been said so far."""
+        """Return the parts streamed so far."""
         return parts(self._said)
 
     @property
@@ -76,7 +76,7 @@ def keep(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, bytes]]
 
 
 def load(kept: Iterable[bytes]) -> Drafted:
-    """What had been said, from what was kept."""
+    """Return the draft from its stored rows."""
     rows = [row for text in kept for row in json.loads(text)]
     progress = [_loaded(row) for row in rows if isinstance(row, dict)]
     return Drafted(parts([ResponseDelta(*row) for row in rows if isinstance(row, list)]), *progress[-1:])

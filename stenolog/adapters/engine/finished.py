@@ -1,4 +1,4 @@
-"""What came of effects and is not written yet: kept as long as the process lives.
+"""Results of effects that are not written yet, kept in memory as long as the process lives.
 
 A store that is busy past its deadline must not turn a finished call into one of unknown outcome.
 """

@@ -1,4 +1,4 @@
-"""What the engine reads and writes: where the conversation stands, the claims, and what came of effects.
+"""Journal of a runner: it reads the state, takes claims, and appends the results of effects.
 
 All of it is called in one thread, which may wait for the disk; nothing here waits for a model or a tool.
 """
@@ -58,8 +58,11 @@ class StartedEffect(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """What there is to do now: effects that were claimed, those that others have, those whose backend must be
-    asked before a request is built, and the seconds until the next one is due. `again`: look at once."""
+    """Work to do now: claimed effects, effects that others have, and the seconds until the next one is due.
+
+    Some backends must be asked before a request is built; their effects are listed apart. `again`: poll
+    again at once.
+    """
 
     begun: tuple[StartedEffect, ...] = ()
     held: tuple[Key, ...] = ()
@@ -207,12 +210,13 @@ class Journal(LiveState):
         )
 
     def is_foreign(self, call: OpenCall) -> bool:
-        """Whether a file's author let a call run: its approval was imported, or the call that needs none."""
+        """Return whether a file's author let a call run: its approval was imported, or the call that needs
+        none."""
         spans = imported.spans(self.conversation.log.datastore, self.conversation.stream)
         return any((call.approved or call.position) in span for span in spans)
 
     def _request(self, effect: CallModel) -> Request | tuple[ErrorCategory, str]:
-        """What the lane's model is sent; or the category and the words of what is in the way."""
+        """Build the request of the lane; or return the category and the words of the obstacle."""
         lane = effect.lane
         if self.options.on_unknown == "ask" and (
             reason := needs_confirmation(lane, self.conversation.entries(lane.answered - 1))
@@ -285,7 +289,7 @@ class Journal(LiveState):
         return tokens
 
     def _remembers(self, effect: CallModel) -> bool:
-        """Whether a stateful backend may have forgotten what its lane was told."""
+        """Return whether a stateful backend may have forgotten what its lane was told."""
         agent = self.agents[effect.lane.agent]
         if agent.llm is None or not agent.llm.remembers or not effect.lane.answered:
             return False

@@ -1,4 +1,4 @@
-"""Where a conversation stands: all that the engine decides by, at one position, and appending there."""
+"""Live state of a conversation, by which the engine decides, and appends at exactly that position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is spoken to: `@name` in an answer, or in a person's words."""
+"""Mentions of agents by `@name`, in an answer or in a person's words."""
 
 from __future__ import annotations
 

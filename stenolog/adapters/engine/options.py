@@ -1,4 +1,4 @@
-"""What a team is told about how to run its agents."""
+"""Options of a team: how it runs its agents."""
 
 from __future__ import annotations
 

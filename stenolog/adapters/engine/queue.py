@@ -1,7 +1,7 @@
-"""What a person says while the agents work and wants to have heard when they are done.
+"""Queue of messages that a person sends while the agents work, for when they are done.
 
-It is in the log at once, for the timeline alone; when the lanes have come to rest it is said again, in the
-place of that entry.
+A queued message is in the log at once, but only the timeline shows it. When all lanes are at rest, it is
+appended again, in the place of that entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a claim tells whose runner is dead, or was stopped: nobody knows how its effect ended."""
+"""Recovery of effects whose runner died or was stopped, so that their outcome is unknown."""
 
 from __future__ import annotations
 

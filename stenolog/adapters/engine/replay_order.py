@@ -1,7 +1,7 @@
-"""When what was recorded is given again: in the order in which it came, since others hear it.
+"""Order of replayed answers: as they were recorded, because later requests include earlier answers.
 
-An answer waits for what was recorded before it, and for the requests that were made before it was there.
-What needs a person's words that its own request had not seen it does not wait for: they may not come now.
+An answer waits for those recorded before it, and for the requests that were made before it was there. It does
+not wait for one that needs a person's later message, which may never come in a replay.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PATIENCE = 1.0
 
 
 class ReplayPoint(NamedTuple):
-    """Where an answer stands, or a result, which has a `tool`; and the position that had to be there for it.
+    """Position of a recorded answer, or of a result, which has a `tool`.
 
-    That is for an answer the one that its request was made at.
+    `after` is the position that had to be there for it: for an answer, the one of its request.
     """
 
     position: int

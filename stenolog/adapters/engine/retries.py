@@ -1,4 +1,4 @@
-"""When a model call that failed is tried again, and when a provider that fails is left alone for a while."""
+"""Retries of failed model calls, and the circuit breaker that gives a failing provider a rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a model call is tried, and how long is waited between.
+    """Number of attempts at a model call, and the waits between them.
 
     That is `base` seconds, doubled each time up to `cap`; chance takes up to a half away, so that many do not
     come back at once.

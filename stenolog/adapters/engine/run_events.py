@@ -1,4 +1,4 @@
-"""What a run tells of, as it comes."""
+"""Events of a run, which the engine yields as they happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine takes from the world besides the log's own clock and ids: chance, waiting, a stopwatch."""
+"""Randomness, sleep and stopwatch of the engine. Clock and ids come from the log."""
 
 from __future__ import annotations
 

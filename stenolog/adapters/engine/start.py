@@ -1,4 +1,4 @@
-"""How a run begins: the agents' cards and the turn rule are recorded, and the message is said, in one go."""
+"""Start of a run: the agents' cards, the turn rule and the message are appended together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ CANCEL = UserMessage(control=Control(action="cancel"))
 
 
 class TeamSettings(NamedTuple):
-    """What a team has recorded before it works: its agents, its turn rule, whether they become members."""
+    """Settings that a team records before it works: its agents, its turn rule, whether they become
+    members."""
 
     agents: Mapping[str, Agent]
     turns: TurnPolicy | TurnRule | None
@@ -38,7 +39,7 @@ class TeamSettings(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What is said, under which entry id (empty: a new one), and what of a run that is under way."""
+    """Message to a team, its entry id (empty: a new one), and the fate of a run under way."""
 
     message: UserMessage
     id: str = ""
@@ -74,7 +75,7 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
 
 
 def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
-    """What the conversation has otherwise: cards, members, the turn rule."""
+    """Return the settings that the conversation lacks: cards, members, the turn rule."""
     settings, state, agents = standing.settings, standing.state, setting.agents
     cards = {name: agent.card([tool.spec for tool in tools[name].values()]) for name, agent in agents.items()}
     turns = (
@@ -108,7 +109,7 @@ def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[E
 
 
 def _after(standing: LiveState, switches: Iterable[Event | NewEntry]) -> State:
-    """Where the conversation will stand once these settings are recorded."""
+    """Return the state of the conversation once these settings are recorded."""
     state, now = standing.state, standing.conversation.log.edge.clock()
     for event in switches:
         assert isinstance(event, ModeSwitch), "only settings have been decided on so far"

@@ -1,4 +1,4 @@
-"""How long a lane waits before it tries again: as long as was meant, whatever the clock says.
+"""Waits of lanes before a retry, measured by a stopwatch instead of the clock.
 
 A retry's time is recorded by the clock of the process whose call failed. Another host's clock may differ, and
 clocks are set back. So the wait itself is read off the error's entry, and measured by a stopwatch from when

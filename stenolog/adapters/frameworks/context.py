@@ -1,4 +1,7 @@
-"""What of a conversation a framework is given, and how it takes back what was said: hidden, not deleted."""
+"""Entries of a conversation that a framework is given, and the spans hidden from it.
+
+An entry that a framework takes back is hidden, not deleted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class InContext(NamedTuple):
 
 
 def context_of(entries: Sequence[Entry], settings: Settings) -> InContext:
-    """What of the entries, those since the last reset at least, is in context under these settings."""
+    """Return the entries since the last reset, at least, that are in context under these settings."""
     now = read(entries, settings, pair(()), ())
     here = (entry for entry in entries if entry.position not in now.out)
     edited: dict[int, list[int]] = {}

@@ -1,14 +1,17 @@
-"""What a framework's JSON says beyond an event: the difference of two JSON values, and its way back.
+"""Patches between two JSON values: from the plain form of an event to the form that a framework gave.
 
-    applied(plain, difference(plain, given)) == given
+    apply_patch(plain, make_patch(plain, given)) == given
 
-An adapter makes the plain form of an event, and keeps beside the event only what the given form has more,
-less or otherwise. So whatever a framework adds to its messages tomorrow comes back as it came, and no text is
-stored twice.
+An adapter makes the plain form of an event, and stores beside the event only its difference from the given
+form. So fields that a framework adds to its messages later come back unchanged, and no text is stored twice.
 
-A difference is {"is": value}: that instead. Or {"json": true}: what the text says as JSON. Or {"in": {key:
-difference}, "less": [key]}: so in these places of an object, whose other keys stay; of a list of the same
-length, by its indices as text.
+A difference is one of:
+
+    {"is": value}                               replace the value
+    {"json": true}                              parse the text as JSON
+    {"in": {key: difference}, "less": [key]}    change some keys of an object, remove others, keep the rest
+
+A list of the same length is changed like an object, with its indices as text for keys.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ Difference: TypeAlias = dict[str, Any]
 
 
 def make_patch(plain: Json, given: Json) -> Difference:
-    """What makes the one into the other; both are JSON, and numbers are told apart from booleans."""
+    """Return the difference that turns `plain` into `given`; numbers and booleans are told apart."""
     if _text(plain) == _text(given):
         return {}
     if isinstance(plain, dict) and isinstance(given, dict):

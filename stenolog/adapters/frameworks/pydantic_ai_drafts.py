@@ -1,4 +1,4 @@
-"""What is still to be written so that the log holds a history of pydantic-ai's."""
+"""Entries still to append so that the log holds a given history of pydantic-ai."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Drafting:
     def to_write(
         self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
     ) -> list[NewEntry] | None:
-        """What makes the exchanges that are known those that are given; None where they are others.
+        """Return the entries that turn the known exchanges into the given ones; None if they conflict.
 
         Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
         that `ends`, it is noted that it does.
@@ -67,7 +67,7 @@ class Drafting:
         return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
     def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
-        """What of an exchange is not there; None where what is there is of another one."""
+        """Return the missing entries of an exchange; None if the entries there belong to another one."""
         if there.response is not None:
             return None
         asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
@@ -120,14 +120,14 @@ class Drafting:
 
 
 def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int:
-    """How many exchanges are over and the same in both."""
+    """Count the exchanges that are over and the same in both."""
     pairs = enumerate(zip(known, given, strict=False))
     others = (n for n, (a, b) in pairs if a.response is None or a.messages != b.messages)
     return next(others, min(len(known), len(given)))
 
 
 def _is_same(new: Event, there: Event) -> bool:
-    """Whether an entry that is there is what a message says now."""
+    """Return whether an existing entry equals the one that a message makes now."""
     match new, there:
         case (ToolResult(), ToolResult()):
             return new.call_id == there.call_id and new.parts == there.parts

@@ -1,4 +1,4 @@
-"""What a reader makes of a file that holds whole conversations: each with its records and its converter."""
+"""Interface of every importer: the conversations of a file, each with its records and its converter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .steps import ExistingLog, Step
 
 
 class Converter(Protocol):
-    """What turns the records of one conversation into steps; the rest is for the report."""
+    """Converter of one conversation's records into steps; its other members are for the report."""
 
     scribe: EventWriter
     beyond: Counter[str]

@@ -1,4 +1,4 @@
-"""What the conversations of a file are called."""
+"""Names for the imported conversations of a file: the name asked for, else their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Naming:
-    """What the conversations of a file are called: by the name asked for, else by their own.
+    """Names for the conversations of a file: the name asked for, else their own.
 
     One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
     there is no other in the file, so that what the log has by that name is to be this one.
@@ -45,7 +45,8 @@ class Naming:
 
 
 def is_held(told: SourceConversation, conversation: Conversation) -> bool:
-    """Whether a conversation of the log is the one that is told: it has more of it than its settings."""
+    """Return whether a conversation of the log is the one in the file: it has more of it than its
+    settings."""
     converter = told.make(read_existing(conversation.entries()))
     try:
         for record in told.records:

@@ -1,4 +1,4 @@
-"""What an import tells of itself."""
+"""Report of an import: results of one file and of each of its conversations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Format: TypeAlias = Literal[
 
 @dataclass
 class Imported:
-    """What became of one conversation.
+    """Result of importing one conversation.
 
     `appended` and `already` count entries; `forks` are the names of the branches kept; `beyond` counts, by
     type, the records that are no message; `decided` what was settled how; `failed` is the error that
@@ -42,7 +42,7 @@ class Imported:
 
 @dataclass
 class Report:
-    """What an import of one file did.
+    """Result of importing one file.
 
     `skipped` are the lines that could not be read, `incomplete` counts the objects cut off at the end of
     the file (they are read when it has grown), `repaired` counts by kind what was mended on the way.
@@ -57,5 +57,5 @@ class Report:
 
     @property
     def holds_a_conversation(self) -> bool:
-        """Whether anything in the file was said by anybody."""
+        """Return whether the file has any message."""
         return any(found.appended or found.already or found.failed for found in self.conversations)

@@ -1,4 +1,4 @@
-"""What an importer asks of the log, step by step, and what it has to know of the log beforehand."""
+"""Steps that a converter asks of the log, and the facts about the log that it needs beforehand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Answered(NamedTuple):
 
 @dataclass
 class ExistingLog:
-    """What the log holds of a conversation already."""
+    """Facts about a conversation that the log holds already."""
 
     head: int = 0
     first: Entry | None = None

@@ -1,1 +1,1 @@
-"""What answers a request: a provider's model through its own SDK, a command, a script, a recording."""
+"""Models that answer requests: a provider's through its own SDK, a command, a script, a recording."""

@@ -1,4 +1,4 @@
-"""What Anthropic streams, as the parts of an answer: blocks that begin, grow by deltas, and stop."""
+"""Assembly of Anthropic's stream into the parts of an answer: blocks begin, grow by deltas, and stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEGINS: Mapping[str, tuple[Kind, str]] = {
 
 
 class AnthropicEvents:
-    """What the events of one stream come to."""
+    """Answer that the events of one stream add up to."""
 
     def __init__(self) -> None:
         self._collecting = PartAccumulator(PROVIDER)

@@ -1,4 +1,4 @@
-"""What the engine asks of a model: stream an answer to one request, or fail in a category.
+"""Interface of the engine to a model: it streams an answer to one request, or fails in a category.
 
 A model of your own is a subclass of `Model` with `stream`.
 """
@@ -83,8 +83,11 @@ class ModelCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long a model may take, in seconds: to connect, until the first piece of the answer, between two
-    pieces, and for the whole call. None: for ever."""
+    """Time limits of a model, in seconds; None: for ever.
+
+    They hold until it is connected, until the first piece of the answer, between two pieces, and for the
+    whole call.
+    """
 
     connect: float | None = 10.0
     first_token: float | None = 120.0

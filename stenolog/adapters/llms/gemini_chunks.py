@@ -1,4 +1,4 @@
-"""What Gemini streams, as the parts of an answer.
+"""Assembly of Gemini's stream into the parts of an answer.
 
 Each chunk has some parts: a text that goes on, or a whole call. A signature stays at the part that it came
 with: it becomes a `ReasoningPart` directly before it, with the thought that led to it if there was one. A
@@ -24,7 +24,7 @@ ABOUT = frozenset({"thought", "thoughtSignature"})
 
 
 class GeminiChunks:
-    """What the chunks of one stream come to."""
+    """Answer that the chunks of one stream add up to."""
 
     def __init__(self, model: str) -> None:
         self._collecting = PartAccumulator(PROVIDER)

@@ -1,4 +1,4 @@
-"""What both models of OpenAI share: the SDK's client, one streamed call, and what its errors are called."""
+"""Base of both OpenAI models: the SDK's client, one streamed call, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def _shut(client: AsyncOpenAI) -> None:
 
 
 def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """What the SDK raises, in the engine's words."""
+    """Translate an exception of the SDK to the engine's error."""
     import openai
 
     match error:

@@ -1,1 +1,1 @@
-"""What a person does to a log: take claims over, erase an entry, restore a backup."""
+"""Maintenance of a log by a person: take claims over, erase an entry, restore a backup."""

@@ -1,4 +1,4 @@
-"""What kind of failure a provider's status and words tell of."""
+"""Category of a provider's failure, by its HTTP status and its words."""
 
 from __future__ import annotations
 

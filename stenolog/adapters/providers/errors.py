@@ -1,4 +1,4 @@
-"""What the failure of a provider is called, and what of it is told."""
+"""Translation of a provider's failure to the engine's errors, with secrets removed from its words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def provider_error(
     headers: Mapping[str, str] | None = None,
     secrets: Iterable[str] = (),
 ) -> ModelError:
-    """What a provider's error is to the engine. `code` is its own name for it (codes and types, in a row)."""
+    """Return the engine's error for a provider's. `code` is the provider's name for it (codes and types, in a
+    row)."""
     words = redact(message or code or f"HTTP status {status}", secrets)
     named = category(status, code, message)
     return ModelError(named, words, retry_after=retry_after(headers or {}), status=status)
@@ -96,7 +97,7 @@ def _status(code: str) -> int:
 
 
 def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """What is wrong where no provider says it: with the connection, or with what came over it."""
+    """Return the engine's error for a failed connection, or for a response that cannot be read."""
     import httpx2  # every SDK's HTTP client
 
     cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error

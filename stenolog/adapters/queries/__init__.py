@@ -1,1 +1,1 @@
-"""What a conversation is asked for: folds, requests, outputs, forks; checks of the arguments, and caches."""
+"""Queries on a conversation: folds, requests, outputs and forks, with argument checks and caches."""

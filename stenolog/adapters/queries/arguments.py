@@ -1,5 +1,7 @@
-"""What callers ask by: positions, times, numbers and words. What cannot be meant is refused, and the message
-says what was expected and what was found."""
+"""Checks of the public API's arguments: positions, times, numbers and texts.
+
+Every error says what was expected and what was found.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _is_among(asked: object, least: int, last: int) -> bool:
 
 
 def missing(name: str, path: str) -> ConversationNotFoundError:
-    """What is raised where a conversation is needed that nobody has appended to."""
+    """Return the error for a conversation that has no entries."""
     return ConversationNotFoundError(
         f"{name!r}: no such conversation in {path}; its first append would begin it"
     )

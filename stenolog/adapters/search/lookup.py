@@ -1,4 +1,4 @@
-"""What was said anywhere in the log, by its words."""
+"""Full-text search over the entries of a log."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def search(
 
 
 def _scope(log: Log, conversation: str | None) -> Scope | None:
-    """What the conversation is made of, with what it inherits; None for all that there is."""
+    """Return the scope of a search: a conversation with all that it inherits; None for the whole log."""
     if conversation is None:
         return None
     with log.datastore.reading() as connection:
@@ -114,6 +114,6 @@ def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
 
 
 def _hit(entry: Entry, shown: Snippet, conversation: str | None) -> Hit:
-    """What was asked for within a conversation stands in it, also where it is inherited."""
+    """Make a hit. A search within a conversation names that conversation, also for an inherited entry."""
     where = conversation or entry.conversation
     return Hit(where, entry.position, entry.time, entry.event.kind, describe(entry).who, *shown)

@@ -1,4 +1,4 @@
-"""What a person looks for, as an expression of FTS5: whatever they type, no character of it is syntax there.
+"""Search queries of a person, as expressions of FTS5. Whatever they type, no character of it is syntax there.
 
 failing test        both words, anywhere in an entry
 "failing test"      next to each other

@@ -1,4 +1,4 @@
-"""Where the words stand in a text: the few around them, with each hit marked."""
+"""Snippets of search results: a few words around each hit, which is marked."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where logs are kept. The only place that imports `eventsourcing`, and the only one that speaks SQL."""
+"""Storage of logs in SQLite, through the `eventsourcing` library, which only this package imports."""

@@ -1,4 +1,4 @@
-"""What sqlite3 raises, as an error of ours: the caller, the stored data or the machine."""
+"""Translation of sqlite3's errors to ours, by fault: the caller's, the stored data's or the machine's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a database lies: what may stand there, and which file it is."""
+"""Checks on the path of a database, and the identity of the file that stands there."""
 
 from __future__ import annotations
 

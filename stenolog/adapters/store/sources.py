@@ -1,4 +1,4 @@
-"""What only the edge of the world can give: the time, a new id, random bytes. All three can be injected."""
+"""Sources of nondeterminism: the time, entry ids and random bytes. All three can be injected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table is: its columns, and a pure function that says which rows an entry makes.
+"""Definition of a table: its columns, and a pure function from an entry to its rows.
 
 scores = Table(
     "scores",
@@ -131,7 +131,7 @@ class Table:
 
     @property
     def signature(self) -> str:
-        """What it is made by: where this is another, it is made anew."""
+        """Return a text for the table's definition: if it changes, the table is rebuilt."""
         columns = (
             f"{name} {column.__name__ if isinstance(column, type) else column!r}"
             for name, column in self.columns.items()
@@ -155,7 +155,7 @@ class Table:
         return made or ([RowOf(0, key, None)] if is_edit else [])
 
     def _rows_of(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
-        """What its own function gives; whatever that raises is its own fault."""
+        """Return the rows that the table's own function gives; its exceptions are its own fault."""
         try:
             return list(self.rows(entry._replace(conversation="")))
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What may stand in the file of a team: its tables, their keys, and what is expected of each."""
+"""Schema of a team file: its tables, their keys, and the values expected of each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Seconds = Annotated[float, Field(ge=0, strict=False)]
 
 
 class TimeoutsTable(Table):
-    """How long a model may take, in seconds; 0: for ever. What is left out is the model's own."""
+    """Time limits of a model, in seconds; 0: for ever. A limit that is left out is the model's own."""
 
     connect: Seconds | None = None
     first_token: Seconds | None = None
@@ -53,7 +53,7 @@ class TimeoutsTable(Table):
 
     @property
     def options(self) -> dict[str, float | None]:
-        """What was given, with None for ever."""
+        """Return the limits that were given, with None for ever."""
         return {name: getattr(self, name) or None for name in self.model_fields_set}
 
 

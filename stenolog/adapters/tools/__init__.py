@@ -1,1 +1,1 @@
-"""What an agent may call: plain Python functions, and the tools of MCP servers."""
+"""Tools that an agent may call: plain Python functions, and the tools of MCP servers."""

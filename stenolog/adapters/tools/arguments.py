@@ -1,4 +1,4 @@
-"""What a function takes: as a JSON Schema for the model, and from the model's arguments.
+"""Parameters of a function: their JSON Schema for the model, and their values from the model's arguments.
 
 Pydantic reads both off the signature: annotations, `Field` and defaults mean what they mean to it.
 """
@@ -43,7 +43,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 class Given(NamedTuple):
-    """What a function is called with."""
+    """Arguments that a function is called with."""
 
     positional: list[Any]
     named: dict[str, Any]
@@ -71,7 +71,8 @@ class Parameters:
         self.takes_call = bool(self._calls)
 
     def read(self, call: ToolContext) -> Given:
-        """What the function is called with. Raises `ToolError`: what was expected, what was found, where."""
+        """Return the arguments of the function. Raises `ToolError`: what was expected, what was found,
+        where."""
         try:
             read = self._model.model_validate_json(_utf8(call.arguments))
         except ValidationError as error:
@@ -169,7 +170,7 @@ def _schemas_by_name(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found(value: object) -> str:
-    """What was found, at most so many characters of it."""
+    """Return the value as found, shortened to a few characters."""
     match value:
         case dict():
             return "an object"

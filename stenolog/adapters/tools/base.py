@@ -1,4 +1,4 @@
-"""What the engine asks of a tool: run one call, and say what came of it."""
+"""Interface of the engine to a tool: it runs one call, and returns the output."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Attachment(NamedTuple):
 
 
 class ToolOutput(NamedTuple):
-    """What came of a call: texts and media in order. `is_error`: the tool failed, and the text says how.
-    `meta` is kept with the result, for the application."""
+    """Output of a call: texts and media in order. `is_error`: the tool failed, and the text says how. `meta`
+    is kept with the result, for the application."""
 
     content: tuple[str | Attachment, ...] = ()
     is_error: bool = False

@@ -1,4 +1,4 @@
-"""What came of a call, as the entry that the log keeps of it."""
+"""Conversion of a tool's output to the `ToolResult` that is appended to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool gave back, or how it failed, as an `ToolOutput`."""
+"""Conversion of a function's return value or failure to a `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _SIGNATURES = (
 
 
 def outcome_of(value: object) -> ToolOutput:
-    """What a function gave back: a text as it is, bytes as a file, a list that has media in it as its items
-    in their order, None as nothing, anything else as compact JSON.
+    """Return the output for the value that a function returned.
+
+    A text stays as it is, bytes become a file, and None becomes nothing. A list with media in it becomes its
+    items in their order. Anything else becomes compact JSON.
 
     Raises `ToolError` for what cannot be written as JSON.
     """

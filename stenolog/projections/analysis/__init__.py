@@ -1,1 +1,1 @@
-"""What can be asked of requests: where an entry went, why a part is there, what another policy would do."""
+"""Analysis of requests: the traces of an entry, the reasons for a part, the effect of another policy."""

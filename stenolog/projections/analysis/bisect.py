@@ -1,4 +1,7 @@
-"""When did an agent last know something, and what took it away? Exact: every request is looked at."""
+"""Search for the last request of an agent that holds a text, and for the entry that removed it.
+
+The search is exact: it looks at every request.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ REPLACED = "replaced"
 
 
 class Bisected(NamedTuple):
-    """What became of a text in a lane's requests.
+    """Fate of a text in a lane's requests.
 
     `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
     `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
@@ -104,7 +107,7 @@ def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, in
 
 
 def _holds(value: Any, needles: Sequence[str]) -> bool:
-    """Whether one of the texts that a model reads in it has one of the needles."""
+    """Return whether a text in the value that a model reads has one of the needles."""
     return any(needle in said for said in texts(value) for needle in needles)
 
 

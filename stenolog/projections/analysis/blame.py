@@ -1,4 +1,4 @@
-"""Who told it to do that: from a tool call, a result or an answer back to the words of a person.
+"""Chain of causes from a tool call, a result or an answer back to the words of a person.
 
 Every link is a field of an entry, or what the engine's own fold says at the view that a receipt names.
 Where the log records neither, the chain ends there and says so.
@@ -62,7 +62,7 @@ class Blame(NamedTuple):
 
 
 class _Cause(NamedTuple):
-    """What an entry leads back to: the position (0: nothing), by which field, and which call there."""
+    """Cause of an entry: its position (0: none), the field that names it, and the call there."""
 
     position: int
     field: str
@@ -83,7 +83,7 @@ def blame(entries: Iterable[Entry], position: int, call: int | None = None) -> B
 
 
 class _Chain:
-    """What is known of the whole log while a chain is followed."""
+    """Facts about the whole log, while a chain is followed."""
 
     def __init__(self, log: Sequence[Entry]) -> None:
         self.log = log
@@ -136,7 +136,7 @@ class _Chain:
                 return NO_CAUSE
 
     def _question_position(self, view: int, lane: str) -> int:
-        """What the lane had to answer at a view, by the engine's own fold."""
+        """Return the position that the lane had to answer at a view, by the engine's own fold."""
         return self._state(view).lane(lane).asked
 
     def _failed(self, entry: Entry, control: Control, lane: str) -> int:

@@ -1,4 +1,4 @@
-"""What a policy and a budget would cost a conversation: no model is called, every request is built."""
+"""Cost of a conversation under other policies and budgets. It builds every request and calls no model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .body_text import around, messages, tokens_of
 
 
 class BudgetRow(NamedTuple):
-    """What came of one policy under one budget, over every request that anyone would send.
+    """Result of one policy under one budget, over every request that a client would send.
 
     `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
     how often the window was cut. `told` is the number of a person's messages, `lost` the positions of those
@@ -113,7 +113,7 @@ class _Ledger:
             }
 
     def _measure(self, request: Request) -> None:
-        """How much of it is a prefix of what was sent before, in bytes and in tokens."""
+        """Add the part of a request that is a prefix of the one before, in bytes and in tokens."""
         said, front = messages(request.body), around(request.body)
         same = _shared(self.before, said)
         now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
@@ -127,7 +127,7 @@ class _Ledger:
         self.front, self.before = front, now
 
     def row(self, chosen: Policy, limit: int | None, lane: LaneId, prices: Prices) -> BudgetRow:
-        """What it comes to."""
+        """Return the sums as a row."""
         output = sum(_answered(entry, lane) for entry in self.log)
         paid = cost({self.model: Tokens(self.sent, output, self.cached)}, prices)
         return BudgetRow(
@@ -148,7 +148,7 @@ class _Ledger:
 
 
 def _is_instruction(entry: Entry) -> bool:
-    """Whether a person said something here."""
+    """Return whether the entry is a person's message."""
     match entry.event:
         case UserMessage(author_kind="person", parts=parts):
             return bool(parts)

@@ -1,4 +1,4 @@
-"""What two requests have in common, what came, what went, and what has another form."""
+"""Comparison of two requests: shared messages, and parts that were added, removed or rewritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sign: TypeAlias = Literal["-", "+", "~"]
 
 
 class Shared(NamedTuple):
-    """How many messages from the beginning are the same to the byte, and their tokens."""
+    """Number of messages from the beginning that are the same to the byte, and their tokens."""
 
     messages: int
     tokens: int
@@ -59,7 +59,7 @@ class RequestDiff(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether the two bodies are the same, to the byte."""
+        """Return whether the two bodies are the same, to the byte."""
         return not self.around and self.shared.messages == self.messages_before == self.messages_after
 
 
@@ -93,18 +93,18 @@ class _Side:
         return next((run.rule for run in self.request.dropped if run.first <= where <= run.last), "")
 
     def text(self, part: RequestPart) -> str:
-        """What a part says in the body; empty where that cannot be told from the rest of its message."""
+        """Return the text of a part in the body; empty if it cannot be told from the rest of its message."""
         return part_text(self.request, part, self._parts[part.message] == 1)
 
     def form(self, part: RequestPart) -> tuple[object, ...]:
-        """What must be equal in both for a part to have the same form."""
+        """Return the properties that must be equal in both for a part to have the same form."""
         alone = part.message >= 0 and self._parts[part.message] == 1
         written = _written(self.messages[part.message]) if alone else self.text(part)
         return part.rule, part.disposition, part.tokens_out, written
 
 
 def _same(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """How many items from the beginning are equal."""
+    """Count the items from the beginning that are equal."""
     for index, (one, other) in enumerate(zip(first, second, strict=False)):
         if _written(one) != _written(other):
             return index
@@ -123,7 +123,7 @@ def _written(value: Any) -> str:
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:
-    """What came, went or changed: what is of the prefix first, then as the log has it."""
+    """Yield the parts that came, went or changed: those of the prefix first, then the others in log order."""
     for old, new in matches(before.request.parts, after.request.parts):
         if old is None and new is not None:
             yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))

@@ -1,4 +1,4 @@
-"""Where an entry went: into whose requests, from and until when, in which form; and what it led to."""
+"""History of an entry: the requests that it stood in, its form there, and the entries that refer to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PREVIEW = "preview-note"
 
 
 class Form(NamedTuple):
-    """What became of an entry in one request: its fate, by which rules, as what, at what cost.
+    """Fate of an entry in one request: kept or left out, by which rules, as what, at what cost.
 
     `message` is the index among the body's messages of what it first became, -1 for none. `without` are
     the rules by which parts of it were left out all the same.
@@ -58,7 +58,7 @@ class Stretch(NamedTuple):
 
 
 class InLane(NamedTuple):
-    """What became of an entry in the requests of a lane, stretch by stretch."""
+    """History of an entry in the requests of a lane, stretch by stretch."""
 
     lane: str
     stretches: tuple[Stretch, ...]
@@ -75,7 +75,7 @@ class ShownEntry(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Where an entry went, what moved, what it refers to, and what refers to it."""
+    """History of an entry: its requests, its moves, and references from and to it."""
 
     entry: Entry
     lanes: tuple[InLane, ...]
@@ -94,7 +94,7 @@ def explain(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Explanation:
-    """Where the entry at a position went, up to the end of the entries.
+    """Return the history of the entry at a position, up to the end of the entries.
 
     `policy` None is each agent's own. Raises `PositionNotFoundError`, and whatever building a request raises.
     """
@@ -116,7 +116,7 @@ def explain(
 
 
 def form(request: Request, entry: Entry) -> Form:
-    """What became of an entry in a request."""
+    """Return the form of an entry in a request."""
     position = entry.position
     parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW]
     gone = [run for run in request.dropped if run.first <= position <= run.last]
@@ -139,7 +139,7 @@ def form(request: Request, entry: Entry) -> Form:
 def _stretches(
     log: Sequence[Entry], lane: LaneId, entry: Entry, means: Mapping[str, Any]
 ) -> Iterator[Stretch]:
-    """What became of the entry in each request of the lane, those next to each other of one form as one.
+    """Yield the entry's forms in the requests of the lane; neighbours of one form are one stretch.
 
     Looked at are the requests that may have been sent, and the last one.
     """
@@ -162,7 +162,7 @@ def _stretches(
 
 
 def _kind(form: Form) -> tuple[object, ...]:
-    """What two forms have in common where they count as one."""
+    """Return the properties by which two forms count as one."""
     return form.fate, form.rules, form.role, form.without
 
 

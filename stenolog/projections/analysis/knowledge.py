@@ -1,4 +1,4 @@
-"""What a lane has seen, how that is known, and what of it another lane has not."""
+"""Knowledge of a lane: the entries that it has seen, the proof of each, and those another lane lacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def seen(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Seen, ...]:
-    """What the lane has seen, by position, each with its surest proof.
+    """Return the entries that the lane has seen, by position, each with its surest proof.
 
     `policy` None is the agent's own. Raises what building a request raises.
     """
@@ -75,7 +75,7 @@ def view(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Seen, ...]:
-    """What the lane has seen that the other has not, and would not be shown now; otherwise as `seen`."""
+    """Return the entries that the lane has seen, and that the other has not and would not be shown now."""
     log = list(entries)
     mine = _look(log, lane, api, policy, blobs, counters)
     other = _look(log, minus, api, policy, blobs, counters)
@@ -88,7 +88,7 @@ def view(
 
 
 class _Look(NamedTuple):
-    """What a lane has seen by the end of the log, and its request there."""
+    """Entries that a lane has seen by the end of the log, and its request there."""
 
     seen: tuple[Seen, ...]
     now: Request
@@ -158,7 +158,7 @@ def _by_receipts(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Seen]:
-    """What stood in the requests that the receipts name, each built again under its own API and policy."""
+    """Yield the entries in the requests that receipts name, each rebuilt under its own API and policy."""
     alike: dict[tuple[str, str], list[tuple[int, Receipt]]] = defaultdict(list)
     for answer in answers:
         if answer.receipt is not None:
@@ -172,7 +172,7 @@ def _by_receipts(
 def _delivered(
     log: Sequence[Entry], lane: LaneId, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
 ) -> Iterator[Seen]:
-    """What stood in the requests of receipts that have API and policy in common."""
+    """Yield the entries in the requests of receipts that share API and policy."""
     answers: dict[int, list[tuple[int, Receipt]]] = defaultdict(list)
     for by, receipt in sent:
         answers[receipt.view].append((by, receipt))

@@ -1,4 +1,4 @@
-"""What a request is made of, from the pieces said to the finished body and its explanation."""
+"""Types of a request, from a lane's messages to the finished body and its explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long something is, in tokens: by a counter that a budget chooses, or by a documented estimate.
+"""Token counts, by a counter that a budget chooses or by a documented estimate.
 
 The estimate: one token for every four bytes of UTF-8, rounded up. English prose comes out some 10 % high,
 code and other scripts vary more; it never depends on a machine.

@@ -1,4 +1,4 @@
-"""What a message of Telegram says: its words, what hangs on it, whom it is for, and the id of its entry."""
+"""Parser of Telegram updates: text, media, addressee, and the id of the entry to append."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class IncomingMessage(NamedTuple):
 
     @property
     def position(self) -> str:
-        """Where it stands in Telegram."""
+        """Return the message's place in Telegram."""
         return f"{self.chat}/{self.message}"
 
     def id(self, bot: int) -> str:
@@ -94,7 +94,7 @@ class IncomingMessage(NamedTuple):
 
 
 def parse_update(update: telegram.Update) -> IncomingMessage | None:
-    """What was said; None where nobody has said anything: somebody has joined, a bot has spoken."""
+    """Return the message of an update; None if it has none, because somebody joined or a bot has spoken."""
     if update.callback_query:
         return _pressed(update.callback_query)
     message = update.message or update.edited_message

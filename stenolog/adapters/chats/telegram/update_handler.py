@@ -1,4 +1,4 @@
-"""What is done with a message: who may speak, what may be said, commands, and the entry in the log."""
+"""Handler of Telegram updates: it checks authors and sizes, runs commands, and appends to the log."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ class UpdateHandler:
         await self._persistently(bot, said)
 
     def _is_news(self, bot: Bot, said: IncomingMessage) -> bool:
-        """Whether no other bot takes it. In a basic group each bot has message ids of its own, so that the
-        first one alone listens there."""
+        """Return whether this bot is the first to take the message. In a basic group each bot has message ids
+        of its own, so the first bot alone listens there."""
         if said.is_basic and bot is not self.bots.first and not said.press:
             return False
         id = self._id(bot, said)
@@ -187,7 +187,8 @@ class UpdateHandler:
             chat.reply(bot, f"I could not take that: {error}", said.topic)
 
     def _addressees(self, bot: Bot, said: IncomingMessage) -> tuple[str, ...]:
-        """Whom it names; else whose words it answers; else the one whose bot it was told alone."""
+        """Return the agents that it names, else the author of the message it answers, else in a private chat
+        the bot's own agent."""
         if named := mentioned(said.text, self._called):
             return named
         agent = answered(said.answers, self._speaks, self._headed) if said.answers else ""
@@ -204,7 +205,7 @@ class UpdateHandler:
         return await asyncio.to_thread(room.conversation.log.blobs.put, content)
 
     async def _content(self, bot: Bot, file: str) -> bytes:
-        """What is in a file. Raises `OSError` where the net does not give it, however often it is asked."""
+        """Return the content of a file. Raises `OSError` if every try to download it fails."""
 
         def failed(error: Exception) -> None:
             LOGGER.info("%r: %s; it is tried again", bot, error)

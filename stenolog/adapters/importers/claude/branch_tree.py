@@ -1,4 +1,4 @@
-"""Where a Claude Code session branches: prompts that leave a part of the conversation behind.
+"""Branches of a Claude Code session: prompts that leave a part of the conversation behind.
 
 Records form a tree by `parentUuid`, but most of its branches are none of the conversation's: parallel
 tool results, blocks of one message and progress records branch too. Only a prompt can leave something,
@@ -67,7 +67,7 @@ class Tree:
         return None if turn is None or turn.first or turn is self.current else turn
 
     def way(self, base: TurnRecords) -> Literal["on", "reset", "rewind"]:
-        """What going on from there means: nothing, a context that begins anew, or a return."""
+        """Return the effect of going on from that turn: none, a context that begins anew, or a return."""
         if base is self.current or not self._turns:
             return "on"
         return "rewind" if base.first else "reset"
@@ -90,7 +90,8 @@ class Tree:
         self.current = self._of[uuid] = TurnRecords()
 
     def hidden(self, base: TurnRecords, last: int) -> tuple[int, tuple[PositionRange, ...]]:
-        """Where the context of a turn begins, and the spans up to `last` that are not on its way back."""
+        """Return the beginning of a turn's context, and the spans up to `last` that are not on its way
+        back."""
         way = self._way(base, last)
         return way.root, _with_gap(way.spans, way.next, last)
 

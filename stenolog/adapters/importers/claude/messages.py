@@ -1,4 +1,4 @@
-"""What the people and agents of a Claude Code session say: user and assistant records to events."""
+"""Conversion of a Claude Code session's user and assistant records to events."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ClaudeMessages:
         """By agent, its last answer by the id in the file, and what that answers."""
 
     def source(self, line: Line, id: str = "") -> Origin:
-        """Where an event comes from: its record, or the id it had there."""
+        """Return the origin of an event: its record, or the id it had there."""
         return self.scribe.source(id or line.uuid, as_str(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
@@ -333,7 +333,7 @@ def _kind(block: Block, line: Line) -> Kind:
 
 
 def by_system(words: str) -> bool:
-    """Whether Claude Code itself wrote the words, by the mark they begin with."""
+    """Return whether Claude Code itself wrote the words, by the mark they begin with."""
     return _SYSTEM.match(words) is not None
 
 
@@ -346,7 +346,7 @@ def _title_of(content: list[Block]) -> str:
 
 
 def _between(words: str, tag: str) -> str | None:
-    """What stands between the tags, without the blanks around it; None where they are not both there."""
+    """Return the text between the tags, without the blanks around it; None if one is missing."""
     _, _, behind = words.partition(f"<{tag}>")
     inside, end, _ = behind.partition(f"</{tag}>")
     return inside.strip() if end else None

@@ -1,4 +1,4 @@
-"""What a person types while Claude Code is busy waits in a queue; it may never become a record of its own.
+"""Queue of messages that a person types while Claude Code is busy. Some never become a record of their own.
 
 `enqueue` brings the words. `remove` takes them out in the middle of a turn: the agent is shown them, and
 later versions write them as an attachment too. `dequeue` takes them out to be the next prompt, `popAll`
@@ -27,7 +27,7 @@ class Queue:
         self._out: list[QueuedMessage] = []
 
     def enqueue(self, text: str, entry: str) -> None:
-        """What was typed while the agent was busy waits its turn."""
+        """Add words that were typed while the agent was busy."""
         self._waiting.append(QueuedMessage(text, entry))
 
     def take(self, content: str) -> QueuedMessage | None:

@@ -1,4 +1,4 @@
-"""What everybody is called in one conversation: no two by the same name, and by the same one for good."""
+"""Display names in a Nostr conversation: each is unique, and never changes."""
 
 from __future__ import annotations
 

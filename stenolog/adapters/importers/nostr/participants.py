@@ -1,8 +1,8 @@
-"""Who is an agent and who is a person, and what they are called.
+"""Participants of Nostr conversations: agents, persons and their names.
 
-An agent is who the caller says is one; else whose profile says that it is a bot (`bot` in the content, or as
-a tag), or whose messages name the model or the tool that made them. These are claims about oneself alone,
-under one's own signature: nobody can make an agent of somebody else.
+The caller names the agents. Another author is an agent if its profile claims it (`bot` in the content, or as
+a tag). Messages that name the model or the tool that made them are such a claim, too. Each author claims this
+about itself alone, under its own signature: no author can turn another one into an agent.
 """
 
 from __future__ import annotations

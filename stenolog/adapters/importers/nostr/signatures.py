@@ -1,4 +1,4 @@
-"""Whether an event was signed by the key that it names: Schnorr signatures over secp256k1 (BIP-340)."""
+"""Check of Nostr events' Schnorr signatures over secp256k1 (BIP-340)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .events import NostrEvent
 
 
 def checker() -> Callable[[NostrEvent], bool]:
-    """What tells whether the signature of an event is its author's. Raises `MissingExtraError`.
+    """Return a function that tells whether an event's author signed it. Raises `MissingExtraError`.
 
     There is no way around it: whose words an unchecked event holds nobody knows, and an agent's context is
     no place for them.

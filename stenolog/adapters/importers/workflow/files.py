@@ -1,4 +1,4 @@
-"""Where such rows come from: an SQLite database with the table, CSV with a header, JSON, or a cursor."""
+"""Readers of workflow tables: an SQLite database, CSV with a header, JSON, or a cursor."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NEEDED = frozenset(("role", "content"))
 
 
 def is_row(value: Json) -> bool:
-    """Whether it is a row of such a table: it names a workflow, a role, and content."""
+    """Return whether it is a row of such a table: it names a workflow, a role, and content."""
     return isinstance(value, dict) and value.keys() >= NEEDED and workflow_of(value) is not None
 
 
 def are_rows(document: Json) -> bool:
-    """Whether it is a list of rows."""
+    """Return whether it is a list of rows."""
     return bool(as_list(document)) and all(map(is_row, as_list(document)))
 
 
 def is_csv(first: bytes) -> bool:
-    """Whether the first line is a header with the columns of the table."""
+    """Return whether the first line is a header with the columns of the table."""
     header = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
     return is_row(dict.fromkeys(next(csv.reader([header]), []), ""))
 

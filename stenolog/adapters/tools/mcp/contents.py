@@ -1,4 +1,4 @@
-"""What an MCP server answered, as an `ToolOutput`."""
+"""Conversion of an MCP server's answer to a `ToolOutput`."""
 
 from __future__ import annotations
 

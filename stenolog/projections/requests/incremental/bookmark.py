@@ -1,7 +1,7 @@
-"""Where the requests of a lane stand on an API, so that another process goes on from there.
+"""Bookmark of a lane's requests on an API, from which another process continues.
 
-A bookmark is what is left of a conversation once its settled beginning is known only by the messages that
-were written of it. Whatever would change them makes it useless, and everything is made anew.
+A bookmark keeps the messages that were written of the frozen prefix, instead of its entries. If anything
+would change one of these messages, the request is rebuilt from the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is remembered of a lane's own doings, wherever the cut is: so nothing before it need be read again."""
+"""Memory of a lane: facts kept across every cut, so that entries before it need not be read again."""
 
 from __future__ import annotations
 

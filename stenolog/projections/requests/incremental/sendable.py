@@ -1,4 +1,4 @@
-"""Whether a request may be sent: who takes part, what there is to answer, and what is over the budget."""
+"""Checks before a request is sent: its agent takes part, has something to answer, and fits its budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mark by which a window is taken up again, with the entries in it."""
+"""Snapshot of a window: with the entries in it, a window continues from there at a later position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the window may hold under a policy, and to what it is cut when it holds more."""
+"""Caps of the window under a policy, and the units that it keeps when a cap is exceeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an edit stands: in the place of the earlier words until the lane has answered them.
+"""Placement of edits: in the place of the earlier words until the lane has answered them.
 
 Once it has, they stay as they were answered, so that what was sent stays the beginning of what is sent. The
 edit then appears where it arrived, as something new to answer, behind a note.

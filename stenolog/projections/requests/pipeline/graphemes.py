@@ -1,4 +1,4 @@
-"""Where a text may be cut: not within what a reader sees as one character."""
+"""Boundaries of visible characters, at which a text may be cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a piece is at most, whichever API it goes out on: so that one cut holds for all of them."""
+"""Upper bounds for the size of a message on any API, so that one cut holds for all of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What was said while the agent was away: between two of its turns, and not for it.
+"""Messages that an agent missed: said between two of its turns, and not for it.
 
-It stands where it was said, between two notes. Where its turns lie is known from its answers, whose
-receipts say what they were built on, so the notes stay where they are for good.
+They keep their places, between two notes. The receipts of the agent's answers tell where its turns lie, so
+the notes never move.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is not in a request, as runs: neighbours that one rule kept out are one line of an explanation."""
+"""Omissions of a request, as runs: neighbours that one rule left out are one line of an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before the conversation, for an API to write: the texts, the tools, the model.
+"""Prefix of a request, which precedes the conversation: texts, tools and model, for an API to write.
 
 A lane without a card has one made by rule: the model that it last answered with, and a stub for each
 tool that it called. Whatever called a tool is declared, for Anthropic refuses tool blocks without tools.

@@ -1,4 +1,4 @@
-"""How words are quoted that are not the reader's own: delimited, and unable to break out.
+"""Quoting of words that are not the reader's own: delimited, and unable to break out.
 
 The law: inside quoted text no delimiter of ours can begin or end. A forged `<message …>` or
 `</message>` in it is written with `&lt;`, and nothing else is changed. On the plain API the delimiters

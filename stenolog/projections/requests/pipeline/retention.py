@@ -1,4 +1,4 @@
-"""What must stay when the window is cut, and why: no budget removes it."""
+"""Retention: the messages that must stay when the window is cut, and the reasons. No budget removes them."""
 
 from __future__ import annotations
 

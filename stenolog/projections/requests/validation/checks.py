@@ -1,7 +1,7 @@
-"""What a law is: a rule of a provider's protocol with a name, and a check that finds where it is broken.
+"""Checks of a provider's protocol: a rule with a name, and a function that finds violations.
 
-A law is read along a conversation, message after message, and can go back to where it stood behind any of
-them: of a body that begins as the one before it did, only the rest is read.
+A check reads a conversation message after message, and can return to its state behind any of them. If a body
+begins as the one before it did, only the rest is read.
 """
 
 from __future__ import annotations

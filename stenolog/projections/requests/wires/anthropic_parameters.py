@@ -1,4 +1,4 @@
-"""What a request asks of Anthropic besides the conversation: parameters, thinking, and what is cached.
+"""Parameters, thinking and cache breakpoints of a request to Anthropic.
 
 **Cache.** Anthropic caches what stands before a breakpoint, four at most, and finds it again if no more than
 20 blocks came since. One stands behind the persona, or the last tool. For the conversation one key of the

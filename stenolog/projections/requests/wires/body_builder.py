@@ -1,4 +1,4 @@
-"""What an API writes on: the messages so far, and the explanation of each part as it is written."""
+"""Builder of a request's body, with an explanation of each part. The writer of each API uses it."""
 
 from __future__ import annotations
 

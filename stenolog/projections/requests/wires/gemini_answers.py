@@ -1,4 +1,4 @@
-"""What an agent said itself, as Gemini has it: signed, where Gemini signed it.
+"""Answers of an agent in Gemini's format: signed, where Gemini signed them.
 
 A signature belongs to the part that it was given with. In the log that is a `ReasoningPart` with the
 signature, directly before that text or call; the last of an answer, with nothing behind it, signs the empty

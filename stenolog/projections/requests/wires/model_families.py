@@ -1,5 +1,6 @@
-"""What the name of a model says: its family, whose models understand each other's reasoning and opaque
-parts, and what it takes that its forerunners did not.
+"""Families of models by name: members understand each other's reasoning and opaque parts.
+
+Names also tell which features a newer model has that its forerunners lack.
 """
 
 from __future__ import annotations
