@@ -12,13 +12,13 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
 from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.queries import folds
-from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
@@ -31,9 +31,8 @@ from .agent import Agent
 from .effect_names import short_key
 from .live_state import WATCH
 from .options import Options
-
-if TYPE_CHECKING:
-    from .team import Team
+from .team import Team
+from .worker_tool import WorkerTool
 
 Context: TypeAlias = Literal["fork", "scope", "fresh"]
 TASK: dict[str, JsonValue] = {
@@ -48,7 +47,7 @@ GRACE = 4.0
 """Seconds that a worker has to end by itself after it was cancelled."""
 
 
-class AgentTool(BaseTool):
+class AgentTool(WorkerTool):
     """An agent as a tool of another; it is called with a `task`.
 
     `context`: "fork", it knows all that its caller knew when it called; "scope", it works in the caller's own
@@ -174,8 +173,6 @@ class AgentTool(BaseTool):
         return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))
 
     def _team(self, limits: Limits, lane: LaneState) -> Team:
-        from .team import Team  # late: a team's tools may be workers
-
         team = Team([replace(self.worker, limits=limits)], join=False)
         before = self._options.names if self.context == "scope" else frozenset()
         team.options = replace(self._options, lane=lane.address, names=before | {self.worker.name})

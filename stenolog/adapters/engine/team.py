@@ -30,7 +30,6 @@ from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 
 from .agent import Agent
-from .delegate import AgentTool
 from .editing import Arguments, approval
 from .live_state import LiveState
 from .mentions import called, mentioned_agents
@@ -41,6 +40,7 @@ from .run_events import EntryAppended, RunEvent
 from .runner import Runner
 from .runtime import Runtime
 from .start import Input, OnInput, TeamSettings, start_run
+from .worker_tool import WorkerTool
 
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation
@@ -240,7 +240,7 @@ class Team:
         if before and not failures:
             LOGGER.warning("%s has all its tools again", agent.name)
         return {
-            name: tool.under(agent, self.options) if isinstance(tool, AgentTool) else tool
+            name: tool.under(agent, self.options) if isinstance(tool, WorkerTool) else tool
             for name, tool in tools.items()
         }
 
@@ -289,7 +289,7 @@ def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
     for agent in agents:
         if not agent.limits.max_cost:
             continue
-        workers = [tool.worker for tool in agent.tools if isinstance(tool, AgentTool)]
+        workers = [tool.worker for tool in agent.tools if isinstance(tool, WorkerTool)]
         models = [each.llm for each in (agent, *workers) if each.llm is not None]
         names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
         if names:
