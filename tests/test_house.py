@@ -26,6 +26,8 @@ WITHOUT_CIRCLES = (
     "stenolog.domain",
     "stenolog.projections",
     "stenolog.adapters.store",
+    "stenolog.adapters.engine",
+    "stenolog.adapters.tools",
     "stenolog.adapters.cli",
     "stenolog.adapters.llms",
     "stenolog.adapters.agents",
