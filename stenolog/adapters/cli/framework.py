@@ -41,7 +41,7 @@ MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cy
 def command(
     name: str, cls: type[click.Command] | None = None
 ) -> Callable[[Callable[..., CommandResult | None]], click.Command]:
-    """Make a command of a function that hands back an `CommandResult`, or None where it has printed
+    """Make a command of a function that hands back a `CommandResult`, or None where it has printed
     itself."""
 
     def build(function: Callable[..., CommandResult | None]) -> click.Command:

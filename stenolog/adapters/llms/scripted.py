@@ -30,7 +30,7 @@ TIMEOUTS = Timeouts()
 class Scripted(Model):
     """Answers with one turn of the script after the other.
 
-    A turn is a text, a part, a list of these, an `ModelResponse`, an error that is raised, or a function of
+    A turn is a text, a part, a list of these, a `ModelResponse`, an error that is raised, or a function of
     the `ModelCall` that gives one of them. A text streams in pieces of `piece` characters, with `pause`
     seconds before each. After the last turn it raises `ModelError`; `endless` begins anew instead.
     """

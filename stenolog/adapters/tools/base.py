@@ -73,7 +73,7 @@ class BaseTool(ABC):
 
     @abstractmethod
     async def run(self, call: ToolContext) -> ToolOutput:
-        """Run it. What it raises becomes an `ToolOutput` with `is_error`; cancelling ends it where it can."""
+        """Run it. What it raises becomes a `ToolOutput` with `is_error`; cancelling ends it where it can."""
 
 
 class Toolset(ABC):
