@@ -39,7 +39,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Upcast:
-    """How a payload of an old topic becomes one of topic `to`."""
+    """An upcast: `change` turns a payload of an old topic into a payload of topic `to`."""
 
     to: str
     change: Callable[[JsonObject], JsonObject]
@@ -109,7 +109,7 @@ class Registry:
             raise CorruptLogError(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
 
     def _newest(self, topic: str) -> str:
-        """Where the upcasts lead from a topic; where they go round in a circle, to one of them again."""
+        """Return the topic that the upcasts of `topic` lead to; in a circle of upcasts, one of its topics."""
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic

@@ -73,9 +73,9 @@ def _open_ids(state: State) -> str:
 
 
 def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
-    """What a person says or tells; an empty message says nothing.
+    """Return the events that record a user's message; an empty message records none.
 
-    Words to a lane whose calls wait for approval refuse them: they are the reason.
+    A message to a lane whose calls wait for approval refuses them, and is the reason for it.
     """
     _check_replaces(state, message)
     if message.control is not None:

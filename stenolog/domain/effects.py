@@ -18,7 +18,7 @@ from .values import CallRef, Receipt
 
 MODEL = "model"
 UNKNOWN: dict[str, Any] = {"stenolog": {"outcome": "unknown"}}
-"""How the result of a call is marked that nobody knows the outcome of."""
+"""Metadata of a tool result that marks a call of unknown outcome."""
 
 
 class CallModel(NamedTuple):
@@ -52,7 +52,7 @@ Effect: TypeAlias = CallModel | RunTool
 
 
 def effects(state: State) -> Iterator[Effect]:
-    """What every lane is to do next, in the order of the lanes; nothing for those that wait or stop."""
+    """Yield the next effect of every lane, in the order of the lanes; lanes that wait or stop have none."""
     for lane in state.lanes.values():
         next_is = decision(state, lane)
         match next_is.do:
@@ -65,16 +65,17 @@ def effects(state: State) -> Iterator[Effect]:
 
 
 def is_still_needed(state: State, effect: Effect) -> bool:
-    """Whether an effect that has begun is still to be done: its lane was not stopped, its call not closed."""
+    """Return whether a started effect is still needed: its lane was not stopped, its call is not closed."""
     if isinstance(effect, RunTool):
         return named_call(state, ref(effect.call)) is not None
     return state.lane(effect.lane.address).status == "awaiting_llm"
 
 
 def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
-    """What came of a model call, as it is recorded; `is_wanted`: the log has not stopped it meanwhile.
+    """Return the events that record the result of a model call.
 
-    An answer that comes too late is kept, and calls nothing; a failure does not start its lane again.
+    `is_wanted`: no entry has stopped the call in the meantime. An answer that comes too late is recorded
+    without effect on any lane; an error that comes too late is not retried.
     """
     if is_wanted:
         return (event,)
@@ -165,7 +166,7 @@ def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
 
 
 def _goes_on(message: UserMessage, lane: LaneState) -> bool:
-    """Whether somebody tells the lane to go on: by words that it is to hear, or by a `continue`."""
+    """Return whether a message lets the lane continue: it is addressed to the lane, or is a `continue`."""
     if not message.in_context or message.author_kind == "system":
         return False
     if (control := message.control) is None:

@@ -38,7 +38,7 @@ class StenologError(Exception):
 
 
 class CallerError(StenologError):
-    """What was asked for cannot be done as it was asked."""
+    """The caller asked for something invalid or impossible."""
 
 
 class InvalidEventError(CallerError, ValueError):
@@ -125,7 +125,7 @@ class MissingExtraError(CallerError, ImportError):
 
 
 class StoredDataError(StenologError):
-    """What is on disk is not what was written, or not for this release."""
+    """The data on disk is damaged, or this release cannot read it."""
 
 
 class CorruptLogError(StoredDataError):

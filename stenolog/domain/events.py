@@ -55,7 +55,7 @@ AuthorKind: TypeAlias = Literal["person", "system", "schedule", "agent"]
 
 
 class Unchanged(Enum):
-    """What a field of a mode switch holds when the switch leaves that setting alone."""
+    """The value of a mode switch's field when the switch does not change that setting."""
 
     UNCHANGED = "unchanged"
 
@@ -85,7 +85,7 @@ def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
 
 @frozen_value
 class Common:
-    """What every event may carry.
+    """Fields that every event has.
 
     `meta` is the application's own data, namespaced by its first key. `run` and `node` say which
     workflow step it belongs to. `in_context` false: for the timeline alone, never sent to a model.
@@ -150,7 +150,7 @@ class UserMessage(Spoken):
 
 @frozen_value
 class AssistantMessage(Calling):
-    """What an agent said, part by part.
+    """An agent's message, part by part.
 
     `agent` and `task` name its lane; `cause` is the position that it answers. Only an `answer` takes a
     turn. A `summary` takes the place of the positions it `covers`. `session` is the session id of a
@@ -179,7 +179,7 @@ class AssistantMessage(Calling):
 
 @frozen_value
 class ToolResult(Spoken):
-    """What a tool gave back.
+    """The result of a tool call.
 
     `call_id` is the provider's id as it came; `call` names the call itself, where it is known. Where
     it is not, the result belongs to the nearest unanswered call of that id. `blob` is the sha256 of

@@ -12,13 +12,13 @@ Positive: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEEPEST = 100
-"""How deep JSON may be nested: half of what the decoder can read, since it stands within an event."""
+"""Maximum nesting depth of JSON: half of what the decoder can read, since an event adds levels of its own."""
 LARGEST = 10**1000
-"""What integers in JSON stay below: JSON Schemas hold more than 64 bits, the decoder reads 4300 digits."""
+"""Exclusive bound of integers in JSON: JSON Schemas have more than 64 bits, the decoder reads 4300 digits."""
 
 
 def in_utc(time: datetime) -> datetime:
-    """The same instant in UTC. Raises `ValueError` where it has no offset, or no year from 1 to 9999."""
+    """Convert a time to UTC. Raises `ValueError` if it has no offset, or no year from 1 to 9999."""
     try:
         return EPOCH + (time - EPOCH)
     except (OverflowError, TypeError):

@@ -144,7 +144,7 @@ def _compiled(trigger: str, source: str, way: Any) -> Row:
 
 
 def _hides(row: Row, later: Row) -> bool:
-    """Whether the later row is never reached."""
+    """Return whether `row` matches whenever `later` does, so that the later row is never reached."""
     return set(row.guards) <= set(later.guards)
 
 

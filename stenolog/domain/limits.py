@@ -30,12 +30,12 @@ SHOWN = 60
 
 @rule
 class Limits:
-    """How far a lane may go since a person last spoke to it; None or 0: without end.
+    """Limits of a lane's work since a person last wrote to it; None or 0: no limit.
 
-    `max_steps` counts answers, `max_tokens` what went in and came out of its models together, `max_cost` is
-    in USD, `seconds` are those of the log's clock. It is stuck after `same_call` steps in a row with the same
-    calls and the same results, after two or three such steps in turn `ping_pong` times, after `same_error`
-    steps in a row with the same error of a tool, and after `same_words` answers in a row of the same words.
+    `max_steps` counts answers, `max_tokens` input and output tokens of all its models together, `max_cost` is
+    in USD, `seconds` are those of the log's clock. A lane is stuck after `same_call` steps in a row with
+    equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error` steps
+    in a row with the same tool error, and after `same_words` answers in a row with the same text.
     """
 
     max_steps: Natural | None = 50
@@ -48,7 +48,7 @@ class Limits:
     same_words: Natural | None = 3
 
     def fault(self) -> str:
-        """What is wrong with the fields taken together: one call in a row is no repetition."""
+        """Return an error message for a count of 1 (one call in a row is no repetition), or ""."""
         counts = ("same_call", "ping_pong", "same_error", "same_words")
         lone = [name for name in counts if getattr(self, name) == 1]
         return f"expected {lone[0]} of at least 2, found 1" if lone else ""
@@ -95,20 +95,20 @@ class RecentCall(NamedTuple):
 
 
 class CallRound(NamedTuple):
-    """What a step came to: a hash of its calls with their results, and how they are quoted."""
+    """The calls of one step: a hash of the calls with their results, and a text that quotes them."""
 
     hash: str = ""
     words: str = ""
 
 
 class LaneUsage(NamedTuple):
-    """What a lane has done since a person last spoke to it.
+    """The work of a lane since a person last wrote to it.
 
     `tokens` are by model, `billed` those of calls that state their cost. `calls` are those of its last
-    answer, at `answered`. `last`, `before` and `third` are its last rounds of calls; `same` counts how often
-    in a row the last one came, `turned` for how many rounds two have come in turn, `cycled` how many in a row
-    were the same as three before, `failed` how often in a row tools failed with this `error`, `again` how
-    often in a row it `said` the same. `since` is when a person last spoke to it.
+    answer, at `answered`. `last`, `before` and `third` are its last rounds of calls. `same` counts how often
+    in a row the last round came, `turned` for how many rounds two have alternated, `cycled` how many in a row
+    equal the round three before, `failed` how often in a row tools failed with this `error`, `again` how
+    often in a row the lane `said` the same text. `since` is when a person last wrote to it.
     """
 
     steps: int = 0
@@ -331,7 +331,7 @@ def delegated_usage(result: ToolResult) -> Iterator[tuple[str, Usage]]:
 
 
 def _usage(given: Mapping[str, JsonValue]) -> Usage:
-    """What is sound of it: a tool may say anything."""
+    """Return the valid token counts of a tool's report, which may hold any JSON."""
     known = {kind: given.get(kind) for kind in Tokens._fields}
     return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MOST})
 

@@ -1,4 +1,4 @@
-"""How the values of the domain are made: frozen, strictly validated dataclasses with keyword-only fields.
+"""Decorators for the values of the domain: frozen, strictly validated dataclasses with keyword-only fields.
 
 `frozen_value` makes one. `rule` makes one whose fields may be given by place as well, as those of a policy
 are: `LastN(50)`.
@@ -54,7 +54,7 @@ class ValueMeta(type):
         return fields if cls.from_short is None else cls.from_short(fields)
 
     def found(cls, given: object) -> str:
-        """What was found: its type, and not the words, which may be secret."""
+        """Return a description of a rejected value: its type only, because the value may be secret."""
         return type(given).__name__
 
 
@@ -133,12 +133,12 @@ class PositionalMeta(ValueMeta):
         return made
 
     def found(cls, given: object) -> str:
-        """What was found, as it is: a policy is no secret."""
+        """Return a description of a rejected value: its `repr`, because a policy is no secret."""
         return repr(given)
 
 
 def is_needed(field: dataclasses.Field[Any]) -> bool:
-    """Whether a field of a rule has no default."""
+    """Return whether a field of a rule has no default."""
     declared = field.default if isinstance(field.default, FieldInfo) else None
     if declared is not None:
         return declared.is_required()

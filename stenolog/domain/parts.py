@@ -45,11 +45,11 @@ class FilePart:
 
 @frozen_value
 class ReasoningPart:
-    """What a model thought before it spoke.
+    """A model's reasoning before its answer.
 
     `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
-    and only to the provider (and model family) that made them. Where a provider signs what was said rather
-    than the thought, as Gemini does, the reasoning stands directly before the part that its signature is of.
+    and only to the provider (and model family) that made them. Some providers, such as Gemini, sign the
+    answer and not the reasoning; the reasoning then stands directly before the part that is signed.
     """
 
     type: Literal["reasoning"] = tag("reasoning")
@@ -111,7 +111,7 @@ def text_of(parts: tuple[Part, ...]) -> str:
 
 
 def says_something(parts: Iterable[Part]) -> bool:
-    """Whether anything in it can be heard: a text that is not blank, or a call."""
+    """Return whether any part is a text that is not blank, or a tool call."""
     return any(
         part.text.strip() if isinstance(part, TextPart | RefusalPart) else isinstance(part, ToolCall)
         for part in parts

@@ -32,7 +32,7 @@ class PolicyRule:
     slot: ClassVar[str]
 
     def fault(self) -> str:
-        """What is wrong with the fields taken together; empty where nothing is."""
+        """Return an error message if the fields contradict each other, or ""."""
         return ""
 
     @property
@@ -81,10 +81,10 @@ class FullHistory(History):
 
 @rule
 class SinceLastTurn(History):
-    """What came since the agent's own last turn: for a backend that remembers the rest itself.
+    """The entries since the agent's own last turn, for a backend that remembers the earlier ones itself.
 
-    It is the full history again after the log says that the backend died, or that its session changed; also
-    after a reset and after a rewind, and behind an answer that was imported.
+    After an entry that reports a dead backend or a changed session, the full history is sent again; also
+    after a reset, after a rewind, and after an imported answer.
     """
 
     kind: ClassVar[str] = "delta"
@@ -138,9 +138,9 @@ class MemoriesAndRecent(Recent):
 
 @rule
 class Pins(PolicyRule):
-    """What no budget removes: entries by position, by who said them, or by tag.
+    """Entries that no budget removes, by position, by author, or by tag.
 
-    `authors` are agents and authors by name; `person`, `system` and `schedule` are those without one.
+    `authors` are names of agents and other authors; `person`, `system` and `schedule` are those without one.
     """
 
     slot: ClassVar[str] = "pins"
@@ -151,10 +151,10 @@ class Pins(PolicyRule):
 
 @rule
 class Budget(PolicyRule):
-    """How large a request may be: in messages, characters, tokens and bytes, each of them or several.
+    """The maximum size of a request, in one or several of messages, characters, tokens and bytes.
 
-    `reserve` (tokens) is kept free for what stands before and behind the conversation: unless given, what
-    that comes to, and a thirty-second part of the budget at least. `counter` says how tokens are counted:
+    `reserve` (tokens) is kept free for the text before and behind the conversation. By default it is the size
+    of that text, and at least one thirty-second of the budget. `counter` names the method that counts tokens:
     "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`.
     """
 
@@ -189,8 +189,8 @@ class TruncateToolOutput(PolicyRule):
 
 @rule
 class Attribution(PolicyRule):
-    """How others are heard. `others` is the line put over somebody else's words, such as `💬 {name}:`
-    (empty: delimiters that name the sender). An answer that is just `pass_token` is left out for others.
+    """The form of other authors' messages. `others` is a heading put over each of them, such as `💬 {name}:`
+    (empty: delimiters that name the sender). An answer that is just `pass_token` is not shown to others.
     """
 
     slot: ClassVar[str] = "voices"
@@ -200,7 +200,7 @@ class Attribution(PolicyRule):
 
 @rule
 class MissedMessages(PolicyRule):
-    """What was said since the agent's last turn and was not for it stands under a title of its own."""
+    """A title for messages since the agent's last turn that were not addressed to it; they stand under it."""
 
     slot: ClassVar[str] = "away"
     title: str = "MESSAGES WHILE YOU WERE AWAY"
@@ -229,12 +229,12 @@ class Transforms(PolicyRule):
 
 @rule
 class Prompt(PolicyRule):
-    """What stands around the conversation, beside the persona.
+    """The instructions around the conversation, beside the persona.
 
     `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
-    `banner` is a line with `{mode}` in it; both stand last, so that a switch of mode costs no prompt cache,
-    or, with `place` "first", before the conversation. The persona is shown in the modes of `persona_in`
-    alone, in all where that is empty. `cut_note` tells the agent where something was cut.
+    `banner` is a line with `{mode}` in it. Both stand last, so that a mode switch does not invalidate the
+    prompt cache, or, with `place` "first", before the conversation. The persona is shown only in the modes of
+    `persona_in`, and in all modes if that is empty. `cut_note` tells the agent where messages were cut.
     """
 
     slot: ClassVar[str] = "instructions"

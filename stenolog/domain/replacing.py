@@ -14,7 +14,7 @@ T = TypeVar("T", bound="tuple[Any, ...]")
 
 
 def field_replacer(cls: type[T], *names: str) -> Callable[..., T]:
-    """What makes of a `cls`, and of new values for these fields in this order, another one."""
+    """Return a function that copies a `cls` with new values for the named fields, in this order."""
     fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
     places = {name: len(fields) + nth for nth, name in enumerate(names)}
     chosen = itemgetter(*(places.pop(name, nth) for nth, name in enumerate(fields)))

@@ -48,7 +48,7 @@ class Settings(NamedTuple):
         return self.modes.get(agent, self.mode)
 
     def scope_of(self, agent: str) -> str:
-        """Whether an agent sees everything (open) or what concerns it (addressed)."""
+        """Return the scope of an agent: "open" (it sees everything) or "addressed" (what concerns it)."""
         return self.scopes.get(agent, self.scope)
 
     def context_from_of(self, agent: str) -> int:
@@ -98,7 +98,7 @@ def _contexts(settings: Settings, switch: ModeSwitch) -> tuple[int, dict[str, in
 
 
 def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]:
-    """Who takes part: those who do not leave, then those who join."""
+    """Return the members after a mode switch: those that stay, then those that join."""
     stay = (agent for agent in members if agent not in switch.leaves)
     return tuple(dict.fromkeys((*stay, *switch.joins)))
 

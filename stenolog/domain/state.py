@@ -70,14 +70,14 @@ class Blocked(NamedTuple):
 
 
 class TurnState(NamedTuple):
-    """Who has the turn, under a rule that hands it on; see `turns`.
+    """The turn order's state, under a rule that hands turns on; see `turns`.
 
-    `holders` are the lanes that have it, `last` is the last that got it, at the position `given`.
-    `last_person_at` is that of the person's last words to nobody by name; `turns` counts those that have
-    ended since, `passes_in_row` and `failures_in_row` those since somebody said something. `said` is the
-    position of the last answer in turn that was no pass, and `last_answer_by` whose it was;
-    `previous_answer_at` that of the last one by another. `named` are those to be handed on to. `end_reason`
-    says why nobody has the turn any more.
+    `holders` are the lanes that have the turn, `last_holder` is the last lane that got it, at the position
+    `granted_at`. `last_person_at` is the position of a person's last message without an addressee.
+    `turns_since` counts the turns that have ended since; `passes_in_row` and `failures_in_row` count those
+    since the last message. `last_answer_at` is the position of the last answer in turn that was no pass,
+    `last_answer_by` its lane; `previous_answer_at` is that of the last one by another lane. `handed_to` are
+    the lanes that the turn goes to next. `end_reason` says why no lane has the turn any more.
     """
 
     holders: tuple[str, ...] = ()
@@ -95,12 +95,12 @@ class TurnState(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the conversation stands after `position`.
+    """The state of the conversation after `position`.
 
-    `waiting` is the position of a message that nobody has been there to answer. `approvals` names, per
-    agent, the tools whose calls a person must approve. `summaries` are those that hold: a larger one has
-    taken the place of what it covers whole, and what hides or resets has ended those it concerns. `turns` is
-    the rule by which turns are taken, as the log has it, and `floor` whose turn it is.
+    `waiting` is the position of a message that no agent was there to answer. `approvals` names, per
+    agent, the tools whose calls a person must approve. `summaries` are those in force: a summary ends when a
+    larger one covers all that it covers, or when an entry hides or resets its messages. `turns` is the turn
+    rule as recorded, and `floor` is its state.
     """
 
     position: int = 0
@@ -128,12 +128,12 @@ class State(NamedTuple):
         return (self.lane(agent), *tasks)
 
     def is_open(self, where: str) -> bool:
-        """Whether nobody of that address has left: who leaves does so with all its tasks."""
+        """Return whether the agent of an address has not left; an agent leaves with all its tasks."""
         lane = self.lanes.get(where) or self.lanes.get(where.partition("/")[0])
         return lane is None or lane.status != "closed"
 
     def takes_part(self, where: str) -> bool:
-        """Whether the lane's agent has joined, or the lane has spoken, and has not left."""
+        """Return whether the lane's agent has joined, or the lane has spoken, and the agent has not left."""
         known = where in self.lanes or where.partition("/")[0] in self.members
         return known and self.is_open(where)
 
@@ -184,7 +184,7 @@ class Decision(NamedTuple):
 
 
 def decision(state: State, lane: LaneState) -> Decision:
-    """What the lane must do next, from the state alone."""
+    """Return the lane's next action, derived from the state alone."""
     if state.blocked is not None:
         return Decision("stop", reason=blocked_reason(state.blocked))
     match lane.status:
@@ -206,7 +206,7 @@ def decision(state: State, lane: LaneState) -> Decision:
 
 
 def _quiet(floor: TurnState) -> str:
-    """What an idle lane waits for, where turns are handed on."""
+    """Return the reason why an idle lane waits, under a rule that hands turns on."""
     if not floor.holders:
         return floor.end_reason
     return f"{', '.join(floor.holders)} {'has' if len(floor.holders) == 1 else 'have'} the turn"

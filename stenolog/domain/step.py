@@ -30,13 +30,13 @@ HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
         "asked_since": lambda lane: lane.asked > lane.seen,
     }
 )
-"""What each guard asks of a lane that has already taken in what the entry brings."""
+"""The test behind each guard's name; the lane has already been updated with the entry."""
 
 
 class Transition(NamedTuple):
-    """What one entry did to one lane, and what the lane must do next.
+    """One entry's effect on one lane, and the lane's next action.
 
-    `guard` names the guards that let it through. An entry that moves no lane has one transition with
+    `guard` names the guards that passed. An entry that moves no lane has one transition with
     an empty `lane`. `anomaly` says what was out of order, `reason` why the lane was given the turn.
     """
 
@@ -60,7 +60,7 @@ class StepResult(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """What the lifecycle said to an impulse: where the lane was, how it is, and the row; None: not listed."""
+    """The lifecycle's response to an impulse: the lane before and after, and the row (None: not listed)."""
 
     source: Status
     after: LaneState

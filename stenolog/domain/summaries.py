@@ -21,18 +21,18 @@ class Summary(NamedTuple):
         return max(span.last for span in self.spans)
 
     def covers(self, position: int) -> bool:
-        """Whether it takes the place of that position."""
+        """Return whether the summary replaces that position."""
         return any(span.first <= position <= span.last for span in self.spans)
 
     def holds(self, other: Summary) -> bool:
-        """Whether it covers all that the other covers."""
+        """Return whether the summary covers all that the other one covers."""
         return all(
             any(outer.first <= span.first and span.last <= outer.last for outer in self.spans)
             for span in other.spans
         )
 
     def overlaps_partly(self, other: Summary) -> bool:
-        """Whether it covers some of what the other covers, but not all."""
+        """Return whether the summary covers a part of what the other one covers, but not all of it."""
         touches = any(a.first <= b.last and b.first <= a.last for a in self.spans for b in other.spans)
         return touches and not self.holds(other)
 

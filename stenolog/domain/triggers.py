@@ -63,7 +63,7 @@ class Interpretation(NamedTuple):
 
 
 def interpret(state: State, entry: Entry) -> Interpretation:
-    """What the entry means after `state`."""
+    """Translate the entry into state changes and triggers of lanes; `state` is the state before it."""
     event = entry.event
     match event:
         case UserMessage():
@@ -86,7 +86,7 @@ def interpret(state: State, entry: Entry) -> Interpretation:
 
 
 def following(state: State, entry: Entry) -> Interpretation:
-    """What the entry means for the turns, once it has moved its lanes: who has the turn now."""
+    """Return the change of turns after an entry has moved its lanes: the lanes that have the turn now."""
     if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
         return _heard_late(state)
     state, turn = after_turn(state, entry)
@@ -186,8 +186,10 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
 
 
 def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
-    """Whether it moves its lane: an answer does. One that takes the place of another answers nothing more and
-    asks nobody again; but where the lane waits for the calls of that other, it waits for this one's now.
+    """Return whether the message moves its lane; only an answer does.
+
+    An answer that replaces another one answers nothing more and asks no agent again. But if the lane waits
+    for the calls of the replaced answer, it waits for the calls of this one now.
     """
     if message.purpose != "answer":
         return False
@@ -306,7 +308,7 @@ def _without_session(lane: LaneState) -> LaneState:
 
 
 def _ends(switch: ModeSwitch, summary: Summary) -> bool:
-    """Whether a summary is out of context from the switch on."""
+    """Return whether the switch takes a summary out of context."""
     start, hides, position = switch.context_from, switch.hides, summary.position
     concerns = not switch.agents or summary.agent.partition("/")[0] in switch.agents
     if isinstance(start, int) and position < start and concerns:

@@ -19,7 +19,7 @@ _with_floor = field_replacer(State, "floor")
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
-    """Whether an answer says nothing but that the agent passes."""
+    """Return whether an answer is just the agent's pass token."""
     return not message.tool_calls and message.text.strip() == pass_token
 
 
@@ -94,9 +94,9 @@ def resume_turn(state: State, lanes: Iterable[LaneState], message: UserMessage, 
 
 
 def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State, tuple[str, ...]]:
-    """What an answer does by naming others: whom it asks at once, or the state that keeps them for later.
+    """Return the lanes that an answer asks at once by naming them, or the state that records them for later.
 
-    Who takes no part, or has left, is only spoken of.
+    Agents that have not joined, or have left, are not asked.
     """
     others = tuple(other for other in dict.fromkeys(to) if other != where and state.takes_part(other))
     if not others:
@@ -136,7 +136,7 @@ def resting(floor: TurnState, lanes: Mapping[str, LaneState]) -> list[str]:
 
 
 def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
-    """Who has the turn after an entry by which somebody who had it has come to rest."""
+    """Return the state and the next turn after an entry by which a lane with the turn has come to rest."""
     floor, done = state.floor, resting(state.floor, state.lanes)
     if not done:
         return state, NextTurn()
@@ -204,7 +204,7 @@ def _counted(floor: TurnState, turn: TurnView, position: int) -> TurnState:
 
 
 def _stops_all(event: Event) -> bool:
-    """Whether a person stopped everybody."""
+    """Return whether the event is a person's `cancel` of all lanes."""
     match event:
         case UserMessage(control=Control(action="cancel", agent="")):
             return True

@@ -44,11 +44,11 @@ class TurnView(NamedTuple):
 
 
 class TurnRule:
-    """Who takes turns, and in which order.
+    """A rule that decides which lanes take turns, and in which order.
 
-    `name` is what the log calls it. `keeps_floor`: it hands the turn on when those that have it have come to
-    rest, and says when the turns are over. `one_at_a_time`: words that come in a turn wait till it is over.
-    `version` is another number once the rule decides otherwise: states that were kept before are folded anew.
+    `name` is its name in the log. `keeps_floor`: it hands the turn on when all lanes that have it are at
+    rest, and says when the turns are over. `one_at_a_time`: messages that come in a turn wait for its end.
+    Change `version` whenever the rule decides otherwise: cached states are then rebuilt.
     """
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class TurnRule:
     one_at_a_time: ClassVar[bool] = True
 
     def fault(self) -> str:
-        """What is wrong with the fields taken together; empty where nothing is."""
+        """Return an error message if the fields contradict each other, or ""."""
         return ""
 
     @property
@@ -71,19 +71,19 @@ class TurnRule:
         return state.members
 
     def opens(self, to: Sequence[str]) -> bool:
-        """Whether words to these lanes (none: to nobody by name) give the turn by this rule."""
+        """Return whether a message to these lanes (none: no addressee) gives the turn by this rule."""
         return not to
 
     def hands_on(self, lane: str) -> bool:
-        """Whether those whom an answer of the lane names are known to `after`, as `state.floor.named`."""
+        """Return whether `after` finds the lanes that an answer of `lane` names in `floor.handed_to`."""
         return False
 
     def begin(self, state: State) -> NextTurn:
-        """Who has the turn once a person has spoken."""
+        """Return the lanes that have the turn after a person's message."""
         raise NotImplementedError
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """Who has the turn once nobody has it any more; `turn` is the last that ended."""
+        """Return the lanes that have the turn once no lane has it any more; `turn` is the last that ended."""
         return NextTurn(reason="all have had their turn")
 
 
@@ -102,7 +102,7 @@ def register_turn_rule(cls: R) -> R:
 @register_turn_rule
 @rule
 class ByAddress(TurnRule):
-    """Who is named is asked; where nobody is, `default`, else all. Answers hand on to those they name."""
+    """Ask the agents that a message names, else `default`, else all. Answers hand on to agents they name."""
 
     name: ClassVar[str] = "addressed"
     keeps_floor: ClassVar[bool] = False
@@ -332,7 +332,7 @@ def around(line: Sequence[str], last: str) -> Iterator[str]:
 
 
 def has_news(state: State, where: str) -> bool:
-    """Whether the lane has yet to see a person's last words, or the last that another said in turn."""
+    """Return whether a person's last message, or another lane's last answer in turn, is new to the lane."""
     seen, floor = state.lane(where).seen, state.floor
     return seen < max(
         floor.last_person_at,

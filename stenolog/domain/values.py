@@ -14,7 +14,7 @@ from .model import Many, frozen_value
 
 @frozen_value
 class Origin:
-    """Where an imported event came from: the foreign system, and the ids and role it had there."""
+    """The source of an imported event: the foreign system, and the ids and role that it had there."""
 
     system: str
     id: str = ""
@@ -53,7 +53,7 @@ class ConversationRef:
 
 @frozen_value
 class Control:
-    """What a person tells the engine to do.
+    """A person's command to the engine.
 
     `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by
     `agent` and `task`. An `approve` may change the call: `arguments`, a JSON object, run in the place of the
@@ -84,10 +84,10 @@ class Usage:
 
 @frozen_value
 class Receipt:
-    """What an answer or an error keeps of the request that caused it: enough to build it again.
+    """The record of a request that an answer or an error carries: enough to build the request again.
 
-    `view`: the position that the request was built at. `policy`, `pipeline`, `api` and `counter`:
-    what built it, with versions. `plan`: the choices (cut, kept runs, previews). `sha256`: of the
+    `view` is the position that the request was built at. `policy`, `pipeline`, `api` and `counter` name
+    what built it, with versions. `plan` has the choices (cut, kept runs, previews). `sha256` is that of the
     body handed to the SDK, as compact UTF-8 JSON in the order sent, blobs by hash.
     """
 
@@ -110,7 +110,7 @@ class Tool:
     approval: bool = False
     """True: a person approves each call before it runs."""
     strict: bool | None = None
-    """Whether OpenAI holds the model to the schema; None: its default."""
+    """OpenAI's `strict` option: the model must follow the schema; None: the provider's default."""
 
 
 @frozen_value
