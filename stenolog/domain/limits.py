@@ -34,8 +34,8 @@ class Limits:
 
     `max_steps` counts answers, `max_tokens` input and output tokens of all its models together, `max_cost` is
     in USD, `seconds` are those of the log's clock. A lane is stuck after `same_call` steps in a row with
-    equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error` steps
-    in a row with the same tool error, and after `same_words` answers in a row with the same text.
+    equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error`
+    steps in a row with the same tool error, and after `same_words` answers in a row with the same text.
     """
 
     max_steps: Natural | None = 50

@@ -12,13 +12,13 @@ from stenolog.domain.parts import FilePart
 from .fold import fold
 
 ARTIFACTS = "@project/artifacts/"
-"""What the name of such a file begins with."""
+"""Prefix of the name of such a file."""
 _STEP = r"(?![. ])[^/\\\x00-\x1f\x7f]{1,100}"
 _NAME = re.compile(rf"{ARTIFACTS}{_STEP}(?:/{_STEP}){{0,20}}")
 
 
 def is_artifact(name: str) -> bool:
-    """Whether a name can be that of an artifact: no `..`, nothing hidden, nothing that leads elsewhere."""
+    """Return whether an artifact can have this name: no `..`, no hidden file, no path to other places."""
     return _NAME.fullmatch(name) is not None
 
 

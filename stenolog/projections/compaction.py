@@ -54,7 +54,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
 
 
 def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
-    """Where a summary may begin, and which positions stay, but for those that are covered already."""
+    """Return the first position that a summary may cover, and the positions to keep that none covers yet."""
     taken = [span for summary in state.summaries for span in summary.spans]
     at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
     own = {_last_question(messages, where) for where in (lane, *at_work)}
@@ -79,7 +79,7 @@ def _last_question(messages: Sequence[Entry], lane: str) -> int:
 
 
 def _asked_at(entry: Entry) -> int:
-    """What an answer answers, or what its request was made at: the earlier one; of all else, where it is."""
+    """Return the earlier of an answer's cause and its view; for other entries their own position."""
     match entry.event:
         case AssistantMessage(replaces=None) | LlmError() as said:
             view = said.receipt.view if said.receipt else entry.position - 1
@@ -89,7 +89,7 @@ def _asked_at(entry: Entry) -> int:
 
 
 def _is_systems(entry: Entry) -> bool:
-    """Whether the system says it: an instruction, which no summary may blur."""
+    """Return whether the entry is an instruction of the system, which no summary may blur."""
     return isinstance(entry.event, UserMessage) and entry.event.author_kind == "system"
 
 
@@ -104,7 +104,7 @@ def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRan
 
 
 def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State) -> int:
-    """How many of the messages in the spans no summary has taken the place of, nor is one."""
+    """Count the messages in the spans that no summary has replaced and that are no summaries."""
     summaries = {summary.position for summary in state.summaries}
     taken = [span for summary in state.summaries for span in summary.spans]
     places = (entry.position for entry in messages if entry.position not in summaries)

@@ -40,7 +40,7 @@ class Description(NamedTuple):
 
 
 def describe(entry: Entry) -> Description:
-    """Who did it, and what, for one line."""
+    """Return the entry's author and content as one line."""
     event = entry.event
     match event:
         case UserMessage(parts=parts, control=control):

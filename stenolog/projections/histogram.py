@@ -23,7 +23,7 @@ def _bounds() -> Iterator[int]:
 
 
 BOUNDS = tuple(takewhile(lambda bound: bound <= LARGEST, _bounds()))
-"""Where the ranges begin."""
+"""Lower bounds of the ranges."""
 
 
 class Histogram(NamedTuple):

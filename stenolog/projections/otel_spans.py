@@ -95,7 +95,7 @@ def inherited(settings: Settings) -> int:
 
 
 class _Watch:
-    """What has to be remembered from one entry to the next."""
+    """State carried from one entry to the next."""
 
     def __init__(self, content: bool) -> None:
         self._content = content
@@ -297,7 +297,7 @@ def _stable_id(entry: Entry, what: str, digits: int = 16) -> str:
 
 
 def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
-    """When it began: so long before its end as it took, else when it was asked for."""
+    """Return the start time: `took` milliseconds before the end, or the time of the request if unknown."""
     return min(asked if took is None else end - timedelta(milliseconds=took), end)
 
 
@@ -310,13 +310,13 @@ def _child(said: ToolResult | AssistantMessage | LlmError) -> str | None:
 
 
 def _set_attributes(attributes: dict[str, Any]) -> Attributes:
-    """What there is to tell: neither nothing, nor a value that no attribute can hold."""
+    """Return the attributes without empty values and without types that an attribute cannot hold."""
     kinds = (str, int, float, list)
     return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
 
 
 def _messages(said: AssistantMessage | LlmError) -> str:
-    """What was said, in the JSON of the conventions."""
+    """Return the model's message in the JSON of the semantic conventions."""
     message: dict[str, Any] = {"role": "assistant", "parts": [part for p in said.parts if (part := _part(p))]}
     if isinstance(said, AssistantMessage):
         message["finish_reason"] = said.finish_reason

@@ -29,7 +29,7 @@ from stenolog.projections.requests import build
 from stenolog.projections.tool_pairs import CallKey, pair
 
 POSSIBLE = 3
-"""How many words of persons are shown as possible, where the log records no cause."""
+"""Number of persons' messages listed as possible causes if the log records no cause."""
 
 
 class BlameLink(NamedTuple):

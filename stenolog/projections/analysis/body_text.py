@@ -19,12 +19,12 @@ def messages(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def around(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands beside the messages: model, system text, tools, parameters."""
+    """Return the body's fields beside the messages: model, system text, tools, parameters."""
     return {key: value for key, value in body.items() if key not in MESSAGES}
 
 
 def text_of(value: Any) -> str:
-    """What a message, or a part of one, says; calls as `→ name(arguments)`."""
+    """Return the text of a message, or of a part of one; calls as `→ name(arguments)`."""
     match value:
         case str():
             return value
@@ -53,8 +53,10 @@ def text_of(value: Any) -> str:
 
 
 def part_text(request: Request, part: RequestPart, alone: bool) -> str:
-    """What the part became in the body. `alone`: it is the only part of its message; where it is not, and
-    has no text of its own, it cannot be told from the others, and this is empty.
+    """Return the text of the part in the body. `alone`: it is the only part of its message.
+
+    Return "" for a part without a text of its own that shares its message: it cannot be told from the
+    others.
     """
     if part.text:
         return part.text
@@ -66,7 +68,7 @@ def part_text(request: Request, part: RequestPart, alone: bool) -> str:
 
 
 def tokens_of(parts: Iterable[RequestPart]) -> int:
-    """What parts count in a budget of tokens, as in `Request.size`; pictures apart."""
+    """Return the tokens of the parts as a budget counts them, as in `Request.size`, without pictures."""
     return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
 
 

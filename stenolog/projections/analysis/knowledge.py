@@ -32,7 +32,7 @@ PROOFS: Mapping[Proof, str] = {
     "delivered": "its policy leaves it out, since its backend has it",
     "next": "not proved yet: in the request that it would be sent now",
 }
-"""How it is known that a lane has seen something, the surest first."""
+"""Kinds of evidence that a lane has seen an entry, the strongest first."""
 DELIVERED = "delivered"
 SUREST = {proof: rank for rank, proof in enumerate(PROOFS)}
 

@@ -21,7 +21,7 @@ class Match(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[bool, int, bool]:
-        """Where it stands among others: what is of the prefix first, then as the log has it."""
+        """The order of changes: parts of the prefix first, then by position in the log."""
         part = self.after or self.before
         assert part is not None
         return part.rule not in FRONT, min(part.positions, default=0), self.after is not None

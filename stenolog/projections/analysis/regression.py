@@ -58,7 +58,7 @@ class Header(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What would become of a request under today's code.
+    """The comparison of a recorded request with the one that today's code builds.
 
     `difference` is the first difference of one that is changed, a JSON pointer or a range.
     """

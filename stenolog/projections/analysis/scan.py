@@ -29,7 +29,7 @@ def some_requests(
 
 
 def may_send(window: Window) -> bool:
-    """Whether the lane has something to answer there, so that its request may be one to send."""
+    """Return whether the lane has something to answer there, so that its request may be sendable."""
     address, state = window.lane.address, window.state
     lane = state.lane(address)
     return lane.status in ("awaiting_llm", "failed") or (address not in state.lanes and lane.asked > 0)

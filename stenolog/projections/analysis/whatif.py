@@ -28,7 +28,7 @@ class WhatIf(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether nothing at all would have been otherwise."""
+        """True if both requests have the same body and are equally ready."""
         return self.real.bytes == self.other.bytes and self.real.ready == self.other.ready
 
 

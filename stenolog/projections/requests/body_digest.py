@@ -23,7 +23,7 @@ MESSAGES = ("messages", "input", "contents", "prompt")
 """The keys that the conversation stands under, on one API or another."""
 PARAMETERS = "parameters"
 ORDER = "the order of the keys"
-"""Where two bodies differ that have all sections in common."""
+"""The reported difference of two bodies whose sections are all equal."""
 CHUNKS = 16
 MOST = 256
 """So many hashes are kept at most: for each number of messages, one of all and of each chunk."""
@@ -144,7 +144,7 @@ def sections(body: Mapping[str, Any], messages: MessageHash | None = None) -> di
 
 
 def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> str:
-    """Where a body differs first from the one that the sections are of; empty where they are equal.
+    """Return the first difference between a body and the sections of another one; empty if they are equal.
 
     A JSON pointer (`/tools`, `/messages/3`), one with a range (`/messages/12-23`), or several joined by
     `or`, where the section holds no more than that.

@@ -37,7 +37,7 @@ def build(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
-    """What the lane (agent, task) would be sent after these entries, on an API.
+    """Build the request that the lane (agent, task) would send after these entries, on an API.
 
     `policy` None is the one on the agent's card. Raises `AgentNotFoundError` where no such agent takes part,
     `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.

@@ -22,11 +22,12 @@ from .window import Window
 
 
 class Bookmark(NamedTuple):
-    """Where the window stood, with the entries in it that may change; what is known of those that are
-    settled, up to position `last`: the `calls` made, the `tools` called, who had the last word (`role`, empty
-    where there was none) and from which position; and what the writer had written, under which prefix.
+    """A snapshot of a window and its frozen prefix, with the state of the writer.
 
-    `messages` is their number: they themselves are kept beside it. `ids` are those that were given to calls.
+    `mark` has the window with the entries that may still change. Of the frozen entries, up to position
+    `last`, it has the `calls` made, the `tools` called, and the `role` (empty: none) and position
+    (`word`) of the last message. `prefix` is the fingerprint of the writer's prefix. `messages` is the
+    number of written messages, which are stored beside it. `ids` are the ids given to calls.
     """
 
     mark: WindowSnapshot
@@ -65,7 +66,7 @@ def bookmark(window: Window, writer: Writer) -> Bookmark | None:
 
 
 def settled_by(mark: Bookmark) -> FrozenPrefix:
-    """What was settled, without the units themselves."""
+    """Return the frozen prefix, without its units."""
     settled = FrozenPrefix()
     settled.last = mark.last
     settled.called = {*starmap(CallKey, mark.calls)}
@@ -77,6 +78,6 @@ def settled_by(mark: Bookmark) -> FrozenPrefix:
 
 
 def fingerprint(prefix: Prefix) -> str:
-    """What tells one prefix from another, between processes."""
+    """Return a hash that identifies a prefix across processes."""
     said = (*prefix._replace(stubs=frozenset())[:-1], sorted(prefix.stubs), prefix.counter.id)
     return sha256(repr(said).encode(errors="backslashreplace")).hexdigest()

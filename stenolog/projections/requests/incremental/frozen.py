@@ -25,12 +25,15 @@ from stenolog.projections.tool_pairs import CallKey, Pair
 Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1
 LONG, SLACK = 128, 64
-"""Where a lane says nothing for so many units, all but the last few of them settle."""
+"""After `LONG` units without an answer of the lane, all but the last `SLACK` units are frozen."""
 
 
 class TailContents(NamedTuple):
-    """What a lane hears of some rows of its window: what was made of it and the units of that, one for one,
-    the rule for each position that is not shown, the entries that are, in order, and what edits are edits of.
+    """The contents of some rows of a lane's window.
+
+    `made` are the groups and messages of the `rows`, and `units` their units, one for one. `left_out`
+    has the rule for each position that is not shown, `entries` the shown entries in order, `edits` the
+    edited entries.
     """
 
     rows: list[WindowRow]
@@ -66,7 +69,7 @@ class FrozenPrefix:
         return self.units[-1][-1] if self.units else self.before
 
     def shed(self) -> FrozenPrefix:
-        """The same without the units themselves: enough to go on from."""
+        """Return a copy without the units, from which a window can still be continued."""
         rest = FrozenPrefix()
         rest.last, rest.called, rest.tools = self.last, self.called, self.tools
         rest.answer, rest.before = self.answer, self.end
@@ -90,7 +93,7 @@ class FrozenPrefix:
 
 
 class FrozenAndTail(NamedTuple):
-    """What a lane is shown: the settled units, so many of them from so many rows, and those behind them.
+    """The window as a frozen prefix (`number` units, from `rows` rows) and the `units` of its tail.
 
     `left_out` has the rule for each position behind that is not shown.
     """
@@ -110,7 +113,7 @@ def called_in(pieces: Iterable[Message]) -> dict[str, None]:
 
 
 def changes_context(event: Event) -> bool:
-    """Whether an entry may take others out of context, or bring them back."""
+    """Return whether an entry may take others out of context, or bring them back."""
     match event:
         case ModeSwitch(hides=hides, context_from=context_from):
             return hides is not UNCHANGED or context_from is not UNCHANGED
@@ -121,7 +124,7 @@ def changes_context(event: Event) -> bool:
 
 
 def is_plain(entry: Entry, lane: LaneId) -> bool:
-    """Whether a lane is surely shown an entry where it was said, as long as no other hides it."""
+    """Return whether the lane is surely shown the entry at its position, unless another entry hides it."""
     event = entry.event
     if isinstance(event, LlmError) or changes_context(event):
         return False
@@ -130,8 +133,11 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
 
 
 def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
-    """Whether an entry changes what is settled: it may take something out of context or bring it back, its
-    place is before the end of that, or it is a result, not shown, of a call there."""
+    """Return whether an entry changes the frozen prefix.
+
+    It does if it may change what is in context, if its place is inside the prefix, or if it is the
+    result of a call there and is not shown.
+    """
     event = entry.event
     if changes_context(event):
         return True
@@ -162,15 +168,17 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
 
 
 def _is_own_error(row: WindowRow) -> bool:
-    """Whether it is an error of the lane itself, of which nothing may be told once it has answered. An error
-    of another lane is there for the words that had come."""
+    """Return whether the row is an error of the lane itself, which disappears once the lane has answered.
+
+    An error of another lane is in the window for the text that had arrived before it.
+    """
     if not isinstance(row.entry.event, LlmError):
         return False
     return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
 
 
 def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
-    """Where it was said, be it nothing that is shown: an empty answer ends what its call can wait for."""
+    """Return the positions of a group or message; an empty answer has some too (it ends waits)."""
     return one.said.positions if isinstance(one, ToolGroup) else one.positions
 
 
@@ -180,13 +188,15 @@ def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
 
 
 def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
-    """Whether what stands behind so many units may belong to the answer before it."""
+    """Return whether the units after the first `number` may belong to the answer before them."""
     return number == len(made) or not isinstance(made[number], ToolGroup)
 
 
 def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
-    """Where what is settled may end, the furthest first: before or behind the last answer; where that is long
-    ago, some way before the end."""
+    """Yield possible ends of the frozen prefix, the furthest first.
+
+    They are before or behind the last answer; if that is long ago, some units before the end.
+    """
     last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], ToolGroup)), -1)
     if len(made) - last > LONG:
         yield _not_between_own(made, len(made) - SLACK)
@@ -198,7 +208,7 @@ def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
 
 
 def _behind_changes(heard: TailContents) -> Iterator[int]:
-    """Where what is settled may end otherwise: behind the last entry that took others out of context."""
+    """Yield another possible end of the frozen prefix: behind the last entry that changed the context."""
     changes = (row for row in reversed(heard.rows) if not row.plain and changes_context(row.entry.event))
     last = next((row.entry.position for row in changes), 0)
     if last:

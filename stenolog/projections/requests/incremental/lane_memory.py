@@ -18,7 +18,7 @@ _spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "ses
 
 
 class Now(NamedTuple):
-    """How things stand once an entry has been taken in; `before` is how the lane stood before it."""
+    """The lane before and after an entry, with the settings after it."""
 
     lane: LaneId
     before: Standing
@@ -28,7 +28,7 @@ class Now(NamedTuple):
 
 
 def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
-    """What is remembered after the entry."""
+    """Return the lane's memory after the entry."""
     event = entry.event
     if names := _set_by(event, now.lane, own):
         own = own._replace(set_at=own.set_at | dict.fromkeys(names, entry.position))
@@ -48,7 +48,7 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
 
 
 def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) -> LaneMemory:
-    """What is remembered once settings have changed: what is handed over to others is no longer its own."""
+    """Return the memory after a mode switch; a hand-off to other agents removes the lane's own."""
     if ends_sessions(switch, lane.agent):
         own = own._replace(session="", died=position)
     if switch.handoff is UNCHANGED:
@@ -58,7 +58,7 @@ def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) 
 
 
 def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
-    """What is remembered once the lane has said something."""
+    """Return the memory after an answer of the lane."""
     changed = own.session and message.session not in ("", own.session)
     unnoticed = changed and own.died < own.answered  # else it was sent everything
     elsewhere = message.source is not None and not message.session  # no backend here has heard it
@@ -79,7 +79,7 @@ def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now
 
 
 def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
-    """What is remembered once a call has failed; a session that it names goes on, with what it had."""
+    """Return the memory after a failed call; a session that the error names continues with its contents."""
     if error.category == "process_exited":
         return own._replace(died=position)
     if error.session and error.session != own.session:
@@ -98,7 +98,10 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
 
 
 def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:
-    """What an entry sets for the lane, by name; `named`: the first time that it speaks or is spoken to."""
+    """Return the names of the settings that an entry sets for the lane.
+
+    `named` is set by the first entry in which the agent speaks or is spoken to.
+    """
     if isinstance(event, ModeSwitch):
         return _switched_for(lane.agent, event)
     return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def takes_part(window: Window) -> bool:
-    """Whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
+    """Return whether the window's agent is known: it has a card, has joined, was addressed, or has spoken."""
     agent, state = window.lane.agent, window.state
     return (
         not window.memory.set_at.keys().isdisjoint(("card", "named"))
@@ -79,7 +79,7 @@ def since_last_turn(window: Window, shown: WindowContents) -> tuple[list[Unit], 
 
 
 def goes_on(window: Window) -> bool:
-    """Whether the request goes on in a session that has what came before."""
+    """Return whether the request continues a session whose backend has the earlier messages."""
     own = window.memory
     return window.policy.history.delta and bool(own.answered) and own.died < own.answered
 
@@ -115,9 +115,9 @@ def _calls(number: int, does: str, do: str) -> str:
 
 
 def over_budget(window: Window, request: Request) -> str:
-    """What of a request is more than its budget has room for, and what must stay; empty where it fits.
+    """Return a message that names the exceeded budgets and the parts that must stay; empty if it fits.
 
-    It is measured only where the window does not know that it fits.
+    The request is measured only if the window does not know that it fits.
     """
     budget = window.policy.budget
     if budget is None or (window.surely_fits and not _has_opening(request)):
@@ -144,7 +144,7 @@ def _has_opening(request: Request) -> bool:
 
 
 def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:
-    """Whether no cut removes a part: it must stay, or it stands around the conversation."""
+    """Return whether no cut removes the part: it must stay, or it is outside the conversation."""
     return part.role in ("system", "tools", "parameters") or any(
         position in reasons for position in part.positions
     )

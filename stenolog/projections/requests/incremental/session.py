@@ -152,7 +152,7 @@ class RequestSession:
 
     @property
     def writer(self) -> Writer | None:
-        """Who has written what is settled."""
+        """The writer of the frozen prefix."""
         return self._writer
 
     def resume(self, mark: Bookmark, messages: list[Body]) -> bool:
@@ -177,14 +177,14 @@ class RequestSession:
             self._written = 0
 
     def bookmark(self) -> tuple[Bookmark, list[Body]] | None:
-        """Where the requests stand, and the messages that are settled; None where nothing can be kept."""
+        """Return a bookmark and the frozen messages, or None if nothing can be stored."""
         if self._writer is None or not self._has_written_all():
             return None
         mark = bookmark(self.window, self._writer)
         return None if mark is None else (mark, self._writer.sheet.messages)
 
     def _has_written_all(self) -> bool:
-        """Whether all that is settled is written, and stays whatever comes: under no cap, that is."""
+        """Return whether the whole frozen prefix is written and cannot change, which no cap may cut."""
         policy, settled = self.window.policy, self.window.settled
         if self._writer is None or self._rests_on is None or caps(policy) or depends_on_tail(policy):
             return False
@@ -223,7 +223,7 @@ class RequestSession:
         return _View(told, first, rest, front, delivered, end)
 
     def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
-        """What stands around the conversation; made anew where something that it rests on has changed."""
+        """Return the text around the conversation; rebuild it if something that it depends on has changed."""
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
         rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools, goes_on(window))
@@ -250,7 +250,7 @@ class RequestSession:
 
 
 def depends_on_tail(policy: Policy) -> bool:
-    """Whether what is settled depends on what comes behind it, under a policy."""
+    """Return whether the policy makes the frozen prefix depend on later entries."""
     return policy.away is not None or policy.history.delta or policy.reminder is not None
 
 
@@ -267,7 +267,7 @@ def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Ent
 
 
 def _front(window: Window, tools: Iterable[str]) -> Prefix:
-    """What stands before the conversation."""
+    """Return the prefix of the conversation."""
     card = window.settings.card_of(window.lane.agent)
     sections = prompt.system_prompt(window, card)
     if goes_on(window):

@@ -15,7 +15,7 @@ from stenolog.projections.tool_pairs import Call, Pair
 
 
 class WindowSnapshot(NamedTuple):
-    """Where a window stands at a position: all that is needed to go on from there, but for the entries.
+    """The state of a window at a position: enough to continue from there, except for the entries.
 
     `rows` are the runs of positions in the window, `private` those of what was not for the lane.
     """

@@ -63,7 +63,7 @@ NO_SIZE = Size()
 
 
 class Window:
-    """What one lane is shown under one policy, kept up with the log."""
+    """The messages that one lane is shown under one policy, updated with the log."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class Window:
 
     @property
     def may_be_uncut(self) -> bool:
-        """Whether the next entry may take the last cut back: a mark made here would not know of it."""
+        """True if the next entry may undo the last cut; a snapshot made here could not do that."""
         return self._uncut is not None
 
     @property
     def snapshot(self) -> WindowSnapshot:
-        """Where the window stands now."""
+        """A snapshot of the window as it is now."""
         return WindowSnapshot(
             self.position,
             self.state,
@@ -165,13 +165,13 @@ class Window:
                 self._sizes[i] = self._sizes[i].plus(row.size)
 
     def contents(self) -> WindowContents:
-        """What is in the window, in the order it is shown in."""
+        """Return the contents of the window, in the order in which they are shown."""
         heard = self._tail_contents(FrozenPrefix())
         units = [unit for unit in heard.units if unit]
         return WindowContents(units, heard.left_out, heard.entries, heard.edits)
 
     def frozen_and_tail(self) -> FrozenAndTail:
-        """The same in two parts: what stays whatever comes, and what is behind that."""
+        """Split the window into its frozen prefix and its tail."""
         settled = self.settled
         heard = self._tail_contents(settled)
         number = settle(settled, heard, self.memory.answered)
@@ -180,14 +180,14 @@ class Window:
 
     @property
     def surely_fits(self) -> bool:
-        """Whether the window knows that what it shows has room under the caps; it may where it does not."""
+        """True if the window is known to fit the caps; if False, it may still fit."""
         if self.measure.missing:
             return False
         sizes = zip(self._sizes, self._caps, strict=True)
         return not [cap for size, cap in sizes if not size.fits(cap.room)]
 
     def _tail_contents(self, settled: FrozenPrefix) -> TailContents:
-        """What the lane hears of the rows behind those that are settled."""
+        """Return the contents of the rows behind the frozen ones."""
         rows = self.rows[settled.rows :]
         entries = [row.entry for row in rows]
         if self._is_plain(rows):
@@ -210,7 +210,7 @@ class Window:
         return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 
     def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
-        """Whether all of these rows are shown, in the order they are in."""
+        """Return whether all of these rows are shown, in the order that they are in."""
         if self.summaries or self.settings.hides or not rows:
             return False
         return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(
@@ -225,7 +225,7 @@ class Window:
         self.summaries, self.left_out, self.partial = [], [], True
 
     def messages_of(self, position: int) -> tuple[Message, ...]:
-        """What the lane hears of an entry in the window."""
+        """Return the messages made of an entry in the window."""
         return next((row.pieces for row in self.rows if row.entry.position == position), ())
 
     def _row(self, entry: Entry) -> WindowRow:
@@ -331,7 +331,7 @@ class Window:
         self._sizes = [total(counted_sizes(sizes, cap, must_stay)) for cap in self._caps]
 
     def _counts(self, entry: Entry, cap: Cap) -> bool:
-        """Whether an entry counts against a cap, or stays beside the last messages."""
+        """Return whether an entry counts against a cap; some entries stay beside the last messages."""
         if not cap.recent:
             return True
         purpose = getattr(entry.event, "purpose", "answer")
@@ -350,7 +350,7 @@ class Window:
         return caps(self.policy, reserved_size(self, shown)) if self.policy.budget else self._caps
 
     def _sized(self) -> tuple[WindowContents, list[Size]]:
-        """What is shown, and the size of each of its units."""
+        """Return the contents, and the size of each of their units."""
         shown = self.contents()
         return shown, [total(p.size or self.measure.of(p) for p in unit) for unit in shown.units]
 
