@@ -60,7 +60,7 @@ class Divergence(NamedTuple):
 
 
 class Rerun(NamedTuple):
-    """What came of it: how many requests are those that were sent, and the first that is not."""
+    """The result of a rerun: the number of requests that equal the sent ones, and the first that differs."""
 
     entries: int
     requests: int
@@ -68,7 +68,7 @@ class Rerun(NamedTuple):
 
 
 class Here(NamedTuple):
-    """What this release builds with."""
+    """The APIs, blobs and token counters that this release builds requests with."""
 
     apis: Mapping[str, Api] = APIS
     blobs: Mapping[str, bytes] = EMPTY_BLOBS
@@ -77,7 +77,7 @@ class Here(NamedTuple):
 
 HERE = Here()
 NOT_COMPARED: Final = ("limits", "retries", "timeouts", "on_unknown", "what tools do")
-"""What of a team leaves no trace in a log, and is not compared."""
+"""Parts of a team that leave no trace in a log, and are not compared."""
 
 
 def rerun(
@@ -229,7 +229,7 @@ def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence
 
 
 def _compared(recorded: Sequence[Entry], call: Called, request: Request, here: Here) -> Divergence | None:
-    """Where a request first differs from the one that was sent; None where it is the same."""
+    """Return the first difference between the built and the sent request, or None if they are equal."""
     if request.sha256 == call.receipt.sha256:
         return None
     then = _built(recorded, [call], {}, here)[call.position]

@@ -35,13 +35,13 @@ from .truncation import compact
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)
 UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote it can read it")))
-"""What is told of a summary without words."""
+"""Text shown for a summary that has no text."""
 
 
 class AttributionStyle(NamedTuple):
-    """How a lane hears: the heading over others' words, what tool output is cut down to, the counter.
+    """A lane's settings for other authors' messages: heading, limit of tool output, token counter.
 
-    `openings` are how lines of our own begin, which nobody's words may begin a line with.
+    `openings` are the beginnings of the engine's own lines; no quoted text may begin a line with one.
     """
 
     lane: LaneId
@@ -66,7 +66,7 @@ def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> Attribu
 
 
 def attribute(entry: Entry, ear: AttributionStyle, pair: Pair | None) -> tuple[Message, ...]:
-    """What the lane hears of an entry, piece by piece; `pair` has the call of a result."""
+    """Return the messages that an entry becomes for the lane; `pair` has the call of a result."""
     match entry.event:
         case UserMessage() as message:
             return (_user(entry.position, message, ear),)
@@ -263,7 +263,7 @@ def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
-    """What was said as one text, tool calls written out; with `acts` also what a program did by itself.
+    """Return the parts as one text, tool calls written out; with `acts` also what a program did by itself.
 
     An answer that failed has nothing else to say what was done, so that it is not done again.
     """

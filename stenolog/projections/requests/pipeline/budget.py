@@ -60,7 +60,7 @@ def limits(budget: Budget) -> Size:
 
 
 def _reserve(budget: Budget, name: str, limit: int, needed: int) -> int:
-    """What is kept free for what stands around: what that needs, and a part of the budget at least."""
+    """Return the reserve: the size of the text around the conversation, or more (see `RESERVE`)."""
     if name == "messages":
         return needed
     if name == "tokens" and budget.reserve is not None:

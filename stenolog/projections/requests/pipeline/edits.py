@@ -21,12 +21,15 @@ from .lane import LaneId
 from .quoting import note
 
 ANEW = note("what follows takes the place of an earlier message")
-"""What stands before an edit of words that have been answered."""
+"""Note before an edit of a message that has been answered."""
 
 
 class Edits(NamedTuple):
-    """How a lane is shown edits: which stands in the place of which entry, the wordings that are therefore
-    not shown, and the edits that appear where they arrived, since the lane has answered the earlier words.
+    """The edits as a lane is shown them.
+
+    `places` has, by the position of an edit, the entry whose place it takes. `replaced` are
+    the wordings that are not shown. `anew` are the edits shown at their own positions, because the lane has
+    answered the earlier wording.
     """
 
     places: dict[int, Entry]
@@ -35,7 +38,10 @@ class Edits(NamedTuple):
 
 
 def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out: Collection[int]) -> Edits:
-    """Where the lane is shown each edit. `edits` has the first wording of each, `out` what is out."""
+    """Return the place of each edit for the lane.
+
+    `edits` has the first wording of each edit, `out` the positions that are out of context.
+    """
     made = Edits({}, set(), set())
     if not edits:
         return made
@@ -61,8 +67,10 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
 
 
 def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:
-    """Whether a wording stays when an edit of it comes. An answer that the lane makes anew takes the place of
-    an answer, and not of what a person said; a summary or a fact made anew asks nobody.
+    """Return whether a wording stays when an edit of it comes.
+
+    The lane's new answer replaces an answer, but not a person's message. A regenerated summary or fact
+    asks no agent.
     """
     match edit.event:
         case AssistantMessage(purpose="summary" | "memory" | "routing"):
@@ -81,8 +89,10 @@ def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tup
 
 
 def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
-    """Whether an entry is the lane's answer to a view that edits have followed: what they took the place of
-    may be shown again. `before` has what came before it, the latest first.
+    """Return whether an entry is the lane's answer to a view that edits have followed.
+
+    The wordings that those edits replaced may be shown again. `before` has the earlier entries, latest
+    first.
     """
     if not lane.owns(entry.event):
         return False
@@ -92,12 +102,12 @@ def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
 
 
 def is_edit(event: Event) -> bool:
-    """Whether an event is another wording of an earlier one."""
+    """Return whether an event is another wording of an earlier one."""
     return isinstance(event, UserMessage | AssistantMessage) and event.replaces is not None
 
 
 def _is_turn(entry: Entry, lane: LaneId) -> bool:
-    """Whether the lane has said something to what it was shown, be it cut off."""
+    """Return whether the entry is a response of the lane to its request, complete or cut off."""
     match entry.event:
         case AssistantMessage(purpose="answer", replaces=None) as answer:
             return lane.owns(answer)

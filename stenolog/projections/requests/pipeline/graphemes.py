@@ -31,7 +31,7 @@ def cut_after(text: str, at: int) -> int:
 
 
 def _between(text: str, at: int) -> bool:
-    """Whether one character ends before `at`, and another begins there."""
+    """Return whether one character ends before `at`, and another begins there."""
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]

@@ -49,7 +49,7 @@ class CallIds:
         return made, not kept
 
     def keep(self, id: object) -> bool:
-        """Whether an item of a provider's own keeps its id: one that is fit and that nothing else has."""
+        """Return whether a provider's own item keeps its id: the id is valid and not taken."""
         if not isinstance(id, str) or not fits_id(id, LONGEST_ITEM_ID) or id in self._taken:
             return False
         self._take(None, id)
@@ -71,7 +71,7 @@ class CallIds:
 
     @property
     def count(self) -> int:
-        """How many ids were given so far."""
+        """The number of ids given so far."""
         return len(self._given)
 
     def back(self, mark: int) -> None:
@@ -135,7 +135,10 @@ def arguments_longest(raw: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _says_the_same(raw: str) -> bool:
-    """Whether it is a JSON object that can be written again as it is; a call is in many requests."""
+    """Return whether the text is a JSON object that can be written again unchanged.
+
+    Cached, because a call is in many requests.
+    """
     try:
         parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
         return isinstance(parsed, dict) and check_json(parsed) is parsed
@@ -144,12 +147,12 @@ def _says_the_same(raw: str) -> bool:
 
 
 def fits_id(text: str, longest: int = LONGEST_ID) -> bool:
-    """Whether every provider takes it as the id of a call."""
+    """Return whether every provider accepts the text as the id of a call."""
     return len(text) <= longest and _GOOD.fullmatch(text) is not None
 
 
 def fits_tool_name(text: str) -> bool:
-    """Whether every provider takes it as the name of a tool."""
+    """Return whether every provider accepts the text as the name of a tool."""
     return len(text) <= LONGEST_TOOL_NAME and _GOOD.fullmatch(text) is not None
 
 

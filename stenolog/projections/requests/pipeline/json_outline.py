@@ -24,13 +24,13 @@ WHOLE = 256_000
 take 200 ms to read."""
 BEGINNING = 64_000
 WIDEST = 8
-"""What is looked at for each token, in characters: few tokens are longer."""
+"""Characters that are read for each token: few tokens are longer."""
 _OPENS = re.compile(r"[ \t\r\n]{0,100}[\[{]")
 _DECODER = json.JSONDecoder()
 
 
 class Detail(NamedTuple):
-    """How much a sketch shows: levels, keys of an object, items of an array, characters of a text."""
+    """The detail of an outline: levels, keys of an object, items of an array, characters of a text."""
 
     depth: int
     keys: int
@@ -56,7 +56,7 @@ DETAILS = (
 
 
 class Parsed(NamedTuple):
-    """What a text holds as JSON; `cut`: only its beginning was read, so the last of it may go on."""
+    """The JSON value of a text; `cut`: only its beginning was read, so its last item may be incomplete."""
 
     value: dict[str, Any] | list[Any]
     cut: bool
@@ -77,7 +77,7 @@ def parse(text: str) -> Parsed | None:
 
 
 def _beginning(text: str) -> Any:
-    """What the beginning holds; a number at its end goes, for half of it would be another number."""
+    """Return the value of a text's beginning; drop a number at its end, as it may be cut."""
     read = text[:BEGINNING].rstrip("+-.0123456789Ee")
     value = from_json(read, allow_partial="trailing-strings")
     if not value:

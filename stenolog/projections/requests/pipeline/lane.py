@@ -27,12 +27,12 @@ class LaneId(NamedTuple):
         return address(self.agent, self.task)
 
     def owns(self, event: Event | Call) -> bool:
-        """Whether the lane itself said it, or made the call."""
+        """Return whether the event is the lane's own message, or the call its own call."""
         return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
 
 
 def author_of(event: Event) -> str:
-    """Who said it: a name, or what they are where they have none: `person`, `system`, `schedule`."""
+    """Return the author's name, or the kind of an author without a name: `person`, `system`, `schedule`."""
     match event:
         case UserMessage(author=author, author_kind=kind):
             return author or kind
@@ -43,7 +43,7 @@ def author_of(event: Event) -> str:
 
 
 def pinned(entry: Entry, pins: Pins | None) -> bool:
-    """Whether an entry is pinned: by its position, by who said it, or by a tag."""
+    """Return whether an entry is pinned: by its position, by its author, or by a tag."""
     event = entry.event
     if pins is None or isinstance(event, Unknown):
         return False

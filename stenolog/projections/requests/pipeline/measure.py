@@ -27,7 +27,7 @@ MEDIA = (ImagePart, FilePart)
 SLACK = 8
 """Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
-"""The same in characters."""
+"""Characters that an API may add to a piece."""
 FRAME, CALL_FRAME = 90, 120
 """Bytes of JSON around a piece, and around each of its parts, at most."""
 WRAPPING = 32

@@ -55,7 +55,7 @@ def _note(title: str, positions: tuple[int, ...]) -> Message:
 
 
 def _is_missed(entry: Entry, lane: LaneId) -> bool:
-    """Whether it was said to others: by another agent, or by somebody who named others."""
+    """Return whether the entry was for others: another agent's answer, or a message to other names."""
     match entry.event:
         case UserMessage(author_kind="system"):
             return False

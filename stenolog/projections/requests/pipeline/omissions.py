@@ -43,7 +43,7 @@ def dropped(
     omitted: Iterable[Omitted],
     counter: Counter,
 ) -> Iterator[Omission]:
-    """What is left out, neighbours of one rule as one run; then what a form or the API cannot carry.
+    """Yield the omitted entries, neighbours of one rule as one run, then parts that no form or API can carry.
 
     `runs` are gone for good, `rows` are in the window, with the rules for those that are not shown.
     """

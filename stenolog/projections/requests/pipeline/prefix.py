@@ -22,7 +22,7 @@ DEFAULT_MODEL = "unspecified"
 
 
 class Prefix(NamedTuple):
-    """What stands before the conversation.
+    """The text before the conversation, with the model and the tools.
 
     `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
     `set_at` is the position of the mode switch that the card is from, none where there is no card.

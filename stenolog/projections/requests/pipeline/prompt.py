@@ -30,7 +30,7 @@ REMINDING = note("a reminder of what you were told")
 
 
 def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
-    """What stands before the conversation."""
+    """Return the sections before the conversation."""
     ruled = _instructions(view)
     sections = [
         Section("base-rules", ruled.base),
@@ -43,7 +43,7 @@ def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
 
 
 def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Message | None:
-    """What stands behind the conversation, as one note of the system's; None where nothing does."""
+    """Return the sections behind the conversation as one note of the system, or None if there are none."""
     sections = [] if _instructions(view).place == "first" else [*_of_the_moment(view)]
     if view.policy.reminder is not None:
         sections += _reminder(view, view.policy.reminder, card, shown)
@@ -51,7 +51,7 @@ def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Messag
 
 
 def reserved_size(view: View, shown: WindowContents) -> Size:
-    """How large all that may stand around the conversation and in it is at most, with the tools."""
+    """Return the maximum size of the sections, notes and tools that a request has beside its messages."""
     card = view.settings.card_of(view.lane.agent)
     before, behind = system_prompt(view, card), [*_of_the_moment(view)]
     if view.policy.reminder is not None:
@@ -68,7 +68,7 @@ def reserved_size(view: View, shown: WindowContents) -> Size:
 
 
 def cut_note(view: View) -> Message | None:
-    """What tells the agent that something was left out before what it is shown, where its policy says so."""
+    """Return a note that earlier messages were left out, if some were cut and the policy asks for it."""
     if not (view.cuts and _instructions(view).cut_note):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
@@ -104,7 +104,7 @@ def _persona(view: View, card: AgentCard) -> Iterator[Section]:
 
 
 def _of_the_moment(view: View) -> Iterator[Section]:
-    """What depends on the mode and the run, and the words of a hand-off."""
+    """Yield the sections that depend on the mode and the run, and the text of a hand-off."""
     ruled, mode = _instructions(view), view.settings.mode_of(view.lane.agent)
     yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(view, "mode"))
     yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(view, "mode"))
@@ -140,7 +140,7 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 
 def _quoted(view: View, entry: Entry) -> str:
-    """What the agent heard of an entry, compacted and rewritten as it was, with who said it."""
+    """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
     said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry.position))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""

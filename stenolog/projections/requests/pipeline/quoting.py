@@ -22,7 +22,7 @@ _FORGED = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(TAGS)})\b)", re.IGNORECAS
 _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
 END_OF = "END OF"
-"""What the title of a block of notes has before it where the block ends."""
+"""Prefix of a title at the end of a block of notes."""
 _MARKER = re.compile(
     rf"([\n{_ENDS}]{_BLANKS})"
     rf"(?=(?i:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)"
@@ -40,7 +40,7 @@ _NAME = re.compile(rf"[()\n:{_ENDS}]")
 
 
 class _Looks(dict[int, str]):
-    """What a character looks like, by its code point: for `str.translate`."""
+    """A table for `str.translate` from each character to the text that it looks like."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -128,8 +128,10 @@ def label(name: str) -> str:
 
 
 def markers(text: str) -> Iterator[int]:
-    """Where something stands that could be taken for a marker of the plain wire: in any case, behind any
-    blanks and line ends. Each place is the beginning of its line."""
+    """Yield the line start of each text that could be taken for a marker of the plain wire.
+
+    Case does not matter, and neither do blanks and line ends before it.
+    """
     return iter(_places(text, [found.start() for found in _MARKER.finditer("\n" + looks(text))]))
 
 

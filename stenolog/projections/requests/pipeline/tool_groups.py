@@ -32,11 +32,11 @@ class ToolGroup:
 
     @property
     def complete(self) -> bool:
-        """Whether every call has its result."""
+        """True if every call has its result."""
         return None not in self.results.values()
 
     def joins(self, piece: Message) -> bool:
-        """Whether the piece is a further part of the same answer."""
+        """Return whether the message is a further part of the same answer."""
         return bool(piece.joins) and piece.joins == self.said.joins
 
     def join(self, piece: Message) -> None:
@@ -113,10 +113,11 @@ class ToolGrouper:
             self.made.append(self.answer)
 
     def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Message, ...]]:
-        """What was made, in units that are never cut in two: an answer with one result for each of its calls,
-        or one piece of anything else. A unit in which nothing is said is empty.
+        """Return units that are never cut in two: an answer with one result for each call, or one other
+        message.
 
-        `is_hidden` tells whether a call has a result in the log that is not shown.
+        A unit without content is empty. `is_hidden` tells whether a call has a result in the log that is
+        not shown.
         """
         made = ((unit,) if isinstance(unit, Message) else unit.pieces(is_hidden) for unit in self.made)
         return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]

@@ -27,11 +27,11 @@ from .quoting import note
 
 P = TypeVar("P")
 RESULTS = "@state/logs/tool-results/"
-"""What the alias of a tool result begins with."""
+"""Prefix of the alias of a tool result."""
 READ_OUTPUT = "read_output"
 """The tool that reads the whole; what it gives back is not cut down again."""
 LONGEST_READ = 20_000
-"""How many characters an agent may read at a time."""
+"""Maximum number of characters that an agent may read at a time."""
 _FIT = r"(?!.*\.\.)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?"
 _ALIAS = re.compile(rf"{RESULTS}(?:({_FIT})|[A-Za-z0-9_-]{{0,24}}~[0-9a-f]{{24}})\.json")
 _LAST_LINE = 200
@@ -47,7 +47,7 @@ class Preview(NamedTuple):
 
 
 class Shortened(NamedTuple):
-    """What is shown of a text, and the character that one would go on reading at."""
+    """The shown part of a text, and the character offset to continue reading from."""
 
     text: str
     offset: int = 0
@@ -129,12 +129,15 @@ def shortened(text: str, rule: TruncateToolOutput, counter: Counter) -> Shortene
 
 
 def _small(text: str, tokens: int) -> bool:
-    """Whether a text cannot have more tokens: one has a byte at least, a character four bytes at most."""
+    """Return whether a text surely has at most so many tokens.
+
+    A token has at least one byte, and a character has at most four bytes.
+    """
     return len(text) * 4 <= tokens or (len(text) <= tokens and len(text.encode()) <= tokens)
 
 
 def _head(text: str, tokens: int, counter: Counter) -> int:
-    """Where the first `tokens` of a text end, at the end of a line where one is near."""
+    """Return the end of the first `tokens` of a text, moved to the end of a line if one is near."""
     window = text[: tokens * WIDEST]
     end = _most(len(window), lambda size: counter.count(window[:size]) <= tokens)
     line = text.rfind("\n", end * 3 // 4, end)
@@ -142,7 +145,7 @@ def _head(text: str, tokens: int, counter: Counter) -> int:
 
 
 def _tail(text: str, tokens: int, counter: Counter) -> int:
-    """Where the last `tokens` of a text begin, at the beginning of a line where one is near."""
+    """Return the start of the last `tokens` of a text, moved to the start of a line if one is near."""
     window = text[max(0, len(text) - tokens * WIDEST) :]
     size = _most(len(window), lambda size: counter.count(window[len(window) - size :]) <= tokens)
     begin = len(text) - size

@@ -19,14 +19,14 @@ from .measure import Measure
 
 
 class LaneMemory(NamedTuple):
-    """What is remembered of a lane.
+    """The facts remembered about a lane.
 
-    `answered` is the position of its last answer, `turns` the number of its turns that were no passes (an
-    answer that calls tools ends none), `handoff` the text that was last handed over to it,
-    `running` the message that its current run answers, `died` the position at which its backend was
-    last found dead or changed, `began` the view of its first answer since the last reset (0: there is none).
-    `counted` says whether the last answer is one of `turns`.
-    `set_at` has the position of the mode switch that last set a thing for it.
+    `answered` is the position of its last answer. `turns` is the number of its turns that were no passes
+    (an answer that calls tools ends none). `handoff` is the text of the last hand-off to it. `running`
+    is the message that its current run answers. `died` is the position of the last entry that reports
+    its backend as dead or changed. `began` is the view of its first answer since the last reset (0:
+    there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the position
+    of the mode switch that last set each setting for it.
     """
 
     answered: int = 0
@@ -54,9 +54,10 @@ class WindowRow(NamedTuple):
 
 
 class WindowContents(NamedTuple):
-    """What is in the window, in units that are never cut in two, and the rule for what is out of context.
+    """The contents of a window in units that are never cut in two.
 
-    `edits` has the message that each edit is an edit of.
+    `left_out` has the rule for each entry that is out of context, `edits` the message that each edit
+    changes.
     """
 
     units: list[tuple[Message, ...]]

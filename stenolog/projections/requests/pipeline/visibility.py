@@ -128,7 +128,7 @@ def _failed_silently(entry: Entry, lane: LaneId) -> bool:
 
 
 def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
-    """Whether it is a summary that a later one makes needless."""
+    """Return whether the entry is a summary that a later one replaces."""
     match entry.event:
         case AssistantMessage(agent=agent, covers=spans) if spans:
             earlier = Summary(entry.position, agent, tuple(spans))
@@ -150,8 +150,10 @@ def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
 def _sort_key(
     entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
 ) -> tuple[int, int, int]:
-    """Where an entry stands: an own answer behind the view it was built on, an edit where the edited was,
-    a summary behind the last position it covers.
+    """Return the sort key of an entry.
+
+    An own answer stands behind the view it was built on, an edit in place of the edited entry, and a
+    summary behind the last position that it covers.
     """
     position, event = entry.position, entry.event
     if position in summaries:
