@@ -30,10 +30,10 @@ Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 
 
 class Proof(NamedTuple):
-    """What became of one receipt: at which position it stands, whose it is, what it was built on.
+    """The verdict on one receipt: its position, its lane, and the view that the request was built on.
 
     `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
-    sha256 of what was built, empty where nothing was.
+    sha256 of the rebuilt body, empty if none was built.
     """
 
     position: int
@@ -59,7 +59,7 @@ class Sent(NamedTuple):
         return self.receipt.api.partition("@")[0]
 
     def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
-        """What became of it."""
+        """Return the proof of this call's receipt."""
         receipt = self.receipt
         place = (self.position, self.lane.address, receipt.view, receipt.api)
         return Proof(*place, outcome, reason, receipt.sha256, found)
@@ -181,7 +181,7 @@ def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, by
 
 
 def _difference(plan: Mapping[str, Any], request: Request) -> str:
-    """Where it differs first: in the body by the plan's sections, and in the other choices of the plan."""
+    """Describe the first difference in the body, by the plan's sections, and in the plan's other choices."""
     place = "somewhere: the receipt has no sections"
     if "sections" in plan:
         place = first_difference(plan["sections"], request.body) or ORDER

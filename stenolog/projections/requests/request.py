@@ -38,11 +38,11 @@ ARGUMENTS = frozenset(("input", "args"))
 PICTURES = frozenset(
     ("image_url", "file", "image", "document", "input_image", "input_file", "inlineData", "fileData")
 )
-"""What a part of a body is or has that holds a picture or a file."""
+"""Keys and types of the parts of a body that hold a picture or a file."""
 
 
 class Size(NamedTuple):
-    """How large something is: in messages, characters of text, tokens, and bytes of JSON."""
+    """A size in messages, characters of text, tokens, and bytes of JSON."""
 
     messages: int = 0
     characters: int = 0
@@ -54,11 +54,11 @@ class Size(NamedTuple):
         return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def minus(self, other: Size) -> Size:
-        """What is left when the other is taken away."""
+        """Return this size minus the other one."""
         return Size(*map(int.__sub__, self, other))
 
     def fits(self, room: Size) -> bool:
-        """Whether it is within the room in every measure."""
+        """Return whether the size is within the room in every measure."""
         return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
 
 
@@ -105,11 +105,11 @@ class Message(NamedTuple):
     interrupts: bool = False
     unsaid: tuple[Part, ...] = ()
     tokens_in: int = -1
-    """What it was before it was reworded, in tokens; -1: its parts are what was said."""
+    """The size before the message was reworded, in tokens; -1: its parts are the original."""
     size: Size | None = None
-    """How large it is at most on any API, where that has been measured."""
+    """The maximum size on any API, if it has been measured."""
     sections: tuple[Section, ...] = ()
-    """What a text of several rules is made of, in order."""
+    """The sections of a text that several rules made, in order."""
 
 
 class Section(NamedTuple):
@@ -121,11 +121,11 @@ class Section(NamedTuple):
 
 
 class RequestPart(NamedTuple):
-    """Where one part of the request came from: the positions, what was done by which rule, its size.
+    """One part of a request: its positions, its rule and what the rule did, and its size.
 
-    `message` is its index in the body's messages, -1 for what stands before them (system text, tools).
-    `continues`: it belongs to the message before it, which this API writes as several. `text` is what a
-    text that stands around the conversation says, of which one message may hold several.
+    `message` is its index in the body's messages, -1 for parts before them (system text, tools).
+    `continues`: it belongs to the message before it, which this API writes as several. `text` is the
+    content of a text around the conversation, because one message may hold several of them.
     """
 
     positions: tuple[int, ...]
@@ -162,7 +162,7 @@ class Omitted(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """What an API makes of the pieces: the body, the explanation of each part, and what it left out."""
+    """The output of an API: the body, the explanation of each part, and the omitted parts."""
 
     body: Body
     parts: tuple[RequestPart, ...]
@@ -186,7 +186,7 @@ class BlobText(str):
 
 
 class Explanation(NamedTuple):
-    """Where every part of a request came from, and what is not in it."""
+    """The source of every part of a request, and the omissions."""
 
     parts: tuple[RequestPart, ...] = ()
     dropped: tuple[Omission, ...] = ()
@@ -215,22 +215,21 @@ def ready(explanation: Explanation) -> LazyExplanation:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Request:
-    """What a lane's model is sent next, and the explanation of every part.
+    """The next request to a lane's model, and the explanation of every part.
 
-    `body` is the provider's exact JSON body; requests that follow each other share what they have in common,
+    `body` is the provider's exact JSON body; consecutive requests share the objects they have in common,
     so copy it before you change it. `sendable` says whether it can be sent as it is; `reason` says why not:
 
-    - the lane has nothing to answer: nothing has been said to it, it has the last word, or it is idle
+    - the lane has nothing to answer: it got no message, it wrote the last message, or it is idle
     - tool calls of its last answer have no result yet, or a person has to approve them
     - the agent has left
-    - what must stay is more than the policy's budget
+    - the parts that must stay exceed the policy's budget
     - no model is named, neither on the agent's card nor by an answer of its own
 
-    `ready` is true also where only the name of the model is missing.
-    `parts` explains what is in it, `dropped` what is not: made by `explain` when one of them is asked for,
-    which may read the log again.
-    `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the runs
-    of positions that it left out.
+    `ready` is true also if only the name of the model is missing. `parts` explains the contents,
+    `dropped` the omissions. `explain` makes both on first access, and may read the log again for it.
+    `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the
+    runs of positions that it left out.
     """
 
     agent: str
@@ -250,7 +249,7 @@ class Request:
     encoded: MessageHash | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are the same in everything, the explanation too."""
+        """Return whether the requests are equal in everything, including the explanation."""
         return isinstance(other, Request) and _comparable(self) == _comparable(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -273,12 +272,12 @@ class Request:
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
-        """Where each part of it came from."""
+        """The source of each part of the request."""
         return self.explanation.parts
 
     @property
     def dropped(self) -> tuple[Omission, ...]:
-        """What was left out."""
+        """The omissions of the request."""
         return self.explanation.dropped
 
     @cached_property
@@ -293,7 +292,7 @@ class Request:
 
     @property
     def receipt(self) -> Receipt:
-        """What the answer to this request keeps of it, so that it can be built and proved again."""
+        """The receipt for the answer to this request, by which the request can be rebuilt and proved."""
         return Receipt(
             view=self.at,
             sha256=self.sha256,
@@ -318,7 +317,7 @@ class Request:
 
     @cached_property
     def size(self) -> Size:
-        """How large it is: messages, characters of text, tokens, bytes of the body."""
+        """The size of the request: messages, characters of text, tokens, bytes of the body."""
         written = max((part.message for part in self.parts), default=-1) + 1
         continued = sum(part.continues for part in self.parts)
         return Size(
@@ -332,17 +331,17 @@ class Request:
 
     @property
     def repairs(self) -> tuple[RequestPart | Omission, ...]:
-        """What had to be mended, made up or left out for a provider to take it."""
+        """The parts that were repaired, added or left out so that a provider accepts the request."""
         everything: list[RequestPart | Omission] = [*self.parts, *self.dropped]
         return tuple(part for part in everything if part.rule in REPAIRS)
 
 
 UNTOLD = ("explain", "encoded")
-"""What of a request says only how it was made."""
+"""Fields of a request that concern only how it was made."""
 
 
 def _comparable(request: Request) -> tuple[object, ...]:
-    """What a request says of itself."""
+    """Return the values that requests are compared by."""
     said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation
 
@@ -368,7 +367,7 @@ def texts(value: object) -> Iterator[str]:
 
 
 def _pictures(value: object) -> int:
-    """How many pictures and files a body has; the arguments of calls and the schemas of tools have none."""
+    """Count the pictures and files in a body; arguments of calls and schemas of tools have none."""
     if isinstance(value, dict):
         if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
             return 1

@@ -24,9 +24,9 @@ from stenolog.domain.parts import (
 
 COUNTER = "bytes4@1"
 OVERHEAD = 4
-"""What a message costs beside its words, about: its role, and where it begins and ends."""
+"""Approximate tokens of a message beside its text: its role, its start and its end."""
 IMAGE_TOKENS = 1_500
-"""What a picture costs, about, with the providers that say so."""
+"""Approximate tokens of a picture, at the providers that document it."""
 
 
 def count(text: str) -> int:
@@ -57,7 +57,7 @@ def measure(text: str, counter: Counter) -> int:
 
 
 def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
-    """How many tokens a part is."""
+    """Count the tokens of a part."""
     match part:
         case TextPart(text=text) | RefusalPart(text=text):
             return measure(text, counter)
@@ -72,10 +72,10 @@ def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
 
 
 def count_parts(parts: Iterable[Part], counter: Counter = ESTIMATE) -> int:
-    """How many tokens several parts are."""
+    """Count the tokens of several parts."""
     return sum([count_part(part, counter) for part in parts])
 
 
 def count_json(value: object, counter: Counter = ESTIMATE) -> int:
-    """How many tokens a JSON value is, written compactly."""
+    """Count the tokens of a JSON value, written compactly."""
     return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

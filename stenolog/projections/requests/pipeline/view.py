@@ -1,6 +1,6 @@
-"""What the stages read: the rows of a window, its contents, and the facts that are kept of its lane.
+"""The input of the stages: the rows of a window, its contents, and the facts remembered about its lane.
 
-`View` is a window as the stages see it. So no stage depends on how a window is kept up with the log.
+`View` is a window as the stages see it. So no stage depends on how a window is updated with the log.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def validate(api: str, body: Body) -> list[Violation]:
 
 
 def reading(api: str) -> IncrementalValidator:
-    """The same for bodies that follow each other: what has not changed is not read again."""
+    """Return a validator for consecutive bodies; it does not read unchanged messages again."""
     return IncrementalValidator(LAWS[api.partition("@")[0]])
 
 

@@ -189,7 +189,7 @@ def _tool_blocks(at: str, message: Body) -> Iterator[Finding]:
 
 @collected(_tool_blocks)
 def tools_declared(body: Body, used: Sequence[Finding]) -> Iterator[Finding]:
-    """Where there are tool blocks, tools are declared."""
+    """Tools are declared if there are tool blocks."""
     if (used or "tool_choice" in body) and not body.get("tools"):
         yield "/tools", "none"
 
@@ -225,7 +225,7 @@ def thinking_budget(body: Body) -> Iterator[Finding]:
 
 @law
 def no_force_on_a_thinker(body: Body) -> Iterator[Finding]:
-    """Who thinks on a budget is not forced to call a tool."""
+    """A model with a thinking budget is not forced to call a tool."""
     forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
     if forced and _thinks_on_a_budget(body):
         yield "/tool_choice/type", repr(body["tool_choice"]["type"])

@@ -15,15 +15,15 @@ Finding: TypeAlias = tuple[str, str]
 """A JSON pointer and what was found there."""
 Findings: TypeAlias = Iterator[Finding]
 Steps: TypeAlias = Generator[Finding, None, Any]
-"""What was found in a message; it returns what is to be remembered behind it."""
+"""A generator of the findings in a message; it returns the state to remember behind the message."""
 Look: TypeAlias = Callable[[str, Body], Findings]
 Step: TypeAlias = Callable[[Any, str, Any], Steps]
 Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]
 
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What a check raises at a body that is not of the shape that its provider documents."""
+"""Exceptions of a check whose body does not have the shape that its provider documents."""
 END: Body = {}
-"""What stands behind the last message, for a law that waits for something."""
+"""The end of the messages, for a law that waits for something."""
 
 
 class Violation(NamedTuple):
@@ -48,7 +48,7 @@ class Check(NamedTuple):
     start: Callable[[], Any] = bool
     judge: Judge = lambda _, found: found
     waits: bool = False
-    """Whether `step` is given `END` as well."""
+    """True if `step` is called with `END` as well."""
 
 
 def law(check: Callable[[Body], Findings]) -> Check:
@@ -123,12 +123,12 @@ def misshapen(found: object) -> str:
 
 
 def blank(text: object) -> bool:
-    """Whether it is a text that holds nothing but blanks."""
+    """Return whether the value is a text of blanks only, or empty."""
     return isinstance(text, str) and not text.strip()
 
 
 def is_object(text: object) -> bool:
-    """Whether it is the JSON text of an object."""
+    """Return whether the value is the JSON text of an object."""
     try:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -149,10 +149,10 @@ def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: Persisten
 
 
 def asks_for_json_object(format: object) -> bool:
-    """Whether the format of an answer is that of OpenAI's that needs the word json in the conversation."""
+    """Return whether the answer format is OpenAI's `json_object`, which needs the word json in a message."""
     return isinstance(format, dict) and format.get("type") == "json_object"
 
 
 def says_json(body: Body) -> bool:
-    """Whether the word json stands anywhere in the conversation, in whichever case."""
+    """Return whether the word json occurs in the conversation, in any case."""
     return any("json" in json.dumps(message).lower() for message in conversation(body)[1])

@@ -40,9 +40,9 @@ DATA = frozenset(
         "toolResponse",
     }
 )
-"""What a part may be: one of these."""
+"""Keys of which a part has exactly one."""
 ABOUT = frozenset({"thought", "thoughtSignature"})
-"""What may stand beside it."""
+"""Keys that a part may have beside that one."""
 
 
 Named: TypeAlias = tuple[str, str, str]
@@ -50,8 +50,10 @@ Named: TypeAlias = tuple[str, str, str]
 
 
 class Turns(NamedTuple):
-    """Where a conversation stands: who has the turn, the calls and responses in it, and the calls that stood
-    in the turn before it."""
+    """The state of a conversation: the current turn's role, calls and responses.
+
+    `asked` are the calls of the turn before it.
+    """
 
     role: str = ""
     calls: tuple[Named, ...] = ()
@@ -59,7 +61,7 @@ class Turns(NamedTuple):
     asked: tuple[Named, ...] = ()
 
     def after(self, at: str, content: Body) -> Turns:
-        """Where it stands behind one more content."""
+        """Return the state after one more content."""
         role, calls = str(content.get("role")), _named_parts(at, content, "functionCall")
         responses = _named_parts(at, content, "functionResponse")
         if role != self.role:
@@ -67,7 +69,7 @@ class Turns(NamedTuple):
         return Turns(role, self.calls + calls, self.responses + responses, self.asked)
 
     def unanswered(self) -> Iterator[Finding]:
-        """Where the turn does not answer what the one before it asked."""
+        """Yield a finding if the turn does not answer the calls of the turn before it."""
         if self.asked and _ids(self.asked) != _ids(self.responses):
             yield self.asked[0][0], f"{len(self.responses)} responses to {len(self.asked)} calls"
 

@@ -58,7 +58,7 @@ class IncrementalValidator:
 
 
 class _Reader:
-    """Where a law stands in a conversation: what it remembers behind each message, and has found in it."""
+    """The state of a law in a conversation: its memory and its findings after each message."""
 
     def __init__(self, law: Check) -> None:
         self.law = law
@@ -92,8 +92,10 @@ class _Reader:
             self._states.pop()
 
     def _readable(self, at: str, message: Body) -> Findings:
-        """What the law finds in a message; one that it cannot read is a finding, and changes nothing that it
-        remembers."""
+        """Yield the law's findings in a message.
+
+        A message that the law cannot read is a finding, and does not change the law's memory.
+        """
         states = len(self._states)
         try:
             yield from self._look(at, message)
@@ -108,9 +110,9 @@ class _Reader:
 
 
 def _unchanged(before: Sequence[Body], now: Sequence[Body]) -> int:
-    """How many messages of two bodies are equal, from the first on.
+    """Count the messages of two bodies that are equal, from the first one on.
 
-    Whole runs are compared, which is quick where they hold the same objects.
+    Whole runs are compared, which is fast if they hold the same objects.
     """
     same, end = 0, min(len(before), len(now))
     run = end

@@ -150,7 +150,7 @@ def _thoughts(at: str, message: Body) -> Iterator[Finding]:
 
 @collected(_thoughts)
 def reasoning_with_every_answer(body: Body, thoughts: Sequence[Finding]) -> Iterator[Finding]:
-    """Where one answer brings its reasoning, each does, as a text that is not empty."""
+    """If one answer has its reasoning, every answer has one, as a text that is not empty."""
     brings = any(found == "brought" for _, found in thoughts)
     for place, found in thoughts:
         if found not in ("", "brought"):

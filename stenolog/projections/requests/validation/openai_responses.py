@@ -56,7 +56,7 @@ WITHOUT_ID = CALLS | OUTPUTS | frozenset({"message", "reasoning"})
 
 
 def _is_own(item: Body) -> bool:
-    """Whether the model said it; what it compacted stands for the words of all."""
+    """Return whether the model wrote the item; a compaction does not count, as it stands for all authors."""
     if item.get("type") == "message":
         return bool(item.get("role") == "assistant")
     return item.get("type") not in OUTPUTS | {"compaction"}

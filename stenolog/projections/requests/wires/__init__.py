@@ -17,9 +17,9 @@ Render: TypeAlias = Callable[[Sequence[Message], Prefix, Mapping[str, bytes]], R
 
 
 class Api(NamedTuple):
-    """How the pieces become a provider's body: `render` writes all of them down.
+    """A provider's API: `render` writes the pieces as a body.
 
-    An API with a `writer` writes what is new alone where it has written the rest before.
+    An API with a `writer` can also write only the new pieces behind those that it has written before.
     """
 
     name: str

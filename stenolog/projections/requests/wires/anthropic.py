@@ -150,7 +150,7 @@ def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
 
 
 def _assistant_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
-    """What the lane said without a break; thinking that nothing follows is left out."""
+    """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
     blocks = [(piece, list(_assistant_blocks(sheet, piece, prefix, ids))) for piece in run]
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         piece, made = blocks[-1]
@@ -208,7 +208,7 @@ def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | Non
 
 
 def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
-    """What Anthropic's own tools did in an answer, by the part's index: each call with its one result."""
+    """Return the calls of Anthropic's own tools in an answer, each with its one result, by the part's index."""
     asked_for: dict[str, tuple[int, Body]] = {}
     whole: dict[int, Body] = {}
     for i, part in enumerate(piece.parts):
@@ -289,7 +289,7 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
 
 
 def _size(block: Body) -> str:
-    """What of a block is counted: its words."""
+    """Return the text of a block that is counted."""
     if block["type"] in ("image", "document"):
         return ""
     return "".join(

@@ -22,7 +22,7 @@ from .parameters import parameters
 MAX_TOKENS = 4096
 """The token limit of the answer where the card sets none; the API demands one."""
 SMALLEST_BUDGET = 1024
-"""What thinking takes at least, in tokens."""
+"""Minimum thinking budget in tokens."""
 PARAMETERS = frozenset(
     {
         "top_k",

@@ -46,13 +46,13 @@ OPENING = note("the conversation begins with your own words")
 
 
 class BuilderCheckpoint(NamedTuple):
-    """How far a sheet is written: the number of messages, and the last one as it was."""
+    """A position in a body: the number of messages, and the last one as it was."""
 
     messages: int
     last: Body | None
 
     def unchanged(self, messages: Sequence[Body] | str) -> int:
-        """How many of them stand at the beginning of these messages as they stood then."""
+        """Count the messages before the checkpoint that are unchanged at the beginning of `messages`."""
         if self.last is None or len(messages) < self.messages:
             return 0
         return self.messages - (messages[self.messages - 1] is not self.last)
@@ -80,7 +80,7 @@ class BodyBuilder:
 
     @property
     def checkpoint(self) -> BuilderCheckpoint:
-        """How far it is written; from now on, what stands there is not changed."""
+        """A checkpoint of the body; messages before it are not changed from now on."""
         self._handed_out = len(self.messages)
         return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
 
@@ -101,7 +101,7 @@ class BodyBuilder:
         return self._lending.lend(min([self.stays, *but]))
 
     def last(self, key: str) -> list[Body]:
-        """What the last message holds under a key, to be added to."""
+        """Return the last message's list under a key, for the caller to append to."""
         if len(self.messages) <= self._handed_out:
             self.messages[-1] = {**self.messages[-1], key: [*self.messages[-1][key]]}
             self._handed_out = len(self.messages) - 1
@@ -137,7 +137,7 @@ class BodyBuilder:
         )
 
     def _message_tokens(self, piece: Message, out: str, tokens: int) -> int:
-        """What a piece was before it was written, in tokens; a text written as it is is counted once."""
+        """Return the tokens of a piece before it was written; an unchanged text is not counted again."""
         if piece.disposition == "added":
             return 0
         if piece.tokens_in >= 0:
@@ -210,7 +210,7 @@ class BodyBuilder:
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: ImagePart | FilePart, limit: int) -> bool:
-        """Whether a part's blob is at most `limit` characters long as base64; without one it is."""
+        """Return whether a part's blob has at most `limit` characters as base64; a missing blob does."""
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
@@ -269,7 +269,7 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_schema(value: object) -> bool:
-    """Whether a parameter holds the JSON Schema of an answer, which the model reads."""
+    """Return whether a parameter holds the JSON Schema of an answer, which the model reads."""
     if not isinstance(value, dict):
         return False
     return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))

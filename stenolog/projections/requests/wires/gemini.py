@@ -39,7 +39,7 @@ INLINE_LIMIT = 20 * 1024 * 1024
 PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"})
 FILES = frozenset({"application/pdf", "text/plain", "audio/wav", "audio/mp3", "audio/ogg", "video/mp4"})
 IN_RESULTS = frozenset({"image/jpeg", "image/png", "image/webp", "application/pdf"})
-"""What a result may hold from Gemini 3 on, as bytes alone."""
+"""Media types that a tool result may hold from Gemini 3 on, only as bytes."""
 NO_OUTPUT = "[no output]"
 MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
@@ -185,7 +185,7 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
 
 
 def _size(part: Body) -> str:
-    """What of a part is counted: its words and its own signature, not its pictures."""
+    """Return the counted text of a part: its text and its own signature, not its pictures."""
     if "inlineData" in part or "fileData" in part:
         return ""
     if "functionCall" in part:

@@ -33,9 +33,9 @@ from .model_families import goes_back, since_gemini_3
 GOOGLE = frozenset({"google", "gemini"})
 """The providers whose reasoning and opaque parts are Gemini's."""
 UNSIGNED = "skip_thought_signature_validator"
-"""What stands for the signature of a call that Gemini did not make (its page on thought signatures, FAQ)."""
+"""Signature of a call that Gemini did not make (from its page on thought signatures, FAQ)."""
 ANSWERED_BY = {"executableCode": "codeExecutionResult", "toolCall": "toolResponse"}
-"""What Gemini's own tools do, and what comes of it: one never goes back without the other."""
+"""Uses of Gemini's own tools and their results: one is never sent back without the other."""
 RAW = frozenset({*ANSWERED_BY, *ANSWERED_BY.values(), "inlineData", "fileData"})
 
 
@@ -69,7 +69,7 @@ class Calls:
 
     @property
     def count(self) -> int:
-        """How many calls were made so far."""
+        """The number of calls made so far."""
         return self._ids.count
 
     def back(self, mark: int) -> None:
@@ -80,7 +80,7 @@ class Calls:
 def answer_parts(
     sheet: BodyBuilder, piece: Message, prefix: Prefix, calls: Calls
 ) -> Iterator[tuple[Body, str]]:
-    """What an answer said, each part signed as it was given, and with the rule that mended it."""
+    """Yield the parts of an answer, each with its original signature and the rule that repaired it."""
     keys = iter(piece.calls)
     raw = _raw_parts(piece, prefix)
     held: ReasoningPart | None = None

@@ -38,7 +38,7 @@ class Lent:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has it any more."""
+        """True if no caller holds the messages any more."""
         return getrefcount(self.messages) == OURS
 
 

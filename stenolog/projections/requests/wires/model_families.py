@@ -39,7 +39,7 @@ def family(model: str) -> str:
 def goes_back(
     part: ReasoningPart | ProviderPart, piece: Message, prefix: Prefix, providers: Set[str]
 ) -> bool:
-    """Whether one of these providers, and a model of the family that is asked now, made the part."""
+    """Return whether one of these providers, and a model of the current model's family, made the part."""
     maker = part.model if isinstance(part, ProviderPart) and part.model else piece.model
     return part.provider in providers and same_family(maker, prefix.model)
 
@@ -60,16 +60,16 @@ def encrypts_reasoning(model: str) -> bool:
 
 
 def takes_system_turns(model: str) -> bool:
-    """Whether it takes a system turn in mid-conversation, by the name that it has at Anthropic's own API."""
+    """Return whether a model accepts system turns in mid-conversation, by its name at Anthropic's own API."""
     return SYSTEM_TURNS.fullmatch(model) is not None
 
 
 def paces_itself(model: str) -> bool:
-    """Whether it refuses sampling parameters and thinking budgets (the migration guide for Opus 4.7)."""
+    """Return whether it refuses sampling parameters and thinking budgets (migration guide for Opus 4.7)."""
     return SELF_PACED.match(model) is not None
 
 
 def since_gemini_3(model: str) -> bool:
-    """Whether it is Gemini 3 or later; a model whose name does not say is taken for one."""
+    """Return whether the model is Gemini 3 or later; a model whose name does not say counts as one."""
     named = re.search(r"gemini-(\d+)", model)
     return named is None or int(named[1]) >= 3

@@ -76,7 +76,7 @@ PARAMETERS = frozenset(
 )
 PROVIDERS = frozenset({"openai"})
 NO_THOUGHT = " "
-"""What stands for the reasoning of an answer that has none; Kimi refuses an empty text."""
+"""Placeholder for the reasoning of an answer that has none; Kimi refuses an empty text."""
 AUDIO = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 """The sounds that the API takes, and what it calls them."""
 NO_OUTPUT = "[no output]"
@@ -216,7 +216,7 @@ def _is_readable(thought: ReasoningPart) -> bool:
 
 
 def _counted_text(call: Body) -> str:
-    """What of a call is counted."""
+    """Return the text of a call that is counted."""
     return "".join(call[call["type"]].values())
 
 

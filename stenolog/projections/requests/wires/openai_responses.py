@@ -96,7 +96,7 @@ OUTPUTS: Mapping[str, str] = {
 PHASES = frozenset({"commentary", "final_answer"})
 """The phases that a message of the model's may have."""
 NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
-"""What Codex writes into items for itself."""
+"""Fields that Codex adds to items for its own use."""
 
 
 class Written(NamedTuple):
@@ -144,7 +144,7 @@ class ResponsesWriter(Writer):
         return body | {"input": self.sheet.lend()}
 
     def _reasons(self) -> bool:
-        """Whether the model has thought, or will."""
+        """Return whether the model has reasoned in this conversation, or will reason."""
         if encrypts_reasoning(self.prefix.model) or "reasoning" in self.asked:
             return True
         items, stays = self.sheet.messages, self.sheet.stays
@@ -181,7 +181,7 @@ def _write(sheet: BodyBuilder, piece: Message, made: Written, *, continues: bool
 
 
 def _counted_text(item: Body) -> str:
-    """What of an item is counted."""
+    """Return the text of an item that is counted."""
     if item["type"] in STANDING:
         return compact(item)
     match item:
@@ -198,7 +198,7 @@ def _counted_text(item: Body) -> str:
 
 
 def _answers(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: CallIds) -> None:
-    """What the lane said without a break; reasoning that nothing follows is left out."""
+    """Write consecutive messages of the lane; omit reasoning that nothing follows."""
     said = [(piece, made) for piece in run for made in _calls_last([*_items(sheet, piece, prefix, ids)])]
     while said and said[-1][1].item["type"] == "reasoning":
         piece, made = said.pop()

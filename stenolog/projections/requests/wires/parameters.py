@@ -22,11 +22,11 @@ from .body_builder import BodyBuilder
 
 Mode: TypeAlias = Literal["auto", "none", "required", "tool"]
 ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""What no provider takes without tools."""
+"""Parameters that every provider refuses without tools."""
 
 
 class Choice(NamedTuple):
-    """What the model may do with its tools; `tool` is the one that it must call, as the body names it."""
+    """The tool choice; `tool` is the name of the one tool that the model must call, as in the body."""
 
     mode: Mode
     tool: str = ""
@@ -41,7 +41,7 @@ class Output(NamedTuple):
 
 
 Say: TypeAlias = Callable[[str, Any], Body | None]
-"""How an API says a neutral name with its value, as read here; None where its provider has no word for it."""
+"""A translation of a neutral name and its value to an API; None: the provider has no equivalent."""
 
 
 def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:

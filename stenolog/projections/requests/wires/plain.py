@@ -58,7 +58,7 @@ class PlainWriter(Writer):
 
 
 def _label(piece: Message, names: Mapping[CallKey, str], prefix: Prefix) -> str:
-    """Who speaks: a tool also where its result is shown as text."""
+    """Return the speaker's label; a tool has one also if its result is shown as text."""
     if piece.role == "assistant":
         role, name = "Assistant", prefix.speaker
     elif piece.by == "tool" or piece.role == "tool":
