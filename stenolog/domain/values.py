@@ -110,7 +110,7 @@ class Tool:
     approval: bool = False
     """True: a person approves each call before it runs."""
     strict: bool | None = None
-    """OpenAI's `strict` option: the model must follow the schema; None: the provider's default."""
+    """True: OpenAI holds the model to the schema; None: the provider's default."""
 
 
 @frozen_value

@@ -208,7 +208,7 @@ def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | Non
 
 
 def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
-    """Return the calls of Anthropic's own tools in an answer, each with its one result, by the part's index."""
+    """Return an answer's calls of Anthropic's own tools, each with its one result, by the part's index."""
     asked_for: dict[str, tuple[int, Body]] = {}
     whole: dict[int, Body] = {}
     for i, part in enumerate(piece.parts):
