@@ -74,8 +74,8 @@ def is_still_needed(state: State, effect: Effect) -> bool:
 def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
     """Return the events that record the result of a model call.
 
-    `is_wanted`: no entry has stopped the call in the meantime. An answer that comes too late is recorded
-    without effect on any lane; an error that comes too late is not retried.
+    `is_wanted`: no entry has stopped the call in the meantime. An answer that comes too late is recorded as
+    a cancelled error, so its tool calls do not run. An error that comes too late is not retried.
     """
     if is_wanted:
         return (event,)
