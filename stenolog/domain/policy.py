@@ -189,8 +189,10 @@ class TruncateToolOutput(PolicyRule):
 
 @rule
 class Attribution(PolicyRule):
-    """The form of other authors' messages. `others` is a heading put over each of them, such as `💬 {name}:`
-    (empty: delimiters that name the sender). An answer that is just `pass_token` is not shown to others.
+    """The form of other authors' messages.
+
+    `others` is a heading put over each of them, such as `💬 {name}:` (empty: delimiters that name the
+    sender). An answer that is just `pass_token` is not shown to others.
     """
 
     slot: ClassVar[str] = "voices"

@@ -102,7 +102,7 @@ def register_turn_rule(cls: R) -> R:
 @register_turn_rule
 @rule
 class ByAddress(TurnRule):
-    """Ask the agents that a message names, else `default`, else all. Answers hand on to agents they name."""
+    """Turns by address: the named agents, else `default`, else all. Answers hand on to agents they name."""
 
     name: ClassVar[str] = "addressed"
     keeps_floor: ClassVar[bool] = False
