@@ -111,7 +111,7 @@ INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGI
 """The one trigger that a log may have: tables that follow the log know at once who inherits from whom,
 whichever program makes a fork."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: history.fill}
-"""What a new version computes from the rows that stand in the file."""
+"""For each new schema version, the function that computes its new data from the rows in the file."""
 VERSION = len(MIGRATIONS)
 
 
