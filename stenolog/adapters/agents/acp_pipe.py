@@ -14,7 +14,7 @@ from .process import Process
 
 
 class Pipe:
-    """What the protocol's library takes for a transport. `fault` ended it, if the process did not."""
+    """A transport for the protocol's library. `fault` is the error that ended it, if the process did not."""
 
     def __init__(self, process: Process) -> None:
         self.fault: ModelError | None = None

@@ -199,7 +199,7 @@ def view_command(
 
 
 def _means(conversation: Conversation) -> dict[str, Any]:
-    """What building requests of this conversation takes from the world: its blobs, and every counter."""
+    """Return the external inputs to this conversation's requests: its blobs, and every counter."""
     from stenolog.adapters.queries.token_counters import COUNTERS
 
     return {"blobs": conversation.log.blobs, "counters": COUNTERS}

@@ -86,7 +86,7 @@ def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
-    """How to come to the older ones."""
+    """Return a note on how to list the older conversations."""
     if many <= 0:
         return ()
     return (

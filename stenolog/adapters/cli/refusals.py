@@ -39,5 +39,5 @@ class SkippedConversations:
 
     @property
     def failed(self) -> bool:
-        """Whether one of them should have been built."""
+        """True if a request that could not be built should have been."""
         return any(note.severity == "error" for note in self.notes)

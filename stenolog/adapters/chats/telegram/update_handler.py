@@ -83,7 +83,7 @@ class UpdateHandler:
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}
         self._last: dict[int, asyncio.Task[None]] = {}
-        """What is taken last in each chat; the next one waits for it."""
+        """The last task of each chat; the next one waits for it."""
 
     def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
         """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 GIVEN = "given as media"
-"""What stands in structured content for base64 that is a picture, a sound or a file of the same result."""
+"""The placeholder in structured content for base64 data that the same result has as picture, sound or
+file."""
 
 
 def outcome_from(result: CallToolResult) -> ToolOutput:
