@@ -126,8 +126,7 @@ class Session(AgentSession):
     async def _takes_up(
         self, greeted: InitializeResponse, cwd: str, servers: list[Any], session: str
     ) -> bool:
-        """Resume or load the session and return whether the agent supports it; a history that it replays
-        is ignored."""
+        """Return whether the agent resumed the session; a history that it replays is ignored."""
         can = greeted.agent_capabilities
         if can is None:
             return False

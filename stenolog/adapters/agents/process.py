@@ -55,7 +55,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def alive(self) -> bool:
-        """Return whether the process still runs on this event loop, with stdin and stdout open."""
+        """True if the process still runs on this event loop, with stdin and stdout open."""
         return not (self._loop.is_closed() or self._ended.is_set()) and {IN, OUT} <= self._open
 
     @property
@@ -70,7 +70,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def end(self) -> str:
-        """Return a message on the process's end, with its last words on stderr."""
+        """A message on the process's end, with its last words on stderr."""
         said = f": {words}" if (words := self.last_words) else ""
         return f"{self._command.name} {_ending(self.code)}{said}"
 

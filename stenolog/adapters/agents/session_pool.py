@@ -31,12 +31,12 @@ class AgentSession(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Return whether the resident can take requests."""
+        """True if the resident can take requests."""
 
     @property
     @abstractmethod
     def why(self) -> str:
-        """Return a message on the resident's end."""
+        """A message on the resident's end."""
 
     @abstractmethod
     def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:

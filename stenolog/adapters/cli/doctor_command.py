@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
     @property
     def problems(self) -> list[Diagnostic]:
-        """Return the warnings and errors, without the notes."""
+        """The warnings and errors, without the notes."""
         return [note for note in self.notes if note.severity != "note"]
 
 

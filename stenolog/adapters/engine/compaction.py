@@ -40,14 +40,14 @@ ASKED = "condense"
 
 
 class Away(NamedTuple):
-    """The positions outside the context now: before `context_from`, hidden, or replaced by hidden ones."""
+    """The positions outside the context now: before `context_from`, hidden, or replaced by messages not to be read."""
 
     context_from: int
     hides: tuple[PositionRange, ...]
 
 
 class CompactionPlan(NamedTuple):
-    """The spans to summarise, the positions hidden from the summary's writer, and the last summary's end."""
+    """The spans to summarise, the positions hidden from the writer, and that of the last ended summary."""
 
     spans: tuple[PositionRange, ...]
     away: Away
@@ -99,7 +99,10 @@ async def compact(
 
 
 def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -> CompactionPlan | None:
-    """Return the plan of the summary due now; None while the agent's request is small enough and uncut."""
+    """Return the plan of the summary due now; None if none is due.
+
+    A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
+    """
     request = conversation.request(agent)
     is_large = over is not None and request.size.tokens > over
     if not is_large and not any(run.rule in CUTS for run in request.dropped):

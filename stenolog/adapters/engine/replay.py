@@ -76,7 +76,7 @@ class RecordedResult(NamedTuple):
 
     @property
     def was_run(self) -> bool:
-        """Return whether a tool gave the result, rather than the engine in the tool's place."""
+        """True if a tool gave the result, rather than the engine in the tool's place."""
         return self.event.duration_ms is not None
 
 
@@ -108,7 +108,7 @@ class Replay:
 
     @property
     def remaining(self) -> int:
-        """Return the number of recorded model calls not replayed yet."""
+        """The number of recorded model calls not replayed yet."""
         return sum(map(len, self._answers.values()))
 
     def answer(self, prompt: ModelCall) -> RecordedAnswer:

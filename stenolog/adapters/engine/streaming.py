@@ -112,7 +112,7 @@ class _Stream:
 
     @property
     def late(self) -> str:
-        """Return a message that names the timeout that has passed; empty if none has."""
+        """A message that names the timeout that has passed; empty if none has."""
         now = self._now()
         return next((words for end, words in self._ends() if now >= end), "")
 

@@ -68,7 +68,7 @@ class PydanticAIRecorder(AbstractCapability[Any]):
 
     @property
     def is_unfinished(self) -> bool:
-        """Return whether the log ends in mid-run: a question without an answer, or calls that have yet to
+        """True if the log ends in mid-run: a question without an answer, or calls that have yet to
         be run."""
         known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:

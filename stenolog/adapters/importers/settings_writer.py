@@ -35,12 +35,12 @@ class SettingsWriter:
 
     @property
     def is_begun(self) -> bool:
-        """Return whether the conversation has its opening."""
+        """True if the conversation has its opening."""
         return "mode" in self._written
 
     @property
     def title_waits(self) -> bool:
-        """Return whether there is a title that no mode switch has yet."""
+        """True if there is a title that no mode switch has yet."""
         return bool(self.title != self._written["title"])
 
     def resume(self, now: Settings, id: str) -> None:

@@ -60,7 +60,7 @@ class Scripted(Model):
 
     @property
     def remaining(self) -> int:
-        """Return the number of turns not used yet."""
+        """The number of turns not used yet."""
         return len(self._turns) - self._next
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:

@@ -180,7 +180,7 @@ class SnapshotPolicy(SnapshotWriter):
 
     @property
     def _is_unfit(self) -> bool:
-        """Return whether no bookmark may be set here: a blob is missing, or the last cut may be undone."""
+        """True if no bookmark may be set here: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:

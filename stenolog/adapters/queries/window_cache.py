@@ -113,7 +113,7 @@ class CachedWindow:
 
     @property
     def weight(self) -> int:
-        """Return the memory that the window takes, counted in entries."""
+        """The memory that the window takes, counted in entries."""
         written = (live.writer for live in self.lives.values())
         messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
         return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4

@@ -111,7 +111,7 @@ class Index(Sidecar):
 
     @property
     def is_there(self) -> bool:
-        """Return whether there is an index already."""
+        """True if there is an index already."""
         return self._connection is not None or (self.path != MEMORY and os.path.exists(self.path))
 
     def prepare(self, connection: sqlite3.Connection) -> None:

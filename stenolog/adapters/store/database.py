@@ -110,7 +110,7 @@ class LogDatastore(SQLiteDatastore):
 
     @property
     def is_writing(self) -> bool:
-        """Return whether a thread of this process is writing right now."""
+        """True if a thread of this process is writing right now."""
         return self.thread_lock.locked()
 
     @contextmanager

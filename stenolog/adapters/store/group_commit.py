@@ -35,11 +35,11 @@ class WritableStore(Protocol):
 
     @property
     def is_writing(self) -> bool:
-        """Return whether a thread of this process is writing right now."""
+        """True if a thread of this process is writing right now."""
 
     @property
     def closed(self) -> bool:
-        """Return whether the datastore was closed."""
+        """True if the datastore was closed."""
 
     def check(self) -> None:
         """Raise `StoreError` where the datastore cannot be used any more."""

@@ -41,7 +41,7 @@ class OpenDatabase(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Return whether the datastore was closed."""
+        """True if the datastore was closed."""
 
 
 _OPEN: weakref.WeakSet[OpenDatabase] = weakref.WeakSet()

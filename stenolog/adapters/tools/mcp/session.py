@@ -47,7 +47,7 @@ class Link:
 
     @property
     def usable(self) -> bool:
-        """Return whether a call may be made: the server is there, as far as known, and so is the event
+        """True if a call may be made: the server is there, as far as known, and so is the event
         loop."""
         return not self._gone and not self._task.done() and self._loop is asyncio.get_running_loop()
 
