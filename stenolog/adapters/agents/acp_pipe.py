@@ -37,7 +37,7 @@ class Pipe:
         return self._messages.popleft() if self._messages else None
 
     async def close(self) -> None:
-        """Nothing: the process is ended by who started it."""
+        """Do nothing: the process is ended by its starter."""
 
     def _take(self, data: bytes) -> None:
         try:

@@ -154,7 +154,7 @@ class CommandLine(Model):
         return Program(process, name, self._parser, self._framed, self._interrupt, self._patience)
 
     async def _unwell(self, who: Program) -> str:
-        """Why it is not well, having been ended; empty where it is."""
+        """Check the program's health; return the fault for which it was ended, empty if it is well."""
         if self._health is None or who.silent < self._health.after:
             return ""
         try:

@@ -111,8 +111,10 @@ class Process(asyncio.SubprocessProtocol):
         return self._take_output()
 
     async def ends(self, within: float) -> bool:
-        """Return whether the process ends within so many seconds; if so, all its output is read, stderr
-        too."""
+        """Return whether the process ends within so many seconds.
+
+        If it does, the rest of its output is read, stderr too.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._ended.wait()
@@ -243,7 +245,10 @@ async def launch(command: Command, args: Sequence[str]) -> Process:
 
 
 def _refused(error: OSError | ValueError) -> tuple[str, str]:
-    """Why a program cannot be started; the path is left out where it may be that of the folder."""
+    """Return the error category and the reason that a program cannot be started.
+
+    The path is left out if it may be that of the folder.
+    """
     if not isinstance(error, OSError):
         return "invalid_request", "a NUL in its arguments, which no program can be given"
     if error.errno == errno.E2BIG:

@@ -70,11 +70,11 @@ class _Home(Generic[R]):
 
 
 class SessionPool(Generic[R]):
-    """A pool of residents by place. Beyond `most`, the one silent longest is stopped; its lane is sent
-    everything again.
+    """A pool of residents, at most one per place.
 
-    `begin` starts one at a place, for a session (empty: a new one). `resumes`: it may be able to take up one
-    that no process here remembers, and then has that session.
+    Beyond `most` residents, the one silent longest is stopped; its lane is sent everything again. `begin`
+    starts a resident at a place, for a session (empty: a new one). `resumes`: a new resident may be able to
+    resume a session that no process here remembers.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SessionPool(Generic[R]):
         return home.who if home else None
 
     def lost(self, place: SessionPlace, session: str) -> str:
-        """Why nobody there remembers the session; empty where somebody does."""
+        """Return the reason that no process there remembers the session; empty if one does."""
         who = self.at(place)
         if who is None or who.session != session:
             return "no process that remembers its session runs here"

@@ -133,8 +133,10 @@ def erase_command(db: Path, target: str, position: str, yes: bool) -> CommandRes
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:
-    """Return a conversation's number of own entries, and that in words; entries shared by a fork stay with
-    its parent."""
+    """Return the number of a conversation's own entries, and that in words.
+
+    Entries that a fork shares stay with its parent.
+    """
     with conversation.log.datastore.reading() as connection:
         stream = conversation_rows.find(connection, conversation.name) or 0
         shared = conversation_rows.lineage(connection, stream, conversation.position)[-1].after

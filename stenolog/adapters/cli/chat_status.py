@@ -19,8 +19,11 @@ LONGEST_WORDS = 200
 
 
 class Hints(NamedTuple):
-    """The commands by which a person approves a call, returns to a call left open, continues an
-    interrupted lane, retries a failed one, and shortens a request that is too long."""
+    """The commands that the status lines suggest to a person.
+
+    They approve a call, return to a call left open, continue an interrupted lane, retry a failed one, and
+    shorten a request that is too long.
+    """
 
     approve: str = "/approve"
     left: str = "/approve comes back to it"

@@ -264,7 +264,7 @@ def _is_cancel(entry: Entry) -> bool:
 
 
 def _lane(happened: RunEvent) -> str:
-    """Whose words they are; nobody's for what else happens."""
+    """Return the address of the speaking lane; empty for other events."""
     if isinstance(happened, StreamDelta):
         return happened.lane
     event = happened.entry.event

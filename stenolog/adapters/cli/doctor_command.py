@@ -232,7 +232,7 @@ def _end_of(file: str) -> str:
 
 
 def _in_short(found: Finding) -> str:
-    """Why it was refused, or how many things of each kind are odd."""
+    """Return the reason for a refusal, or the number of problems of each kind."""
     if found.outcome == "refused":
         reason = found.notes[0].message.removeprefix(f"{found.file}: ")
         return reason.partition(", found ")[2] or reason

@@ -206,7 +206,7 @@ def _means(conversation: Conversation) -> dict[str, Any]:
 
 
 def _request_reference(request: Request) -> dict[str, Any]:
-    """Which request it is."""
+    """Return the fields that identify a request."""
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256")
     return {**{name: getattr(request, name) for name in fields}, "policy": request.policy.json}
 

@@ -199,7 +199,7 @@ def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iter
 
 
 def _names(before: Request, after: Request) -> str:
-    """Which two requests they are: what they have in common is said once."""
+    """Name two requests; their common parts are named once."""
     first, second = (address(request.agent, request.task) for request in (before, after))
     if first != second:
         return f"{first} at {before.at} → {second} at {after.at}"

@@ -36,7 +36,7 @@ def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
 
 
 def head_lines(request: Request) -> Iterator[Piece]:
-    """Which request it is, and whether anyone would send it."""
+    """Draw a request's heading, and a note if it would not be sent."""
     tokens = counted(request.size.tokens, "token")
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",

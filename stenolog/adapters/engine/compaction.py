@@ -40,7 +40,7 @@ ASKED = "condense"
 
 
 class Away(NamedTuple):
-    """The positions outside the context now: before `context_from`, hidden, or replaced by messages not to be read."""
+    """The positions out of context now: before `context_from`, hidden, or replaced by an edit."""
 
     context_from: int
     hides: tuple[PositionRange, ...]

@@ -81,8 +81,9 @@ class AgentTool(WorkerTool):
         self._options = Options()
 
     def under(self, caller: Agent, options: Options) -> AgentTool:
-        """Return a copy bound to a caller, with the caller's limits and its team's options. Raises
-        `CallerError`.
+        """Return a copy bound to a caller, with the caller's limits and its team's options.
+
+        Raises `CallerError`.
         """
         self._check(caller, options.names)
         bound = AgentTool(self.worker, context=self.context, share=self.share)

@@ -131,7 +131,7 @@ def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]
 
 
 def _out(now: Context, position: int) -> str:
-    """Why nobody is shown the words at a position any more, though others may stand in their place."""
+    """Return the rule that took a position out of context: "reset", "hidden", "summarised", or empty."""
     rule, _ = now.out.get(position, ("", 0))
     if rule in ("reset", "hidden"):
         return rule

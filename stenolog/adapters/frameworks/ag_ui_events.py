@@ -60,7 +60,7 @@ class Open:
         yield from self.close()
 
     def close(self) -> Events:
-        """Nothing of it is open any longer."""
+        """Close all open parts."""
         yield from self._thought()
         if self.speaks:
             self.speaks = False

@@ -109,8 +109,7 @@ def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str
 
 
 def without_early(known: Sequence[Exchange]) -> list[Exchange]:
-    """Return the exchanges as pydantic-ai left them: without early results, whose calls are to be run
-    again."""
+    """Return the exchanges without early results, whose calls pydantic-ai runs again."""
     if not known or not known[-1].early:
         return [*known]
     *before, last = known

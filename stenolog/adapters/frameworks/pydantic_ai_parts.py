@@ -69,8 +69,10 @@ def request_events(message: Json, blobs: Blobs) -> Iterator[NewEntry]:
 
 
 def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
-    """Return the event of a request's part; parts that no model reads, such as tool lists, are out of
-    context."""
+    """Return the event of a request's part.
+
+    Parts that no model reads, such as tool lists, are out of context.
+    """
     kind = as_str(part.get("part_kind"))
     source = Origin(system=SYSTEM, role=kind)
     content = contents(part.get("content"), blobs)

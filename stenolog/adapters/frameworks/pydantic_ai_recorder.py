@@ -68,16 +68,17 @@ class PydanticAIRecorder(AbstractCapability[Any]):
 
     @property
     def is_unfinished(self) -> bool:
-        """True if the log ends in mid-run: a question without an answer, or calls that have yet to
-        be run."""
+        """True if the log ends in mid-run: a question has no answer, or calls have yet to be run."""
         known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:
             return False
         return known[-1].response is None or is_waiting(known[-1])
 
     def history(self) -> list[ModelMessage]:
-        """Return the messages in context, for `message_history=`; an unfinished run is continued without a
-        prompt."""
+        """Return the messages in context, for `message_history=`.
+
+        An unfinished run is continued without a prompt.
+        """
         self._read_at = self.conversation.position
         known = without_early(known_to(self.conversation, self._read_at, self.agent))
         return validated([message for exchange in known for message in exchange.messages])

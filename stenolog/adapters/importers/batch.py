@@ -128,8 +128,7 @@ class Batch:
         self._size = 0
 
     def _written(self, share: PendingWrites, part: Savepoint) -> Written | CallerError:
-        """Write and return the head once the transaction is committed, or the error of an unwritable
-        conversation."""
+        """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
             records = append.write(part)

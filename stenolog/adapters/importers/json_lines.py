@@ -53,8 +53,7 @@ class Record(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A line that could not be read, with the reason; `unit` may name another part of the file than a
-    line."""
+    """A line that could not be read, with the reason; `unit` may name something other than a line."""
 
     line: int
     reason: str
@@ -275,8 +274,10 @@ def _why(error: ValueError | RecursionError) -> str:
 
 
 def _too_deep(text: str) -> bool:
-    """Return whether brackets outside of strings are nested too deep; they are counted only if there are
-    many."""
+    """Return whether brackets outside of strings are nested too deep.
+
+    They are counted only if there are many.
+    """
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = deepest = 0

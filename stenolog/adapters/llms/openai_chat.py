@@ -128,8 +128,7 @@ class Chunks:
         return self._known.get(id) if id else self._calls[-1] if self._calls else None
 
     def _is_another(self, call: _Call, id: str, name: str, more: str) -> bool:
-        """Return whether a piece begins another call although it has the index or the id of an earlier
-        one."""
+        """Return whether a piece begins another call, though an earlier one has its index or id."""
         if not name or (call.name and name != call.name):
             return bool(name)
         so_far = self._parts.text(call.key)

@@ -40,8 +40,7 @@ WORDS: tuple[tuple[str, ErrorCategory], ...] = (
         "refused",
     ),
 )
-"""Patterns for the code and message of a refused request whose status says too little, with their
-category."""
+"""Patterns that categorise a refused request by its code and message if its status says too little."""
 REFUSED = frozenset({0, 400, 403, 404, 413, 422})
 SPENT = re.compile(
     r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE

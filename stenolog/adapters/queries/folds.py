@@ -56,8 +56,9 @@ class PersistentFold(Generic[S]):
 
     @property
     def version(self) -> str:
-        """The version that a checkpoint must match: another release, or other registered turn rules, may fold
-        otherwise.
+        """The version that a checkpoint must match.
+
+        Another release, or other registered turn rules, may fold otherwise.
         """
         return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
 

@@ -218,8 +218,7 @@ def read_output_tool() -> Tool:
 
 
 def run_read_output(conversation: Conversation, arguments: str) -> str:
-    """Run `read_output` with a call's arguments (raw JSON); return the text and a line that says how to go
-    on.
+    """Run `read_output` with a call's arguments (raw JSON); return the text and a line on how to go on.
 
     Raises `CallerError` for arguments that the tool does not take, and the errors of `Outputs.read`.
     """

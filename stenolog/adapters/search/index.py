@@ -58,8 +58,10 @@ class IndexPlace(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a log or of its index: the last entry's notification id and digest (0 if there is none),
-    and a number that changes with each of the log's deletions."""
+    """The end of a log or of its index: the last entry's notification id and digest.
+
+    Both are empty if there is no entry. `deletions` changes with each of the log's deletions.
+    """
 
     id: int = 0
     digest: bytes = b""
@@ -199,7 +201,7 @@ class Scope(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which entries may be found. `since` and `until` are microseconds since 1970, both included."""
+    """The entries that a search may find. `since` and `until` are microseconds since 1970, both included."""
 
     scope: Scope | None = None
     agent: str | None = None

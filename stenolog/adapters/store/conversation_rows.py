@@ -141,8 +141,9 @@ def _text(name: object) -> str:
 
 
 def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Segment, ...]:
-    """Return the segments that store the positions up to `last`: oldest ancestor first, the stream itself
-    last.
+    """Return the segments that store the positions up to `last`.
+
+    The oldest ancestor comes first, the stream itself last.
     """
     segments: list[Segment] = []
     for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():

@@ -138,8 +138,9 @@ class GroupCommit:
             wake()
 
     def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
-        """Yield the jobs already dequeued, then up to `MOST` in all from the queue, dequeuing each as it is
-        yielded.
+        """Yield the jobs already dequeued, then up to `MOST` in all from the queue.
+
+        Each job is dequeued as it is yielded.
         """
         yield from taken
         for waiting in islice(self._queued(), MOST - len(taken)):

@@ -203,9 +203,7 @@ def _pages(
 def _segments(
     datastore: LogDatastore, stream: Stream, after: int, upto: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the segments behind `after`: the stream, the position before its first one, and its last
-    position.
-    """
+    """Yield the segments after a position: stream, the position before the first one, and the last one."""
     key = resolve(datastore, stream)
     if key is None:
         return
@@ -215,8 +213,9 @@ def _segments(
 
 
 def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tuple[Segment, ...]:
-    """Return the segments that store the positions up to `last`; streams without ancestors are looked up
-    once.
+    """Return the segments that store the positions up to `last`.
+
+    Streams without ancestors are looked up once.
     """
     if stream.alone:
         return (Segment(key, 0, last),)

@@ -119,8 +119,9 @@ class PendingWrite(Generic[T]):
             self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
 
     def result(self) -> T:
-        """Return the job's result. Raises the job's error, or the error that kept its transaction from
-        committing.
+        """Return the job's result.
+
+        Raises the job's error, or the error that kept its transaction from committing.
         """
         if self.error is not None:
             raise self.error

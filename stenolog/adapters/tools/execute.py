@@ -81,8 +81,7 @@ def _checked(outcome: object) -> ToolOutput:
 
 
 async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
-    """Return the output of a tool that finishes although it is cancelled; None if it fails or does not
-    end."""
+    """Return the output of a tool that finishes although it is cancelled; None if it gives none."""
     was_over = task.done()
     if not (was_over or await _ended(task)) or task.cancelled():
         return None

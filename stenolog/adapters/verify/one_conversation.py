@@ -244,8 +244,7 @@ class Check:
 
 
 class Kepts:
-    """A fold's checkpoints, position by position; those of another log, which are never used, are left
-    out."""
+    """A fold's checkpoints, position by position, without those of another log, which are never used."""
 
     def __init__(
         self, log: Log, connection: sqlite3.Connection, stream: int, kept: PersistentFold[Any]

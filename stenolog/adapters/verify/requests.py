@@ -22,8 +22,7 @@ WORTH, WORTH_AT_ENDS = 500, 50_000
 
 
 class CheckedRequests(NamedTuple):
-    """The findings at some positions of a conversation: the number of requests, and those that break a
-    law.
+    """The result of checking some positions: the number of requests, and those that break a law.
 
     `error` is the reason that the other requests could not be built.
     """

@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
     bytes: int
 
     def fault(self, said: IncomingMessage) -> str:
-        """Why a message is not taken, as its author is told; empty where it is."""
+        """Return the reason for refusing a message, as its author is told; empty if it is accepted."""
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
         if said.media and said.media.size > self.bytes:

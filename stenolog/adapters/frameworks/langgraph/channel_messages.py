@@ -70,8 +70,10 @@ def _of_channel(
 
 
 def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint's metadata has all these values; a key's dots may lead into nested
-    mappings."""
+    """Return whether a checkpoint's metadata has all these values.
+
+    A key's dots may lead into nested mappings.
+    """
     return all(_at(metadata, key) == value for key, value in wanted.items())
 
 

@@ -88,8 +88,10 @@ class MessageSync:
             self.shown.add(position)
 
     def hides(self, *, whole: bool) -> tuple[PositionRange, ...]:
-        """Return the spans outside the main graph's state now; not `whole`: only part of the state is
-        known."""
+        """Return the spans outside the main graph's state now.
+
+        Not `whole`: only part of the state is known.
+        """
         gone = self.thread.spoken if whole else self.thread.hidden_positions() | self._removed
         return tuple(spans(gone - self.shown, self.thread.records))
 
@@ -129,16 +131,20 @@ class MessageSync:
         return chosen[::-1]
 
     def _places(self, found: ChannelMessage) -> list[int]:
-        """Return the positions at which the message is logged. Without an id, a removed message counts as
-        another one."""
+        """Return the positions at which the message is logged.
+
+        Without an id, a message that was removed and returns counts as another one.
+        """
         told = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
         if not self.ns:
             told = [place for place in told if place not in self.thread.private]
         return told if found.id else [place for place in told if place not in self._left]
 
     def _in_pairs(self, messages: Sequence[ChannelMessage], places: Sequence[int]) -> int:
-        """Return the number of logged messages that may stay: a result needs an open call, or one logged
-        with it."""
+        """Return the number of logged messages that may stay.
+
+        A result needs an open call, or one logged with it.
+        """
         kept, callers = len(places), dict[str, int]()
         results: list[tuple[int, int, str]] = []
         for nth, found in enumerate(messages):

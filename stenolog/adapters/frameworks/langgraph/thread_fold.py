@@ -199,7 +199,7 @@ class Thread:
                 written[write.task, number] = write
 
     def _empty(self) -> None:
-        """Nothing of what was said counts any more: what is said again is told again."""
+        """Forget all synced messages, so that they are synced again."""
         for told in (self.told, self.by_value, self.agents):
             told.clear()
         self.spoken.clear()

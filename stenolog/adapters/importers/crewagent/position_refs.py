@@ -27,8 +27,7 @@ def with_ids(fields: Message, ids: Sequence[str]) -> Message:
 
 
 def placed(fields: Message, positions: Mapping[str, int]) -> Message:
-    """Return the fields from `named` with the positions of these ids; fields without a position are left
-    out."""
+    """Return the fields from `named` with positions for ids; fields without a position are left out."""
     found = {name: _placed(name, value, positions) for name, value in fields.items()}
     return {name: value for name, value in found.items() if value is not None or fields[name] is None}
 

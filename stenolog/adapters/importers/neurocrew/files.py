@@ -86,7 +86,7 @@ def _fault(message: Json) -> str:
 
 
 def _unwritable(value: Json) -> str:
-    """Why the log cannot hold the value; empty where it can."""
+    """Return the reason that the log cannot store the value; empty if it can."""
     try:
         check_json(value)
     except ValueError as error:

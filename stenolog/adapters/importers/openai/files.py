@@ -33,8 +33,7 @@ def is_message(value: Json) -> bool:
 
 
 def are_messages(value: Json) -> bool:
-    """Return whether the value lists messages, at least one of them an OpenAI chat message in a known
-    role."""
+    """Return whether a value lists messages, at least one of them a chat message in a known role."""
     found = [message for message in as_list(value) if is_message(message)]
     all_have_roles = all(isinstance(as_dict(message).get("role"), str) for message in as_list(value))
     no_other_api = all(is_message(m) or not as_list(as_dict(m).get("content")) for m in as_list(value))

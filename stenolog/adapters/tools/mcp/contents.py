@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 GIVEN = "given as media"
-"""The placeholder in structured content for base64 data that the same result has as picture, sound or
-file."""
+"""The placeholder for base64 data in structured content that the same result has as a media part."""
 
 
 def outcome_from(result: CallToolResult) -> ToolOutput:
