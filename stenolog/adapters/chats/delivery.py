@@ -50,7 +50,7 @@ class Delivery:
         self.first = first
         self.backoff = backoff
         self.closed = ""
-        """Why nothing goes out any more; empty while it does."""
+        """The reason that the delivery is closed; empty while it is open."""
         self._at: Cursor | None = None
         self._noted = 0
         self._settings = NOTHING

@@ -67,7 +67,7 @@ class Batch:
     def __init__(self, log: Log) -> None:
         self.log = log
         self.lost: Exception | None = None
-        """Why what waited could not be written: nobody may say that it was, nor go on behind it."""
+        """The error that kept the batch from being written: no file may be reported as imported after it."""
         self.writes = 0
         """The number of transactions committed."""
         self._clear()

@@ -33,8 +33,10 @@ LEAST = 32
 
 
 class Key(NamedTuple):
-    """Whose window it is: the conversation's stream, the lane, and the policy that was asked for as JSON
-    (empty: the one on the card)."""
+    """The key of a cached window: the conversation's stream, the lane, and the requested policy.
+
+    `policy` is JSON (empty: the one on the card).
+    """
 
     stream: int
     lane: LaneId

@@ -116,7 +116,7 @@ VERSION = len(MIGRATIONS)
 
 
 VERSION_BITS = 0xFF
-"""Of `user_version`, the lower bits are the version of the format; those above them are the file's own id."""
+"""The bits of `user_version` that hold the format's version; those above them hold the file's own id."""
 
 
 def id_of(connection: sqlite3.Connection) -> int:
