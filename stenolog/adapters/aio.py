@@ -108,7 +108,7 @@ class AsyncLog:
         return await self.run(self.sync.search, query, **wanted)
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a conversation of that name."""
+        """Return whether there is a conversation of that name."""
         return await self.run(self.sync.__contains__, name)
 
     async def put_blob(self, content: bytes) -> str:
@@ -132,7 +132,7 @@ class AsyncLog:
         return await self._landing.write(self.sync.datastore.group, job)
 
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """What an iterator of the log gives, fetched in batches."""
+        """Yield the items of an iterator of the log, fetched in batches."""
         iterator = await self.run(entries)
         while batch := await self.run(lambda: list(islice(iterator, BATCH))):
             for entry in batch:
@@ -183,7 +183,7 @@ class AsyncConversation:
         return self.log.each(lambda: self._sync().entries(after, at))
 
     def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
-        """The same as they are stored."""
+        """Yield the entries as stored records."""
         return self.log.each(lambda: self._sync().records(after, at))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
@@ -275,7 +275,7 @@ class AsyncConversation:
 
 
 class LoopBridge:
-    """Where the thread that writes hands over to the event loop: one wake-up for all of a transaction."""
+    """The handover from the writing thread to the event loop, with one wake-up per transaction."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

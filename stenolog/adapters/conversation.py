@@ -121,7 +121,7 @@ class Conversation:
         return reader.entries(self._datastore, self.stream, after, at)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
-        """The same as they are stored."""
+        """Yield the entries as stored records."""
         return reader.records(self._datastore, self.stream, after, at)
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
@@ -133,11 +133,11 @@ class Conversation:
         return follow.follow(self._datastore, self._unread, mark, timeout)
 
     def state(self, at: int | None = None) -> State:
-        """Where every lane stands."""
+        """Return the state of every lane."""
         return folds.fold_at(self, folds.STATE, self._at(at))
 
     def settings(self, at: int | None = None) -> Settings:
-        """What is configured: mode, cards, members."""
+        """Return the configuration: mode, cards, members."""
         return folds.fold_at(self, folds.SETTINGS, self._at(at))
 
     def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
@@ -145,11 +145,11 @@ class Conversation:
         return folds.fold_at(self, kept, self._at(at))
 
     def timeline(self, at: int | None = None) -> list[TimelineItem]:
-        """What a person is shown."""
+        """Return the items that a user interface shows."""
         return timeline(self.entries(at=self._at(at)))
 
     def transitions(self, at: int | None = None) -> list[Transition]:
-        """What the engine did, entry by entry."""
+        """Return the engine's transitions, entry by entry."""
         return list(transitions(self.entries(at=self._at(at))))
 
     def request(
@@ -161,7 +161,7 @@ class Conversation:
         task: str = "",
         policy: PolicyLike = None,
     ) -> Request:
-        """What the agent would be sent at a position: the exact body, and where every part came from.
+        """Return the agent's request at a position: the exact body, and the origin of every part.
 
         `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
         one of `stenolog.projections.requests.APIS`. Raises `ConversationNotFoundError`,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .search.lookup import Hit
 
 REMEMBERED = 1000
-"""How many conversations a log remembers the heads of."""
+"""The number of conversations whose heads a log remembers."""
 
 
 def open(
@@ -184,7 +184,7 @@ class Log:
         before: str = "",
         order: Order = "oldest",
     ) -> int:
-        """How many conversations there are; of some of them, asked for as for their `names`."""
+        """Return the number of conversations; the arguments select some of them as for `names`."""
         arguments.some_of("order", (order,), conversation_rows.ORDERS)
         which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:

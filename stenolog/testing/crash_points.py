@@ -86,7 +86,7 @@ def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[
 
 
 def _what(connection: sqlite3.Connection, before: Path | None) -> str:
-    """What a transaction has changed: "entry 5", "claim 1"; and how many of them there are now."""
+    """Describe a transaction's changes ("entry 5", "claim 1") with the number of rows after it."""
     now = connection.execute(COUNTS).fetchone()
     then = (0, 0, 0, 0)
     if before is not None:

@@ -62,7 +62,7 @@ def entries(*events: Event | NewEntry, conversation: str = "demo") -> list[Entry
 
 
 def records(*events: Event | NewEntry) -> list[Record]:
-    """The same as they are stored."""
+    """Return the events as stored records."""
     drafts = [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
     return list(_sealed(drafts))
 
@@ -264,7 +264,7 @@ def _receipt() -> Receipt:
 
 
 def _common() -> dict[str, Any]:
-    """What every event may carry."""
+    """Return the fields that every event may carry."""
     return {
         "meta": {"shop": {"order": 7, "price": 1.5, "paid": None}},
         "tags": ("cat",),

@@ -87,7 +87,7 @@ class ACP(Model):
         return self._command.hide(await self._residents.recover(SessionPlace(conversation, lane), session))
 
     def is_alive(self, lane: str, conversation: str) -> bool:
-        """Whether a process runs for that lane."""
+        """Return whether a process runs for that lane."""
         who = self._residents.at(SessionPlace(conversation, lane))
         return who is not None and who.alive
 

@@ -14,7 +14,7 @@ from .process import Process
 
 
 class Pipe:
-    """What the protocol's library takes for a transport. `fault` ended it, if the process did not."""
+    """A transport for the protocol's library. `fault` is the error that ended it, if the process did not."""
 
     def __init__(self, process: Process) -> None:
         self.fault: ModelError | None = None
@@ -37,7 +37,7 @@ class Pipe:
         return self._messages.popleft() if self._messages else None
 
     async def close(self) -> None:
-        """Nothing: the process is ended by who started it."""
+        """Do nothing: the process is ended by its starter."""
 
     def _take(self, data: bytes) -> None:
         try:

@@ -126,7 +126,7 @@ class Session(AgentSession):
     async def _takes_up(
         self, greeted: InitializeResponse, cwd: str, servers: list[Any], session: str
     ) -> bool:
-        """Whether the agent has taken up the session; it may tell all of it again, which nobody hears."""
+        """Return whether the agent resumed the session; a history that it replays is ignored."""
         can = greeted.agent_capabilities
         if can is None:
             return False

@@ -17,7 +17,7 @@ LIMIT = 100_000_000
 
 
 async def read_answer(process: Process, ear: OutputParser) -> AsyncGenerator[ResponseDelta | Progress, None]:
-    """What the process says, until its turn or its output ends. Raises `ModelError`."""
+    """Yield the process's output until its turn or its output ends. Raises `ModelError`."""
     size, ear.turn.process = 0, process.group
     for piece in ear.turn.pieces():
         yield piece
@@ -30,9 +30,9 @@ async def read_answer(process: Process, ear: OutputParser) -> AsyncGenerator[Res
 
 
 async def heard_out(process: Process, ear: OutputParser, patience: float) -> AsyncGenerator[StreamItem, None]:
-    """What a process says that is run for one answer, and the answer. Raises `ModelError`.
+    """Yield the output of a process run for one answer, and then the answer. Raises `ModelError`.
 
-    An answer that tells its own end is whole, whatever the exit code; of any other the code must be 0.
+    An answer that marks its own end is whole, whatever the exit code; for any other the code must be 0.
     """
     async with aclosing(read_answer(process, ear)) as pieces:
         async for piece in pieces:
@@ -52,7 +52,7 @@ async def heard_out(process: Process, ear: OutputParser, patience: float) -> Asy
 
 
 def _pieces(ear: OutputParser, take: Callable[[], None]) -> Iterator[ResponseDelta | Progress]:
-    """What is new once the ear has taken something in: also what came before a fault."""
+    """Yield the new pieces after the parser has taken input, including those before a fault."""
     try:
         take()
     except ModelError:

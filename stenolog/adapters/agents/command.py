@@ -59,7 +59,7 @@ class Command:
 
     @property
     def takes_prompt(self) -> bool:
-        """Whether the prompt is one of its arguments."""
+        """True if the prompt is one of the command's arguments."""
         return PROMPT in self.args
 
     def with_options(self, *options: Sequence[str]) -> Command:

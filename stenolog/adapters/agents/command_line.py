@@ -32,10 +32,11 @@ END = "<<<end>>>"
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """How a program that runs on is asked whether it is well.
+    """The health check of a program that keeps running.
 
-    One that has been silent for `after` seconds is sent `ping` before the next request, framed as a request
-    is. Where it has not answered within `timeout` seconds, it is ended, and the request tells everything.
+    A program that has been silent for `after` seconds is sent `ping` before the next request, framed as a
+    request is. If it does not answer within `timeout` seconds, it is ended, and the request is sent in
+    full.
     """
 
     ping: str = "ping"
@@ -124,7 +125,7 @@ class CommandLine(Model):
         return self._residents.lost(place, session) or await self._residents.check(place, self._unwell)
 
     def is_alive(self, lane: str, conversation: str) -> bool:
-        """Whether a process runs for that lane."""
+        """Return whether a process runs for that lane."""
         return self.pid(lane, conversation) is not None
 
     def pid(self, lane: str, conversation: str) -> int | None:
@@ -153,7 +154,7 @@ class CommandLine(Model):
         return Program(process, name, self._parser, self._framed, self._interrupt, self._patience)
 
     async def _unwell(self, who: Program) -> str:
-        """Why it is not well, having been ended; empty where it is."""
+        """Check the program's health; return the fault for which it was ended, empty if it is well."""
         if self._health is None or who.silent < self._health.after:
             return ""
         try:

@@ -21,7 +21,7 @@ Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
 
 
 def prompted(prompt: str) -> dict[str, Any]:
-    """How a request is put, unless a format says otherwise: `{"prompt": …}`."""
+    """Return the default form of a request: `{"prompt": …}`."""
     return {"prompt": prompt}
 
 

@@ -18,4 +18,4 @@ class PermissionRequest(NamedTuple):
 
 
 Permit: TypeAlias = Callable[[PermissionRequest], bool | Awaitable[bool]]
-"""Whether it may, this once. An error is a no."""
+"""A function that permits a request once or refuses it. An error counts as a refusal."""

@@ -25,7 +25,7 @@ READ_AHEAD = 1_000_000
 LAST_WORDS, SHOWN = 16_000, 1_000
 """So many bytes of stderr are remembered, and so many characters shown: no half of a secret is among them."""
 LINGER = 1.0
-"""How long, in seconds, others of its group may go on writing once the process itself has ended."""
+"""The seconds that others of the process group may go on writing once the process itself has ended."""
 LAST_LINES = 3
 _FAULT = re.compile(r"\s*(?:error|fatal|panic)\b", re.IGNORECASE)
 """A line of stderr that says what went wrong; usage hints may follow it."""
@@ -55,7 +55,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs, here, and listens."""
+        """True if the process still runs on this event loop, with stdin and stdout open."""
         return not (self._loop.is_closed() or self._ended.is_set()) and {IN, OUT} <= self._open
 
     @property
@@ -70,7 +70,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def end(self) -> str:
-        """How it ended, with the last it wrote to stderr."""
+        """A message on the process's end, with its last words on stderr."""
         said = f": {words}" if (words := self.last_words) else ""
         return f"{self._command.name} {_ending(self.code)}{said}"
 
@@ -104,14 +104,17 @@ class Process(asyncio.SubprocessProtocol):
         self._take_output()
 
     async def read(self) -> bytes:
-        """What it has written to stdout since; empty when there will be no more."""
+        """Return new output from stdout, waiting for it; empty at the end."""
         while not self._chunks and OUT in self._open:
             self._more.clear()
             await self._more.wait()
         return self._take_output()
 
     async def ends(self, within: float) -> bool:
-        """Whether it ends within so many seconds; once it has, the last it wrote is read, to stderr too."""
+        """Return whether the process ends within so many seconds.
+
+        If it does, the rest of its output is read, stderr too.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._ended.wait()
@@ -242,7 +245,10 @@ async def launch(command: Command, args: Sequence[str]) -> Process:
 
 
 def _refused(error: OSError | ValueError) -> tuple[str, str]:
-    """Why a program cannot be started; the path is left out where it may be that of the folder."""
+    """Return the error category and the reason that a program cannot be started.
+
+    The path is left out if it may be that of the folder.
+    """
     if not isinstance(error, OSError):
         return "invalid_request", "a NUL in its arguments, which no program can be given"
     if error.errno == errno.E2BIG:

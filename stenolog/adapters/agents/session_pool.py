@@ -31,12 +31,12 @@ class AgentSession(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Whether it can be told something."""
+        """True if the resident can take requests."""
 
     @property
     @abstractmethod
     def why(self) -> str:
-        """How it ended."""
+        """A message on the resident's end."""
 
     @abstractmethod
     def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
@@ -51,7 +51,7 @@ R = TypeVar("R", bound=AgentSession)
 
 
 class _Home(Generic[R]):
-    """Where one agent lives: one turn at a time."""
+    """The home of one agent: one turn at a time."""
 
     def __init__(self) -> None:
         self.who: R | None = None
@@ -70,11 +70,11 @@ class _Home(Generic[R]):
 
 
 class SessionPool(Generic[R]):
-    """Who lives where. Beyond `most`, the one that has been silent longest is stopped: its lane will be told
-    everything again.
+    """A pool of residents, at most one per place.
 
-    `begin` starts one at a place, for a session (empty: a new one). `resumes`: it may be able to take up one
-    that no process here remembers, and then has that session.
+    Beyond `most` residents, the one silent longest is stopped; its lane is sent everything again. `begin`
+    starts a resident at a place, for a session (empty: a new one). `resumes`: a new resident may be able to
+    resume a session that no process here remembers.
     """
 
     def __init__(
@@ -86,19 +86,19 @@ class SessionPool(Generic[R]):
         self._homes: dict[SessionPlace, _Home[R]] = {}  # in the order of their last turns
 
     def at(self, place: SessionPlace) -> R | None:
-        """Who lives there, dead or alive."""
+        """Return the resident at a place, dead or alive."""
         home = self._homes.get(place)
         return home.who if home else None
 
     def lost(self, place: SessionPlace, session: str) -> str:
-        """Why nobody there remembers the session; empty where somebody does."""
+        """Return the reason that no process there remembers the session; empty if one does."""
         who = self.at(place)
         if who is None or who.session != session:
             return "no process that remembers its session runs here"
         return "" if who.alive else who.why
 
     async def recover(self, place: SessionPlace, session: str) -> str:
-        """The same, once a new one has tried to take it up."""
+        """Resume a session at a place; return the error message, empty if it works."""
         try:
             async with self._turn(place) as home:
                 await self._welcomed(home, place, session)
@@ -118,7 +118,7 @@ class SessionPool(Generic[R]):
                     yield piece
 
     async def check(self, place: SessionPlace, health: Callable[[R], Awaitable[str]]) -> str:
-        """What is wrong with who lives there, unless it is in the middle of a turn."""
+        """Return the error of the resident's health check; empty if it is well, busy or missing."""
         home = self._homes.get(place)
         if home is None or home.who is None or home.busy:
             return ""

@@ -43,7 +43,7 @@ Render: TypeAlias = Callable[[Entry, Settings], Iterable[str | Question]]
 these two alone, for an entry that was sent in part is rendered again after a restart. A call that it does not
 show by `Question` is approved by its code alone."""
 Backoff: TypeAlias = Callable[[int], float]
-"""How many seconds to wait after so many failures in a row."""
+"""A function that returns the seconds to wait after so many failures in a row."""
 
 
 def backoff(failures: int) -> float:

@@ -50,7 +50,7 @@ class Delivery:
         self.first = first
         self.backoff = backoff
         self.closed = ""
-        """Why nothing goes out any more; empty while it does."""
+        """The reason that the delivery is closed; empty while it is open."""
         self._at: Cursor | None = None
         self._noted = 0
         self._settings = NOTHING
@@ -81,7 +81,7 @@ class Delivery:
         return sent
 
     def reopen(self) -> None:
-        """Where nothing was wanted any more: try again, from what could not be delivered on."""
+        """Reopen a closed delivery, from the first message that could not be delivered."""
         if self.closed:
             self.closed, self._at = "", None
             self._woken.set()
@@ -102,7 +102,7 @@ class Delivery:
         return sent
 
     def _due(self, entry: Entry, *, hidden: bool) -> tuple[OutgoingMessage, ...]:
-        """What of an entry was not delivered yet. What was begun is brought to its end."""
+        """Return an entry's messages not delivered yet. A delivery that has begun is completed."""
         assert self._at is not None, "the batch was read from there"
         if hidden and not self._at.piece:
             return ()
@@ -148,7 +148,7 @@ class Delivery:
         LOGGER.info("%s: %s: %s; it is tried again", self.conversation.name, self.name, error)
 
     def _failed(self, error: Exception) -> None:
-        """What should not have happened is told with its traceback; a store that is busy, without."""
+        """Log a failure; unexpected errors with a traceback, a busy store without."""
         trace = None if isinstance(error, OperationalError) else error
         LOGGER.warning(
             "%s: %s: %s; it is tried again", self.conversation.name, self.name, error, exc_info=trace

@@ -28,7 +28,7 @@ LOGGER = logging.getLogger("stenolog.chats")
 
 
 class ChatSession:
-    """What is said here is in the log at once; the team works on it, and what it answers goes out.
+    """A chat session: messages are logged at once, the team works on them, and its answers are delivered.
 
         async with ChatSession(team, Delivery(log["ann"], "mail:ann", send)).open() as room:
             await room.hear("Which test fails?", id="mail-17")

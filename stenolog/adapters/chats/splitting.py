@@ -9,16 +9,16 @@ from typing import NamedTuple, TypeAlias
 from stenolog.domain.errors import CallerError
 
 Weigh: TypeAlias = Callable[[str], int]
-"""What a text weighs: as much as its characters one by one."""
+"""A function that returns a text's weight, the sum over its characters."""
 LIMIT = 4096
-"""What a message of Telegram holds, in UTF-16 code units."""
+"""The limit of a Telegram message in UTF-16 code units."""
 LEAST = 200
 """A piece has room for the fence of a block of code and for some of the code."""
 FENCE = re.compile(r" {0,3}(`{3,20}(?=[^`]*$)|~{3,20})[ \t]*+(.{0,40}?)[ \t]*")
 
 
 class Fence(NamedTuple):
-    """What begins a block of code: its mark, such as three backticks, and its language."""
+    """The opening of a code block: its mark, such as three backticks, and its language."""
 
     mark: str
     language: str = ""
@@ -29,7 +29,7 @@ class Fence(NamedTuple):
         return f"{self.mark}{self.language}"
 
     def ends(self, other: Fence) -> bool:
-        """Whether it is the end of a block that the other one has begun."""
+        """Return whether this fence ends a block that the other one has begun."""
         return not self.language and self.mark.startswith(other.mark)
 
 
@@ -47,7 +47,7 @@ def in_block(text: str) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """How long a text is in UTF-16 code units, in which Telegram counts."""
+    """Return a text's length in UTF-16 code units, in which Telegram counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -77,7 +77,7 @@ class _Cutter:
         self._lines: list[str] = []
         self._weight = 0
         self._is_bare = False
-        """Whether a block of code has just begun, and has no code yet."""
+        """True if a code block has just begun and has no code yet."""
 
     def take(self, line: str) -> None:
         """The next line of the text."""
@@ -116,11 +116,11 @@ class _Cutter:
         return self.weigh(line) + 1  # with the line break
 
     def _line_limit(self) -> int:
-        """What a line may weigh; the end of a block of code always finds its place."""
+        """Return the most that a line may weigh, with room for the end of an open code block."""
         return self.limit - self._weight - (self._weighed(self.fence.mark) if self.fence else 0)
 
     def _is_fresh(self) -> bool:
-        """Whether nothing is in the piece yet but the fence that begins it."""
+        """Return whether the piece is empty apart from an opening fence."""
         return len(self._lines) <= self._is_bare
 
     def _cut(self, line: str) -> tuple[str, str]:

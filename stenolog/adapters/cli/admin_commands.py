@@ -25,7 +25,7 @@ target_argument = click.argument("target", metavar="CONVERSATION", shell_complet
 
 
 def done(words: str, **data: object) -> CommandResult:
-    """What a command says that did what it was asked."""
+    """Return the result of a command that succeeded: a confirmation, and its data."""
 
     def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), words)
@@ -133,7 +133,10 @@ def erase_command(db: Path, target: str, position: str, yes: bool) -> CommandRes
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:
-    """How many entries go with a conversation, and in words: what a fork shares stays with its parent."""
+    """Return the number of a conversation's own entries, and that in words.
+
+    Entries that a fork shares stay with its parent.
+    """
     with conversation.log.datastore.reading() as connection:
         stream = conversation_rows.find(connection, conversation.name) or 0
         shared = conversation_rows.lineage(connection, stream, conversation.position)[-1].after

@@ -23,7 +23,7 @@ TICK = 1.0
 
 
 class Watching(Protocol):
-    """Who is told of a run as it goes on."""
+    """A listener that is notified of a run's events."""
 
     def begin(self, mine: str = "") -> None: ...
     def take(self, happened: RunEvent) -> None: ...
@@ -44,7 +44,7 @@ class BackgroundRun:
         self.watching = watching
         self.cancels = cancels
         self.stopped = False
-        """Whether Ctrl-C has stopped it."""
+        """True once Ctrl-C has stopped the run."""
         self._runner = asyncio.Runner()
         self._run: asyncio.Task[Any] | None = None
         self._is_terminated = False

@@ -83,7 +83,7 @@ def chat_command(
 
 
 def _model(model: str | None, cli: str | None) -> Model:
-    """Who answers."""
+    """Return the model that `--model` or `--cli` names."""
     import os
 
     from stenolog.adapters.team_file.model_names import model_from_string

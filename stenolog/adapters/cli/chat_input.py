@@ -15,10 +15,10 @@ BLOCK = '"""'
 
 
 class Lines(Protocol):
-    """Where messages come from."""
+    """A source of messages."""
 
     asks: bool
-    """Whether somebody is there who can be asked."""
+    """True if a person is there who can be asked."""
 
     def line(self, prompt: str) -> str | None:
         """The next line, without its end; None where there is none any more."""

@@ -21,7 +21,7 @@ class Chat:
 
     @property
     def team(self) -> Team:
-        """Who takes part."""
+        """The team that takes part."""
         return self.desk.team
 
     @property

@@ -19,8 +19,11 @@ LONGEST_WORDS = 200
 
 
 class Hints(NamedTuple):
-    """How a person approves a call, comes back to one that was left open, has an interrupted lane go on, or
-    one that has failed; and how a request that is too long is made shorter."""
+    """The commands that the status lines suggest to a person.
+
+    They approve a call, return to a call left open, continue an interrupted lane, retry a failed one, and
+    shorten a request that is too long.
+    """
 
     approve: str = "/approve"
     left: str = "/approve comes back to it"
@@ -29,7 +32,7 @@ class Hints(NamedTuple):
     shorter: str = "/undo, /reset, or a policy on its card"
 
     def out_of(self, error: LlmError) -> str:
-        """What a person does after an error that is not tried again."""
+        """Return the advice to a person after an error that is not retried."""
         if error.category == "unauthorized":
             return f"set the key and start again; {self.again} tries again then"
         if error.category == "context_length":
@@ -38,7 +41,7 @@ class Hints(NamedTuple):
 
 
 def not_called(error: LlmError) -> bool:
-    """Whether no model was called: the engine says that a person is to be asked first."""
+    """Return whether no model was called, because the engine asks a person first."""
     return error.category == "process_exited" and error.receipt is None
 
 
@@ -50,7 +53,7 @@ def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall
 
 
 def at_work(state: State, agents: Agents) -> str:
-    """What these agents are doing, in a few words; empty where they rest."""
+    """Describe the current work of these agents in a few words; empty if they are idle."""
     doing = []
     for lane in state.lanes.values():
         match decision(state, lane).do if lane.agent in agents else "wait":
@@ -80,7 +83,7 @@ def stopped(conversation: Conversation, agents: Agents) -> list[str]:
 
 
 def is_words(entry: Entry) -> bool:
-    """Whether a person said it."""
+    """Return whether the entry is a message of a person."""
     event = entry.event
     return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
 
@@ -109,7 +112,7 @@ def _short(words: str) -> str:
 
 
 def describe_status(conversation: Conversation, agents: Agents, hints: Hints) -> Iterator[str]:
-    """Where a conversation stands that is taken up again: what waits, has failed, or was broken off."""
+    """Describe a resumed conversation: calls that wait, lanes that failed, lanes that were interrupted."""
     state = conversation.state()
     for where, lane in state.lanes.items():
         match lane.status if lane.agent in agents else "idle":

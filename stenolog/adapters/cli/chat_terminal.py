@@ -87,9 +87,10 @@ class StreamWrapper:
 
 
 class TerminalWriter:
-    """Where a conversation is written. `live`: on a terminal, with a status that comes and goes.
+    """The terminal or pipe that a conversation is written to.
 
-    A `plain` one is treated as though it were none.
+    `live`: it is a terminal, with a status line that comes and goes. A `plain` terminal is treated as a
+    pipe.
     """
 
     def __init__(self, color: Color, *, plain: bool = False) -> None:
@@ -125,7 +126,7 @@ class TerminalWriter:
             draw(drawing, self.color, page=False)
 
     def status(self, words: str) -> None:
-        """What is going on at the moment, until something else is written; on a terminal alone."""
+        """Show the current status until other text is written; on a terminal only."""
         if not self._moves or words == self._status:
             return
         self._status = words
@@ -137,7 +138,7 @@ class TerminalWriter:
         self._send(stream, styled(text, style) if colours else text)
 
     def _target(self, aside: bool) -> tuple[TextIO, bool]:
-        """Where it goes, and whether in colours."""
+        """Return the stream to write to, and whether to write in colours."""
         stderr = aside and not self.live
         return sys.stderr if stderr else sys.stdout, coloured(self.color, stderr=stderr)
 
@@ -157,7 +158,7 @@ def lasted(seconds: float) -> str:
 
 
 class Stopwatch:
-    """How long something has taken."""
+    """A stopwatch for elapsed seconds."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()

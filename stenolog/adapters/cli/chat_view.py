@@ -56,7 +56,7 @@ class RunPrinter:
 
     @property
     def state(self) -> State:
-        """Where the conversation stands, as far as it was shown."""
+        """The conversation's state after the entries shown so far."""
         return self.used.state
 
     def begin(self, mine: str = "") -> None:
@@ -101,7 +101,7 @@ class RunPrinter:
             self._show(happened)
 
     def _follow(self, entry: Entry) -> None:
-        """Where the conversation stands now."""
+        """Update the conversation's state by an entry."""
         before = self.state
         if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
             self._calls[entry.position] = call_words(call_of(self.conversation, found[1]))
@@ -170,7 +170,7 @@ class RunPrinter:
                 self._show(happened)
 
     def _introduce(self, who: str) -> None:
-        """Who speaks now; in a pipe only where several may."""
+        """Print the speaker's name if it changed; in a pipe only if there are several agents."""
         if who != self._speaker and (self.paper.live or len(self.agents) > 1):
             self.paper.line((who, "bold cyan"), aside=False)
         self._speaker = who
@@ -264,7 +264,7 @@ def _is_cancel(entry: Entry) -> bool:
 
 
 def _lane(happened: RunEvent) -> str:
-    """Whose words they are; nobody's for what else happens."""
+    """Return the address of the speaking lane; empty for other events."""
     if isinstance(happened, StreamDelta):
         return happened.lane
     event = happened.entry.event

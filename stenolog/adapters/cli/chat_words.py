@@ -71,12 +71,12 @@ def call_of(conversation: Conversation, call: OpenCall) -> ToolCall:
 
 
 def error_words(error: LlmError) -> str:
-    """What went wrong, in the words of the log."""
+    """Return an error's category and message."""
     return f"{error.category}: {error.message}" if error.message else error.category
 
 
 def what_next(error: LlmError, now: datetime) -> str:
-    """What happens after an error; empty where a person decides."""
+    """Describe the retry after an error; empty if a person decides."""
     if error.retry_at is None:
         return ""
     wait = max(0.0, (error.retry_at - now).total_seconds())
@@ -89,7 +89,7 @@ def minute(time: datetime) -> str:
 
 
 def used_words(tally: UsageTotals, prices: Prices) -> str:
-    """What was used, in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
+    """Describe usage in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
     tokens, price = tally.sum, tally.known_cost(prices)
     answers = counted(tally.answers, "answer")
     if tally.untold == tally.answers:

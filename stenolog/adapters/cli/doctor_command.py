@@ -40,7 +40,7 @@ OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
 
 
 class Finding(NamedTuple):
-    """What the doctor found out about one file; `requests` are those of its lanes, by conversation."""
+    """The doctor's findings on one file; `requests` are those of its lanes, by conversation."""
 
     file: str
     format: str
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
     @property
     def problems(self) -> list[Diagnostic]:
-        """What is really wrong, without the mere notes."""
+        """The warnings and errors, without the notes."""
         return [note for note in self.notes if note.severity != "note"]
 
 
@@ -152,7 +152,7 @@ def _anomalies(conversation: Conversation) -> Iterator[Diagnostic]:
 
 
 def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
-    """What had to be mended for the provider; repairs of one rule at one entry are one."""
+    """Yield the repairs made for the provider; repairs of one rule at one entry count as one."""
     for part in request.repairs:
         position = part.first if isinstance(part, Omission) else min(part.positions, default=None)
         where = f" at {position}" if position else ""
@@ -232,7 +232,7 @@ def _end_of(file: str) -> str:
 
 
 def _in_short(found: Finding) -> str:
-    """Why it was refused, or how many things of each kind are odd."""
+    """Return the reason for a refusal, or the number of problems of each kind."""
     if found.outcome == "refused":
         reason = found.notes[0].message.removeprefix(f"{found.file}: ")
         return reason.partition(", found ")[2] or reason

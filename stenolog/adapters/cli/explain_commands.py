@@ -199,14 +199,14 @@ def view_command(
 
 
 def _means(conversation: Conversation) -> dict[str, Any]:
-    """What building requests of this conversation takes from the world: its blobs, and every counter."""
+    """Return the external inputs to this conversation's requests: its blobs, and every counter."""
     from stenolog.adapters.queries.token_counters import COUNTERS
 
     return {"blobs": conversation.log.blobs, "counters": COUNTERS}
 
 
 def _request_reference(request: Request) -> dict[str, Any]:
-    """Which request it is."""
+    """Return the fields that identify a request."""
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256")
     return {**{name: getattr(request, name) for name in fields}, "policy": request.policy.json}
 

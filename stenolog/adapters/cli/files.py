@@ -12,7 +12,7 @@ from typing import TextIO
 import click
 
 STDOUT = Path("-")
-"""What one writes for stdout."""
+"""The path that stands for stdout."""
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 """A file to be written, or `-`."""
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))

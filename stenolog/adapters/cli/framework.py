@@ -33,7 +33,7 @@ NEAREST = 1_000
 """Among so many of the newest conversations the one that may have been meant is looked for."""
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What a stream says that nothing more can be written to."""
+"""Error numbers of a stream that can take no more data."""
 SHORT = {kind: short for short, kind in KINDS.items()}
 MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cyan")}
 

@@ -93,7 +93,7 @@ def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:
 
 
 def _same_question(then: Header, chosen: Policy | None) -> Header:
-    """What the older file was made under: its policy, and those of its APIs that are here."""
+    """Return the older file's policy, and those of its APIs that this release has."""
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEventError(f"expected the policy of the older file, {theirs}, found {chosen.json}")
@@ -117,7 +117,7 @@ def _digests(older: TextIO, file: Path) -> Iterator[Digest]:
 
 @contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """What is wrong with the lines of a file is said with its name."""
+    """Add the file's name to errors in its lines."""
     try:
         yield
     except InvalidEventError as error:
@@ -173,7 +173,7 @@ def _answer(
     *,
     compared: bool,
 ) -> CommandResult:
-    """What came of every request; only those that are not the same are kept."""
+    """Return the outcome of every request; only those that differ are listed."""
     counts: Counter[str] = Counter()
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
     for one in found:
@@ -218,7 +218,7 @@ def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
 
 
 def _outcome(data: dict[str, Any], compared: bool) -> Iterator[str]:
-    """How many there are, how many were compared, and what came of that."""
+    """Yield the number of requests, the number compared, and the outcome."""
     if compared:
         yield f"{counted(data['compared'], 'request')} compared"
         for what in ("changed", "vanished", "new"):

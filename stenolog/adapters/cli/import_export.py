@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 MANY = 20
-"""Of so many files each conversation has its line; of more, all together have one."""
+"""Up to this many files, each conversation has its line; beyond, one line sums up all."""
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
 
@@ -110,7 +110,7 @@ def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
 def _imported(
     log: Log, paths: list[Path], name: str | None, keep_raw: bool, agents: dict[str, str]
 ) -> Iterator[Report | Refused]:
-    """What became of each file; one that is alone and cannot be imported is an error."""
+    """Import the files and yield each outcome; a single file that cannot be imported is an error."""
     quiet = bool(click.get_current_context().params["as_json"])
     with Bytes("importing", sum(map(size_of, paths)), quiet=quiet) as bar:
         files = bar.counting(paths)

@@ -24,7 +24,7 @@ NARROWEST = 8
 GAPS = (2, 1)
 """So many blanks stand between two columns: one where two are too many."""
 APART = "  "
-"""What stands between two values where a row is written as lines."""
+"""The separator of two values if a row is written as lines."""
 
 
 class Wrapped:

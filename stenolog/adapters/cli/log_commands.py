@@ -90,7 +90,7 @@ def _style(words: Description) -> str:
 
 
 def _verdict(entry: Entry, conversation: Conversation | None) -> str:
-    """What an approval or a refusal is of, by the name of the tool; empty for all else."""
+    """Return an approval's or refusal's action and tool name; empty for all other entries."""
     match entry.event:
         case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
             near = islice(backwards(conversation, entry.position), NEAR)

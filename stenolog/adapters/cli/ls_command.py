@@ -75,7 +75,7 @@ def ls_command(
 
 
 def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
-    """Why none is shown: nothing is called so, or none of those that are passes."""
+    """Explain an empty list: no conversation has such a name, or none passes the filters."""
     named = log.count(like=which["like"], archived=which["archived"])
     if named:
         filters = (f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None)
@@ -86,7 +86,7 @@ def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
-    """How to come to the older ones."""
+    """Return a note on how to list the older conversations."""
     if many <= 0:
         return ()
     return (

@@ -53,7 +53,7 @@ def outputs_command(db: Path, target: str, directory: Path | None, mcp: bool) ->
 
 
 def _size(outputs: Outputs, output: Output) -> int | None:
-    """How many bytes it has; None where its blob is gone."""
+    """Return the output's size in bytes; None if its blob is gone."""
     try:
         return len(outputs.content(output))
     except BlobNotFoundError:

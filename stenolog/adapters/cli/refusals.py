@@ -10,7 +10,7 @@ from .result import Diagnostic, Severity
 def refusal(
     conversation: str, error: StenologError, where: str = "", severity: Severity = "error"
 ) -> Diagnostic:
-    """Why no requests of a conversation can be built, or no more of them."""
+    """Return the diagnostic that a conversation's requests cannot be built."""
     message = f"{where or repr(conversation)}: its requests cannot be built: {error}"
     return Diagnostic(severity, type(error).__name__, message, conversation)
 
@@ -39,5 +39,5 @@ class SkippedConversations:
 
     @property
     def failed(self) -> bool:
-        """Whether one of them should have been built."""
+        """True if a request that could not be built should have been."""
         return any(note.severity == "error" for note in self.notes)

@@ -29,7 +29,7 @@ LINES_OF_TEXT = 40
 
 
 def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece]:
-    """Where an entry went; `log` is the log up to the end of what was looked at."""
+    """Draw an entry's place in requests and timeline; `log` is the log up to the position explained."""
     yield entry_line(told.entry)
     yield heading("In the requests of")
     widest = max((len(lane.lane) for lane in told.lanes), default=0)
@@ -158,7 +158,7 @@ def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> I
 
 
 def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]:
-    """What was left out, run by run."""
+    """Draw the omitted entries, run by run."""
     yield from head_lines(request)
     if not gone:
         yield line(("nothing was left out", "dim"))
@@ -199,7 +199,7 @@ def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iter
 
 
 def _names(before: Request, after: Request) -> str:
-    """Which two requests they are: what they have in common is said once."""
+    """Name two requests; their common parts are named once."""
     first, second = (address(request.agent, request.task) for request in (before, after))
     if first != second:
         return f"{first} at {before.at} → {second} at {after.at}"
@@ -233,7 +233,7 @@ def _what(change: Change) -> str:
 
 
 def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
-    """What one has seen and the other has not, with how it is known."""
+    """Draw the entries that one agent has seen and the other has not, each with the way it is known."""
     yield wrapped(
         (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
         (minus, "bold cyan"), f" has not, at {log[-1].position}",

@@ -55,7 +55,7 @@ def _names(policies: Iterable[Policy]) -> dict[str, str]:
 
 
 def _on_price(rows: Sequence[BudgetRow], source: str) -> str:
-    """Whose price it is."""
+    """Return a note on the source of the price."""
     model = next((row.model for row in rows if row.model), "")
     if all(row.cost is None for row in rows):
         return f"no price is known for {model or 'this model'}: give one with --prices"

@@ -21,7 +21,7 @@ Row: TypeAlias = RequestPart | tuple[Omission, int]
 """A part of the request; or what was left out, and how often."""
 Run = TypeVar("Run", Omission, Missing)
 OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
-"""What is left out part by part, since the API has no place for it."""
+"""Rules that omit single parts, since the API has no place for them."""
 RUNS = 4
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
@@ -36,7 +36,7 @@ def drawn(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
 
 
 def head_lines(request: Request) -> Iterator[Piece]:
-    """Which request it is, and whether anyone would send it."""
+    """Draw a request's heading, and a note if it would not be sent."""
     tokens = counted(request.size.tokens, "token")
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
@@ -84,8 +84,9 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
 
 
 def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
-    """What was left out, the oldest first, with how often: what an API cannot carry is one for each rule,
-    wherever it stood.
+    """Return the omitted runs, oldest first, each with its count.
+
+    Parts that an API cannot carry count as one run per rule, wherever they are.
     """
     first: dict[str, int] = {}
     found: list[tuple[Run, int]] = []

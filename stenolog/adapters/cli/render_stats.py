@@ -73,7 +73,7 @@ def _usd(tally: UsageTotals, prices: Prices) -> str:
 
 
 def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> str:
-    """Whose prices they are, and which are missing."""
+    """Return a note on the sources of the prices, and on those that are missing."""
     if not (whole.tokens or whole.billed):
         return "what was used is not known"
     if unknown := [name or "(no name)" for name in unpriced(whole.tokens, prices)]:

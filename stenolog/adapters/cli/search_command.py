@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 WITHOUT = re.compile(r'-[\w"]')
-"""How a word begins that must not be there, or a phrase; an option begins so too."""
+"""The beginning of an excluded word or phrase; an option begins so too."""
 ASKED = 100
 """So many of the newest conversations are asked who has spoken, where nothing was found of somebody."""
 

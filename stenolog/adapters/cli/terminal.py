@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Color: TypeAlias = Literal["auto", "always", "never"]
 PIPED_WIDTH = 120
-"""How wide a rule is in a pipe, where lines of words have no end."""
+"""The width of a rule in a pipe, where lines of text have no limit."""
 BATCH = 1_000
 """So many lines of a paragraph are written to a pipe at once."""
 FILLING = re.compile(r"(?<! ) *((?:\x1b\[[\d;]*m)*)$")
 PATIENCE_S = 1.0
-"""How long work may take before its progress is shown."""
+"""The seconds that work may take before its progress is shown."""
 
 
 def width() -> int | None:

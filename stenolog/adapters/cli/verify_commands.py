@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 NONE = line(("✓ ", "green"), counted(0, "conversation"))
-"""What is said of a log that nobody has written to."""
+"""The message for a log without conversations."""
 takes_jobs = click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -220,7 +220,7 @@ class Fsck(NamedTuple):
 
 
 def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRequests]:
-    """What was found, with a bar that tells how many positions have been checked."""
+    """Yield the findings and show a bar with the number of positions checked."""
     done = 0
     with Bar("checking", total) as bar:
         for one in found:
@@ -230,7 +230,7 @@ def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRe
 
 
 def _by_conversation(found: Iterable[CheckedRequests]) -> list[Fsck]:
-    """What was found in each conversation, up to what cannot be built."""
+    """Combine the findings of each conversation, up to the first request that cannot be built."""
     return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
 
 

@@ -184,7 +184,7 @@ def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
 
 
 def decision_words(step: Transition) -> str:
-    """What the lane has to do next, in words."""
+    """Describe the lane's next step in words."""
     decision = step.decision
     tools = ", ".join(call.name for call in decision.calls)
     about = tools or decision.reason or (f"for {decision.cause}" if decision.do == "call_model" else "")

@@ -17,13 +17,13 @@ def counted(number: int, what: str, many: str = "") -> str:
 
 
 def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
-    """Whether an answer only hands the turn on."""
+    """Return whether an answer only passes the turn on."""
     token = pass_token(turns)
     return bool(token) and is_pass(answer, token)
 
 
 def pass_token(turns: TurnPolicy | None) -> str:
-    """What says, under a rule of turns, that an agent passes; empty where nothing does."""
+    """Return the token by which an agent passes under a turn policy; empty if there is none."""
     token = turns.options.get("pass_token") if turns is not None else None
     return token if isinstance(token, str) else ""
 

@@ -40,14 +40,14 @@ ASKED = "condense"
 
 
 class Away(NamedTuple):
-    """What is out of context by now: before `context_from`, hidden, or replaced by what is not to be read."""
+    """The positions out of context now: before `context_from`, hidden, or replaced by an edit."""
 
     context_from: int
     hides: tuple[PositionRange, ...]
 
 
 class CompactionPlan(NamedTuple):
-    """What a summary is to cover, what its writer must not be shown, and the last summary that has ended."""
+    """The spans to summarise, the positions hidden from the writer, and that of the last ended summary."""
 
     spans: tuple[PositionRange, ...]
     away: Away
@@ -99,7 +99,10 @@ async def compact(
 
 
 def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -> CompactionPlan | None:
-    """What is to be summarised now; nothing while the agent's request is small enough and nothing was cut."""
+    """Return the plan of the summary due now; None if none is due.
+
+    A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
+    """
     request = conversation.request(agent)
     is_large = over is not None and request.size.tokens > over
     if not is_large and not any(run.rule in CUTS for run in request.dropped):
@@ -118,7 +121,7 @@ def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -
 
 
 def _away(now: Context, agent: str, last: int) -> Away:
-    """What the fork holds that is out of context by now, though it was not yet at its `last` position."""
+    """Return the fork's positions that are out of context by now, though they were in context at `last`."""
     since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
     hides = (*at(now.settings.hides, last), *(PositionRange(first=old, last=old) for old in since))
     return Away(now.settings.context_from_of(agent), hides)

@@ -40,7 +40,7 @@ TASK: dict[str, JsonValue] = {
     "description": "What to do, with all that is needed to do it.",
 }
 TASK_ID = "task-"
-"""How the id of the message begins that gives a worker its task."""
+"""The prefix of the id of the message that gives a worker its task."""
 LOOK = 1.0
 """Seconds between two looks whether a person has approved what a worker waits for."""
 GRACE = 4.0
@@ -81,7 +81,10 @@ class AgentTool(WorkerTool):
         self._options = Options()
 
     def under(self, caller: Agent, options: Options) -> AgentTool:
-        """The same, for a caller whose limits it shares, with its team's options. Raises `CallerError`."""
+        """Return a copy bound to a caller, with the caller's limits and its team's options.
+
+        Raises `CallerError`.
+        """
         self._check(caller, options.names)
         bound = AgentTool(self.worker, context=self.context, share=self.share)
         bound.spec, bound._caller, bound._options = self.spec, caller, options
@@ -123,7 +126,7 @@ class AgentTool(WorkerTool):
     def _begin(
         self, call: ToolContext, conversation: Conversation, task: str, lane: LaneState
     ) -> Conversation:
-        """Where the worker works, with its task, which may be there from an earlier run."""
+        """Return the worker's conversation, with its task, which may be there from an earlier run."""
         if lane.task and self.worker.name in conversation.state().members:
             raise ToolError(_needs_a_name(self.worker))
         called = next(conversation.entries(call.position - 1, call.position))
@@ -167,7 +170,7 @@ class AgentTool(WorkerTool):
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
     def _at_once(self, call: ToolContext, conversation: Conversation) -> int:
-        """How many workers the caller waits for, this one among them."""
+        """Return the number of workers that the caller waits for, this one included."""
         tools = self._caller.tools if self._caller else ()
         workers = {tool.spec.name for tool in tools if isinstance(tool, AgentTool)}
         return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))
@@ -205,7 +208,7 @@ async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation
 
 
 def _is_open(call: ToolContext, conversation: Conversation) -> bool:
-    """Whether the log still waits for the result; where two calls have one id, for either."""
+    """Return whether the log still waits for the result; if two calls share the id, for either result."""
     return any(
         (each.position, each.id) == (call.position, call.id) for _, each in conversation.state().open_calls()
     )

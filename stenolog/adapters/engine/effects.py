@@ -41,7 +41,7 @@ LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
-"""What ends a run, since no event can tell it."""
+"""Errors that end a run, since no event can record them."""
 
 
 class EffectHost(Protocol):
@@ -54,11 +54,11 @@ class EffectHost(Protocol):
     stopped: set[Key]
     """The effects that the log says are not wanted any more."""
     cuts: dict[str, int]
-    """How often the window of each lane had been cut, when the operator was told."""
+    """Per lane, the number of cuts of its window when the operator was last notified."""
 
     @property
     def scribe(self) -> Journal:
-        """Where the conversation stands."""
+        """The journal of the conversation."""
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
@@ -164,7 +164,7 @@ async def _answer(
     prompt: ModelCall,
     take: Callable[[ResponseDelta | Progress], None],
 ) -> ModelResponse:
-    """What the model answers; the breaker is told how that went."""
+    """Return the model's answer and report its success or failure to the circuit breaker."""
     try:
         answer = await stream_with_timeouts(model, prompt, take)
     except Exception as error:

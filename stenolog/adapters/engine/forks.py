@@ -21,7 +21,7 @@ def fork_of(conversation: Conversation, after: int, name: str) -> Conversation:
 
 
 def at(spans: Iterable[PositionRange], last: int) -> tuple[PositionRange, ...]:
-    """What of the spans is there at a position."""
+    """Return the spans up to a position."""
     return tuple(PositionRange(first=s.first, last=min(s.last, last)) for s in spans if s.first <= last)
 
 
@@ -34,7 +34,7 @@ def hidden(fork: Conversation, context_from: int, hides: tuple[PositionRange, ..
 
 
 def merged(conversation: Conversation, made: AssistantMessage, id: str) -> Entry:
-    """What was made in a fork, in the conversation itself, where it may take that place."""
+    """Append to the conversation a message made in a fork, if its state still allows the message."""
     while True:
         state = conversation.state()
         decide(state, made)

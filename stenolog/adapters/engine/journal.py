@@ -43,9 +43,9 @@ from .waits import Waits
 
 RECEIPT = folds.Json(Receipt)
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
-"""What came of an effect, as events; whether the log still wants it is asked."""
+"""A function that returns an effect's outcome as events; its argument says whether the log still wants it."""
 Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
-"""What stands for an outcome that no log can hold."""
+"""A function that returns the outcome to record in place of one that no log can hold."""
 
 
 class StartedEffect(NamedTuple):

@@ -145,7 +145,7 @@ def _bounded(text: str) -> str:
 
 
 def _seconds(given: object) -> float | None:
-    """How long a provider asks to wait, where that is a time that one can wait."""
+    """Return the seconds that a provider asks to wait; None if that is no finite number from 0 on."""
     return float(given) if isinstance(given, int | float) and 0 <= given < math.inf else None
 
 

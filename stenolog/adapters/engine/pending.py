@@ -31,7 +31,7 @@ class PendingApproval(NamedTuple):
 
     @property
     def code(self) -> str:
-        """What a person names it by: other arguments have another code."""
+        """The code by which a person names the call; a call with other arguments has another code."""
         return call_code(self.call, self.name, self.arguments)
 
 

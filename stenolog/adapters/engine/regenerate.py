@@ -32,9 +32,9 @@ from .team import Team
 WISH = "wish"
 """The id of the message that says what is to be changed, in its fork."""
 CHANGES = "{wish}\n\nThe answer that is to be changed:\n\n{answer}"
-"""What is said with a wish: the model is shown nothing behind the question otherwise."""
+"""The message sent with a wish: otherwise the model sees nothing behind the question."""
 GO_ON = "Go on."
-"""What is said without a wish where nothing was left to answer: the old answer followed another one."""
+"""The message sent without a wish if the old answer followed another one, so that no question is open."""
 
 
 class _Old(NamedTuple):
@@ -131,7 +131,7 @@ def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]
 
 
 def _out(now: Context, position: int) -> str:
-    """Why nobody is shown the words at a position any more, though others may stand in their place."""
+    """Return the rule that took a position out of context: "reset", "hidden", "summarised", or empty."""
     rule, _ = now.out.get(position, ("", 0))
     if rule in ("reset", "hidden"):
         return rule

@@ -44,7 +44,7 @@ ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 
 
 class RecordedAnswer(NamedTuple):
-    """What was recorded of a model call: the answer or the error, and where it stands."""
+    """The recorded end of a model call: the answer or the error, and its position."""
 
     position: int
     event: AssistantMessage | LlmError
@@ -61,7 +61,7 @@ class RecordedAnswer(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """What was recorded of a call: its lane, where it and its result stand, and both."""
+    """A recorded tool call and its result: lane, both positions, and both events."""
 
     lane: str
     made: int
@@ -76,7 +76,7 @@ class RecordedResult(NamedTuple):
 
     @property
     def was_run(self) -> bool:
-        """Whether a tool has given it, and not the engine in a tool's place."""
+        """True if a tool gave the result, rather than the engine in the tool's place."""
         return self.event.duration_ms is not None
 
 
@@ -108,7 +108,7 @@ class Replay:
 
     @property
     def remaining(self) -> int:
-        """How many recorded model calls were not asked for yet."""
+        """The number of recorded model calls not replayed yet."""
         return sum(map(len, self._answers.values()))
 
     def answer(self, prompt: ModelCall) -> RecordedAnswer:
@@ -267,7 +267,7 @@ def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
 
 
 def _is_outside(entry: Entry) -> bool:
-    """Whether the engine alone would not have appended it."""
+    """Return whether the entry comes from outside: the engine alone would not have appended it."""
     match entry.event:
         case UserMessage(author_kind=kind):
             return kind == "person"

@@ -18,11 +18,11 @@ ATTEMPTS: Mapping[str, int] = MappingProxyType(
         "invalid_response": 2,
     }
 )
-"""How often a call is tried in all, by the category of its last failure; the others are not tried again."""
+"""The number of attempts in all, by the category of the last failure; other categories are not retried."""
 BLAMED = ("timeout", "network", "overloaded", "rate_limited")
-"""What a provider is to blame for."""
+"""Failure categories that are the provider's fault."""
 ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "unauthorized")
-"""What a provider says that is there and works."""
+"""Failure categories that prove that the provider is reachable and works."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class CircuitBreaker:
     _in_a_row: int = 0
     _open_until: float | None = None
     is_tried: bool = field(default=False, init=False)
-    """Whether the one call is under way that shows whether others may go: they wait for its end."""
+    """True while the one trial call is under way that decides for all others; they wait for its end."""
 
     def check(self, now: float) -> float:
         """Let a call through: 0; or hold it back: the seconds for which the provider is left alone yet."""

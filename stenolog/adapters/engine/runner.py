@@ -64,7 +64,7 @@ class Runner:
         self.stopped: set[Key] = set()
         """The effects that the log says are not wanted any more."""
         self.cuts: dict[str, int] = {}
-        """How often the window of each lane had been cut, when the operator was told."""
+        """Per lane, the number of cuts of its window when the operator was last notified."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
         self._tasks: dict[Key, tuple[StartedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
@@ -82,7 +82,7 @@ class Runner:
 
     @property
     def scribe(self) -> Journal:
-        """Where the conversation stands; there once the runner was opened."""
+        """The journal of the conversation; set once the runner was opened."""
         assert self._scribe is not None, "open the runner first"
         return self._scribe
 
@@ -294,13 +294,13 @@ class Runner:
         return look
 
     async def _dequeue(self, look: Poll) -> bool:
-        """Whether a message that waited for the lanes to come to rest has been said now."""
+        """Append a queued message if the lanes are at rest; return whether one was appended."""
         if self._is_at_work(look) or not self.scribe.queue:
             return False
         return await self.write(self._hear)
 
     def _is_at_work(self, look: Poll) -> bool:
-        """Whether anything is under way, here or elsewhere, or due later."""
+        """Return whether anything is under way, here or in another process, or due later."""
         return bool(self._tasks or self._asks or look.held or look.due is not None)
 
     def _start(self, begun: StartedEffect) -> None:
@@ -338,7 +338,7 @@ class Runner:
             self.wake()
 
     def _raise_failures(self) -> None:
-        """What no event could tell ends the run."""
+        """Raise the first error that no event could record; it ends the run."""
         if self._failures:
             raise self._failures[0]
 
@@ -348,7 +348,7 @@ class Runner:
         return fresh
 
     def _streamed(self) -> list[StreamDelta]:
-        """What has streamed and was not handed on yet."""
+        """Return the streamed deltas not handed on yet."""
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         self._is_woken = False
         return [delta for delta in waiting if delta is not None]

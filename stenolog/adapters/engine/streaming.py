@@ -112,7 +112,7 @@ class _Stream:
 
     @property
     def late(self) -> str:
-        """What is late, in words; empty where nothing is."""
+        """A message that names the timeout that has passed; empty if none has."""
         now = self._now()
         return next((words for end, words in self._ends() if now >= end), "")
 
@@ -130,7 +130,7 @@ class _Stream:
         raise ModelError("invalid_response", "the stream ended without an answer")
 
     def _ends(self) -> list[tuple[float, str]]:
-        """When what is late, and what is said then."""
+        """Return (deadline, message) for each timeout that applies now."""
         limits = self.model.timeouts
         allowed, what = (limits.first_token, "first token") if self._is_first else (limits.idle, "token")
         ends = []

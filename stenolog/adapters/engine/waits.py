@@ -26,9 +26,9 @@ class Waits:
         self.conversation = conversation
         self.watch = watch
         self._meant: dict[str, tuple[datetime, float]] = {}
-        """When each lane tries again by its last error, and the seconds that it was to wait for that."""
+        """Per lane, the next attempt's time by its last error, and the seconds to wait for that attempt."""
         self._seen: dict[str, tuple[datetime, float]] = {}
-        """The same time, and when this process saw it first, by the stopwatch."""
+        """Per lane, that time, and the stopwatch's reading when this process first saw it."""
 
     def take(self, entry: Entry) -> None:
         """Take an entry in: an error says how long its lane waits."""

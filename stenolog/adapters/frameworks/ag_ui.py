@@ -52,12 +52,13 @@ async def ag_ui_live(
     seen: Iterable[str] = (),
     snapshot: bool = True,
 ) -> AsyncGenerator[BaseEvent, None]:
-    """What happens in a run of a team, as it happens. The ids are those that a replay gives.
+    """Yield the events of a team's run as they happen, with the same ids as in a replay.
 
-    It begins with all that was said before, as a MESSAGES_SNAPSHOT, unless nothing was or `snapshot` is
-    false. `seen`: the ids of messages that the client has, such as those it has sent. Where there is no
-    snapshot, a user's message of such an id is not told; behind one it is, since a client takes away what a
-    snapshot lacks. Where the run raises, so does this, behind a RUN_ERROR. Raises `MissingExtraError`.
+    The stream begins with all earlier messages as a MESSAGES_SNAPSHOT, unless there are none or `snapshot`
+    is false. `seen`: the ids of messages that the client has, such as those it has sent. Without a
+    snapshot, user messages with such an id are left out; behind one they are sent, since a client removes
+    messages that a snapshot lacks. If the run raises, so does this, after a RUN_ERROR. Raises
+    `MissingExtraError`.
     """
     opened = await conversation.sync() if isinstance(conversation, AsyncConversation) else conversation
     telling = _telling(opened.name, run_id)

@@ -37,7 +37,7 @@ class Open:
     lane: str
     last: str = ""
     told: dict[str, list[str]] = field(default_factory=dict)
-    """What was said so far, piece by piece: the `text`, and the `reasoning`."""
+    """The text streamed so far, piece by piece: the `text`, and the `reasoning`."""
     reasons: bool = False
     speaks: bool = False
 
@@ -52,7 +52,7 @@ class Open:
         self.last = kind
 
     def finish(self, whole: Open) -> Events:
-        """What was not streamed of the whole answer; all of it is closed."""
+        """Yield the rest of the whole answer that was not streamed, and close all parts."""
         for kind in ("reasoning", "text"):
             words, said = ("".join(each.told.get(kind, ())) for each in (whole, self))
             if words.startswith(said) and words != said:
@@ -60,7 +60,7 @@ class Open:
         yield from self.close()
 
     def close(self) -> Events:
-        """Nothing of it is open any longer."""
+        """Close all open parts."""
         yield from self._thought()
         if self.speaks:
             self.speaks = False
@@ -265,7 +265,7 @@ class EventStream:
 
 
 def complete(parts: Sequence[Part]) -> Open:
-    """What an answer of these parts says in all."""
+    """Return the complete text of an answer of these parts."""
     said = Open("", "")
     for part in parts:
         match part:
@@ -289,7 +289,7 @@ def _free(taken: set[str], id: str) -> str:
 
 
 def _text_of(parts: Sequence[Part]) -> str:
-    """What was said, as it was; pictures and files are named."""
+    """Return the text of the parts; pictures and files are named."""
     is_text = all(isinstance(part, TextPart) for part in parts)
     return text_of(tuple(parts)) if is_text else in_words(parts)
 

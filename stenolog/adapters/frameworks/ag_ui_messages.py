@@ -71,7 +71,7 @@ def in_context(
 
 
 def _insert_position(made: list[Any], called: tuple[types.ToolCall, Any] | None) -> int:
-    """Where a result goes: behind the message with its call, and the results that are there."""
+    """Return a result's index: after the message with its call, and the results that follow it."""
     if called is None:
         return len(made)
     place = next(nth for nth, message in enumerate(made) if message is called[1]) + 1

@@ -115,7 +115,7 @@ class OpenAIAgentsSession:
             self._decided(lambda position: (None, [*self._opening(position), *events]))
 
     def _opening(self, position: int) -> list[Event]:
-        """What makes the agent known, where it is not."""
+        """Return the event that introduces the agent; none if the log knows it."""
         if self.agent in self.conversation.settings(at=position).cards:
             return []
         return [
@@ -129,7 +129,7 @@ class OpenAIAgentsSession:
         return events
 
     def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:
-        """What is decided where the conversation stands; where somebody else was first, decided again."""
+        """Decide at the conversation's head and append the events; on a version conflict, decide again."""
         while True:
             position = self.conversation.position
             answer, events = decide(position)

@@ -36,7 +36,7 @@ PROVIDER = "openai"
 HEARD = ("user", "system", "developer")
 CALLS = ("_call", "program")
 GIVEN = ("action", "actions", "operation", "code")
-"""Where the calls of the tools that are no functions keep what they ask for."""
+"""The fields in which calls of tools other than functions keep their arguments."""
 Item = dict[str, Any]
 
 

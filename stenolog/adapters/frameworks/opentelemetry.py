@@ -81,14 +81,14 @@ def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
 
 @cache
 def _program() -> Resource:
-    """What tells of this program where nothing else is given; drawn once, since it holds a random id."""
+    """Return the default resource that describes this program; created once, since it holds a random id."""
     from opentelemetry.sdk.resources import Resource
 
     return Resource.create()
 
 
 class ExportReport:
-    """How far somebody of that name was told of a conversation; without a name nobody was told anything."""
+    """The export progress of a conversation under a name; without a name, no progress is stored."""
 
     def __init__(self, conversation: Conversation, name: str) -> None:
         self._datastore = conversation.log.datastore

@@ -33,11 +33,11 @@ AGENT = "assistant"
 def to_pydantic_ai(
     conversation: Conversation, at: int | None = None, *, agent: str = AGENT, pending: Pending = "keep"
 ) -> list[ModelMessage]:
-    """What is in context, as messages for `message_history=`.
+    """Return the messages in context, for `message_history=`.
 
-    A history that ends with calls without results is continued without a prompt, and they are run; where
-    there is a prompt, pydantic-ai refuses it, unless `pending` is "close": it answers them itself then,
-    with "interrupted". `agent` is whose card tells the instructions. Raises `BlobNotFoundError`.
+    A history that ends with calls without results is continued without a prompt, and they are run; with a
+    prompt, pydantic-ai refuses it, unless `pending` is "close": it answers the calls itself then, with
+    "interrupted". The instructions come from the card of `agent`. Raises `BlobNotFoundError`.
     """
     known = known_to(conversation, conversation.position if at is None else at, agent)
     messages = [message for exchange in known for message in exchange.messages]
@@ -75,7 +75,7 @@ def written(
     card: AgentCard | None = None,
     ends: bool = False,
 ) -> list[Entry]:
-    """The same, where the conversation stands at that position; `ends`: the agent's run is over."""
+    """Write messages at a known position and return the entries; `ends`: the agent's run is over."""
     known = [
         _completed(each) if each.is_foreign else each for each in known_to(conversation, position, agent)
     ]
@@ -107,7 +107,7 @@ def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
 
 
 def _completed(exchange: Exchange) -> Exchange:
-    """The same as it is once pydantic-ai has read it."""
+    """Return the exchange as pydantic-ai reads it back."""
     messages = [lean(m) for m in dumped(validated(exchange.messages))]
     response = None if exchange.response is None else messages.pop()
     return replaced(exchange, requests=messages, response=response)
@@ -121,7 +121,7 @@ def known_to(conversation: Conversation, position: int, agent: str) -> list[Exch
 
 
 def is_waiting(last: Exchange) -> bool:
-    """Whether calls are left without a result at the end."""
+    """Return whether calls are left without a result at the end."""
     if last.response is not None:
         return any(part["part_kind"] == "tool-call" for part in last.response["parts"])
     parts = (part for message in last.requests for part in message["parts"])
@@ -129,7 +129,7 @@ def is_waiting(last: Exchange) -> bool:
 
 
 def adapter() -> TypeAdapter[list[Any]]:
-    """What pydantic-ai writes and reads its messages by. Raises `MissingExtraError`."""
+    """Return pydantic-ai's type adapter for messages. Raises `MissingExtraError`."""
     try:
         from pydantic_ai import ModelMessagesTypeAdapter
     except ImportError:

@@ -27,12 +27,12 @@ OURS = "pydantic_ai"
 
 @dataclass
 class Exchange:
-    """What was asked, and the response; `first` is the position that it begins at.
+    """A request with its response; `first` is the position at which it begins.
 
-    `run` holds the entries of its requests that are there, and `requests` the messages that they are; so many
-    as are `noted` pydantic-ai has put into messages itself. `calls` are the names of the calls that it may
-    answer, by id, in their order. `ends`: the run was over with it, and needs no response. `is_foreign`: not
-    all of it came from pydantic-ai, so that its messages lack what pydantic-ai would say.
+    `run` holds the entries of its requests, and `requests` the messages built from them; `noted` is the
+    number that pydantic-ai has put into messages itself. `calls` are the names of the calls that it may
+    answer, by id, in their order. `ends`: the run was over with it, and needs no response. `is_foreign`:
+    not all of it came from pydantic-ai, so that its messages lack some of pydantic-ai's fields.
     """
 
     calls: dict[str, str] = field(default_factory=dict)
@@ -76,17 +76,17 @@ class Exchange:
 
 
 def note_of(event: Any) -> Json:
-    """What is noted with an event; empty where nothing is."""
+    """Return the note on an event; empty if there is none."""
     return as_dict(as_dict(getattr(event, "meta", None)).get(OURS))
 
 
 def returned(event: ToolResult, blobs: Mapping[str, bytes]) -> Any:
-    """What a tool gave back, as JSON: a value, or a `ToolReturn` with one."""
+    """Return a tool's result as JSON: a value, or a `ToolReturn` with one."""
     return apply_patch(content_of_parts(event.parts, blobs), as_dict(note_of(event).get("returned")))
 
 
 def content_of(value: Any) -> Any:
-    """What of that is the content of the part."""
+    """Return the content of the part from a tool's result."""
     is_return = isinstance(value, dict) and value.get("kind") == "tool-return" and "return_value" in value
     return value["return_value"] if is_return else value
 
@@ -109,7 +109,7 @@ def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str
 
 
 def without_early(known: Sequence[Exchange]) -> list[Exchange]:
-    """The same as pydantic-ai has left it: calls that are to be run again, though some have a result."""
+    """Return the exchanges without early results, whose calls pydantic-ai runs again."""
     if not known or not known[-1].early:
         return [*known]
     *before, last = known
@@ -139,7 +139,7 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
 
 
 def _settle(exchange: Exchange, persona: str, blobs: Mapping[str, bytes]) -> None:
-    """What came after the last note is a request of its own."""
+    """Add the input after the last note as a request of its own."""
     rest = exchange.plain(exchange.noted, persona, blobs)
     exchange.requests = [*exchange.requests, *rest]
     exchange.is_foreign |= bool(rest)
@@ -153,7 +153,7 @@ def _is_heard(event: object) -> bool:
 
 
 def exchanges(messages: Iterable[Json]) -> list[Exchange]:
-    """The same of a history as pydantic-ai gives it, with no entries yet."""
+    """Return the exchanges of a history of pydantic-ai, with no entries yet."""
     found, open_one = [], Exchange()
     for message in map(lean, messages):
         if message["kind"] == "request":

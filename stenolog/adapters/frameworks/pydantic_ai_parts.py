@@ -41,7 +41,7 @@ from stenolog.domain.values import Origin, Usage
 
 Json: TypeAlias = dict[str, Any]
 SYSTEM = "pydantic-ai"
-"""What `source` names on events that come from there, and the provider of parts that only it understands."""
+"""The `source` of events from pydantic-ai, and the provider of parts that only it understands."""
 USAGE = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -69,7 +69,10 @@ def request_events(message: Json, blobs: Blobs) -> Iterator[NewEntry]:
 
 
 def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
-    """What stands in a request for no model to read, such as which tools there are, is not in context."""
+    """Return the event of a request's part.
+
+    Parts that no model reads, such as tool lists, are out of context.
+    """
     kind = as_str(part.get("part_kind"))
     source = Origin(system=SYSTEM, role=kind)
     content = contents(part.get("content"), blobs)
@@ -109,7 +112,7 @@ def plain_part(
 
 
 def contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
-    """What a tool gave back: a text, a list with media in it, or any JSON, which is told as its text."""
+    """Return the parts of a tool's result: a text, a list with media in it, or any JSON as its text."""
     if content is None:
         return ()
     is_told = isinstance(content, list) and any(as_dict(part).get("kind") for part in content)

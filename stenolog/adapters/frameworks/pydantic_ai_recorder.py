@@ -68,14 +68,17 @@ class PydanticAIRecorder(AbstractCapability[Any]):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the log ends in mid-run: a question without an answer, or calls that have yet to be run."""
+        """True if the log ends in mid-run: a question has no answer, or calls have yet to be run."""
         known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:
             return False
         return known[-1].response is None or is_waiting(known[-1])
 
     def history(self) -> list[ModelMessage]:
-        """What is in context, for `message_history=`; a run that is unfinished goes on without a prompt."""
+        """Return the messages in context, for `message_history=`.
+
+        An unfinished run is continued without a prompt.
+        """
         self._read_at = self.conversation.position
         known = without_early(known_to(self.conversation, self._read_at, self.agent))
         return validated([message for exchange in known for message in exchange.messages])
@@ -185,7 +188,7 @@ class _Run(PydanticAIRecorder):
 
 
 def _card(asked: ModelRequestContext) -> AgentCard:
-    """What the model is asked with; the instructions come with the messages."""
+    """Return the card of a model call; the instructions come with the messages."""
     tools = [
         Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters_json_schema)
         for tool in asked.model_request_parameters.function_tools

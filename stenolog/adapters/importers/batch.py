@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 BYTES = 4_000_000
-"""How much is written in one transaction: payloads and blobs."""
+"""The bytes of payloads and blobs that are written in one transaction."""
 AROUND = 1_000
-"""What an entry takes in memory beside its payload, in bytes."""
+"""The bytes of memory that an entry takes beside its payload."""
 
 
 @dataclass(eq=False)
 class PendingWrites:
-    """What is to be written to one conversation, behind `position`, where it stands; `found` reports it."""
+    """The pending writes to one conversation after `position`, its head; `found` reports the import."""
 
     stream: Stream
     position: int
@@ -51,25 +51,25 @@ class PendingWrites:
 
 
 class Written(NamedTuple):
-    """Where a conversation stands now, and the names of the forks made of it."""
+    """A conversation's head after a write, and the names of the forks made of it."""
 
     position: int
     forks: list[str]
 
 
 class Batch:
-    """What waits to be written to the conversations of a log: once it is enough, and with `flush`.
+    """A batch of pending writes to a log, written once it is large enough, and with `flush`.
 
-    All of it is one transaction. A conversation that cannot be written to has nothing in it, and its report
-    says why.
+    A batch is one transaction. If a conversation cannot be written to, none of its writes is in it, and
+    its report gives the reason.
     """
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.lost: Exception | None = None
-        """Why what waited could not be written: nobody may say that it was, nor go on behind it."""
+        """The error that kept the batch from being written: no file may be reported as imported after it."""
         self.writes = 0
-        """How many transactions are durable."""
+        """The number of transactions committed."""
         self._clear()
 
     @property
@@ -77,7 +77,7 @@ class Batch:
         return not (self._shares or self._blobs)
 
     def holds(self, name: str) -> bool:
-        """Whether something waits for the conversation of that name."""
+        """Return whether writes to the conversation of that name are pending."""
         return any(share.stream.name == name for share in self._shares)
 
     def add(self, share: PendingWrites, draft: NewEntry, content: Mapping[str, bytes]) -> None:
@@ -128,7 +128,7 @@ class Batch:
         self._size = 0
 
     def _written(self, share: PendingWrites, part: Savepoint) -> Written | CallerError:
-        """Where the conversation stands once the transaction is committed; why it cannot be written to."""
+        """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
         append = Append(share.stream, share.items, share.position, self.log.edge.salt)
         try:
             records = append.write(part)

@@ -24,9 +24,9 @@ from .report import Format
 from .workflow.files import SQLITE, are_rows, check_database, is_csv, is_row
 
 LOOKED_AT = 200
-"""How many records of a file decide what it is."""
+"""The number of records by which a file's format is recognised."""
 NAMED_BY = 20
-"""How many records of a file that no importer knows say what it is."""
+"""The number of records that describe a file of an unknown format in an error."""
 SUPPORTED = (
     "a Claude Code session or stream, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, "
     "CrewAgent messages, Nostr events, a table conversation_messages, or a stenolog export"
@@ -53,7 +53,7 @@ _DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
     ("crewagent", are_crewagents),
     ("openai-chat", lambda document: conversations_in(document) is not None),
 )
-"""What a file that is one JSON document may be, the most particular first."""
+"""The formats of a file that is one JSON document, the most specific first."""
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> Format:

@@ -37,7 +37,7 @@ class Answer:
     lines: list[str] = field(default_factory=list)
 
     def is_of(self, agent: str, source_id: str) -> bool:
-        """Whether a further record of that id belongs to it."""
+        """Return whether a further record of that id belongs to this answer."""
         return (self.agent, self.source_id) == (agent, source_id)
 
     def add(self, more: Answer) -> None:
@@ -57,7 +57,7 @@ class OpenCall(NamedTuple):
 
 
 class PlacedCall(NamedTuple):
-    """Where a call was made, and by which agent."""
+    """The position of a call, and the agent that made it."""
 
     position: int
     agent: str
@@ -108,11 +108,11 @@ class EventWriter:
         return self.log.positions.get(id, self._next)
 
     def source(self, id: str, role: str, *lines: str) -> Origin:
-        """Where an event came from."""
+        """Return the origin of an event."""
         return Origin(system=self.system, id=id, role=role, lines=lines)
 
     def holds(self, id: str) -> bool:
-        """Whether the log held this entry before the import."""
+        """Return whether the log held this entry before the import."""
         return id in self.log.positions
 
     def write(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
@@ -126,7 +126,7 @@ class EventWriter:
         self._steps.append(Branch(self._next - 1))
 
     def starts_message(self, line: str, agent: str, source_id: str) -> bool:
-        """Whether a record begins a message, or else goes on with one."""
+        """Return whether a record begins a message, rather than continuing one."""
         if (held := self.log.answers.get(line)) is not None:
             return held.first == line
         return self.answer is None or not self.answer.is_of(agent, source_id)
@@ -176,13 +176,13 @@ class EventWriter:
         return call.ref if call else None
 
     def closed(self, call_id: str) -> OpenCall | None:
-        """The same with the name of its tool."""
+        """Close a call and return it with the name of its tool."""
         self.close()
         calls = self._calls.get(call_id)
         return calls.pop() if calls else None
 
     def find_call(self, call_id: str) -> PlacedCall | None:
-        """Where the latest call of that id was made, answered or not; None where there is none."""
+        """Return the place of the latest call of that id, answered or not; None if there is none."""
         self.close()
         return self._made.get(call_id)
 
@@ -209,9 +209,10 @@ class EventWriter:
         return max(found, default=(0, ""))[1]
 
     def visible(self, start: int, spared: Iterable[int]) -> tuple[PositionRange, ...]:
-        """What the main agent could see from `start` on, for a summary to take its place.
+        """Return the spans that the main agent saw from `start` on, to be replaced by a summary.
 
-        Not in it is what is `spared`, and each message with an open call together with its results.
+        They leave out the positions in `spared`, and each message with an open call together with its
+        results.
         """
         self.close()
         out = set(spared)
@@ -232,7 +233,10 @@ class EventWriter:
         return position
 
     def _check_same(self, event: Known, id: str) -> None:
-        """What is known by its line number alone might be the line of another file."""
+        """Raise `DuplicateIdError` if a line imported before had other content.
+
+        An entry known by its line number alone might be the line of another file.
+        """
         known = self.log.said.get(id)
         if isinstance(event, UserMessage | ToolResult) and known not in (None, hash(event.parts)):
             raise DuplicateIdError(

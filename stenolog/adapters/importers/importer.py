@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int], object]
 
 BUFFER = 1024 * 1024
-"""How much of a file is read at a time, in bytes."""
+"""The bytes of a file that are read at a time."""
 READERS: Mapping[Format, Reader] = {
     "claude-stream": claude_stream.read,
     "openai-chat": files.read,
@@ -117,7 +117,7 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
 
 
 class _Done(NamedTuple):
-    """What became of a path, durable once the batch has made so many writes; `file` is to be remembered."""
+    """The outcome of a path, durable once the batch has made `writes` writes; `file` is to be remembered."""
 
     what: Report | Refused
     writes: int
@@ -146,7 +146,7 @@ class _Importing:
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
-        """What became of each path, in order, each once all that was read of it is written."""
+        """Yield the outcome of each path, in order, each once all that was read of it is written."""
         try:
             for path in paths:
                 what, file = self._one(path, refuse)
@@ -165,7 +165,7 @@ class _Importing:
         yield from self._durable()
 
     def _durable(self) -> Iterator[Report | Refused]:
-        """What has become durable and was not told yet."""
+        """Yield the outcomes that have become durable since the last call."""
         while self._waiting and self._waiting[0].writes <= self.batch.writes:
             what, _, file = self._waiting[0]
             if file is not None and isinstance(what, Report):
@@ -174,7 +174,7 @@ class _Importing:
             yield what
 
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
-        """What becomes of a path, and the file that is to be remembered."""
+        """Import a path and return its outcome, and the file to remember."""
         try:
             folder = self._folder(path)
             return (folder, None) if folder else self._file(path)
@@ -272,12 +272,12 @@ class _Importing:
 
 
 def _is_on_lines(format: Format, stream: BinaryIO) -> bool:
-    """Whether a file of a format that may be a list has lines, and is told line by line."""
+    """Return whether a file whose format may be a list has lines instead, and is read line by line."""
     return format == "claude-stream" and not claude_stream.is_list(stream)
 
 
 def _is_known(path: Path) -> bool:
-    """Whether a path is a file that an importer knows by itself, whatever it is called."""
+    """Return whether a path is a file that an importer recognises by its content, whatever its name."""
     with suppress(UnknownFormatError):
         return path.is_file() and bool(recognise(path))
     return False

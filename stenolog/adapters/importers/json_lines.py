@@ -30,7 +30,7 @@ JsonObject: TypeAlias = dict[str, Any]
 LONGEST_LINE = 32 * 1024 * 1024
 LONGEST_DOCUMENT = 64 * 1024 * 1024
 DEEPEST = 100
-"""How deep a record may be nested: far beyond any real one, and what the log can read back."""
+"""The deepest nesting of a record: far beyond any real one, and no deeper than the log can read back."""
 NOBODY: Mapping[str, str] = MappingProxyType({})
 _CHUNK = 1024 * 1024
 _BLANK = " \t\r\n\0"
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """What could not be read, and why: the number of its line, or of another `unit` of the file."""
+    """A line that could not be read, with the reason; `unit` may name something other than a line."""
 
     line: int
     reason: str
@@ -61,7 +61,7 @@ class Skipped(NamedTuple):
 
 
 class JsonLinesReader:
-    """What was found on the way: the lines skipped, what was repaired, whether the end is cut off.
+    """A reader that notes the lines it skips, its repairs, and whether the end is cut off.
 
     `agents` are names that the caller gives, by foreign ids, for a format that cannot tell them itself.
     """
@@ -274,7 +274,10 @@ def _why(error: ValueError | RecursionError) -> str:
 
 
 def _too_deep(text: str) -> bool:
-    """Whether brackets outside of strings are nested too deep; counted only where there are many."""
+    """Return whether brackets outside of strings are nested too deep.
+
+    They are counted only if there are many.
+    """
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = deepest = 0

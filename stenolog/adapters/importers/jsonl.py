@@ -41,7 +41,7 @@ _SHA256 = re.compile(rb'"([0-9a-f]{64})"')
 
 
 class Header(NamedTuple):
-    """What an exported conversation is called, where it stands, and the digest there (hexadecimal)."""
+    """The name of an exported conversation, its number of entries, and its last digest (hexadecimal)."""
 
     conversation: str
     entries: int
@@ -85,7 +85,7 @@ def _write(stream: IO[str], line: JsonObject) -> None:
 
 
 def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:
-    """Whatever in the payload looks like a hash, and is that of a blob."""
+    """Yield the sha256 of each blob that the payload names, found by its form."""
     for match in _SHA256.finditer(record.payload):
         sha = match[1].decode()
         if sha not in written and sha in conversation.log.blobs:
@@ -169,7 +169,7 @@ def _key(connection: sqlite3.Connection, found: Imported) -> int:
 
 
 def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
-    """What is to be written, once every entry is known to be what its digest says."""
+    """Return the imports to write, once every entry is proved to match its digest."""
     proofs: list[Proof] = []
     for piece in pieces:
         match piece:
@@ -232,7 +232,7 @@ class Proof:
             )
 
     def _check_payload(self, record: Record) -> None:
-        """What this release knows, it must write just as it stands there."""
+        """Check that this release would write the payload of a known topic with the same bytes."""
         try:
             event = REGISTRY.load(record.topic, record.payload)
             same = record.topic not in REGISTRY.events or REGISTRY.dump(event) == (

@@ -69,7 +69,7 @@ def remember(log: Log, file: KnownFile, report: Report) -> None:
 
 
 def recall(log: Log, file: KnownFile) -> Report | None:
-    """What an import would find; None where it may find something new."""
+    """Return the report of importing an unchanged file again; None if an import may find new records."""
     checkpoint = log.checkpoints.get(WHOLE_LOG, file.key, _version(), 0)
     if checkpoint is None:
         return None
@@ -100,7 +100,7 @@ def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
 
 
 def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
-    """Whether the log still has the conversation as the import left it, whatever came behind that."""
+    """Return whether the log still has the conversation as the import left it, whatever follows."""
     with suppress(PositionNotFoundError):
         return reader.digest_at(log.datastore, log[name].stream, position).hex() == digest
     return False

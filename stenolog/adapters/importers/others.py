@@ -14,7 +14,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def _has(*keys: str, **values: str) -> Mark:
-    """Whether a record has these keys, and these values."""
+    """Return a function that checks that a record has these keys, and these values."""
     named = frozenset((*keys, *values))
     return lambda record: named <= record.keys() and all(record[k] == v for k, v in values.items())
 
@@ -73,8 +73,9 @@ def _name(record: dict[str, Json]) -> str:
 
 
 def described(document: Json, behind: Iterable[Json] = ()) -> str:
-    """What was found in place of a transcript: another format by name, or the keys. `behind` are the records
-    that follow.
+    """Describe a file that is no transcript: another format by name, or the keys.
+
+    `behind` are the records that follow.
     """
     if isinstance(document, list):
         is_of_objects = bool(document) and isinstance(document[0], dict)

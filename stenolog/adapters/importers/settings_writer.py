@@ -17,7 +17,7 @@ from .event_writer import EventWriter
 
 
 class SettingsWriter:
-    """What is set and what is wanted: mode, title, cards, and what is in context."""
+    """The written and the wanted settings: mode, title, cards, and the context."""
 
     def __init__(self, scribe: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
         self.scribe = scribe
@@ -35,12 +35,12 @@ class SettingsWriter:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the conversation has its opening."""
+        """True if the conversation has its opening."""
         return "mode" in self._written
 
     @property
     def title_waits(self) -> bool:
-        """Whether there is a title that no mode switch has yet."""
+        """True if there is a title that no mode switch has yet."""
         return bool(self.title != self._written["title"])
 
     def resume(self, now: Settings, id: str) -> None:
@@ -66,14 +66,14 @@ class SettingsWriter:
         self.cards[agent] = AgentCard(**{**fields, **changes})
 
     def about(self, system: str, told: dict[str, Any]) -> None:
-        """What else the file tells of its settings; kept as `meta` with the next mode switch."""
+        """Note other settings from the file; they are stored as `meta` with the next mode switch."""
         told = {name: value for name, value in told.items() if value}
         if self._told != told:
             self._told = told
             self.also(system, told)
 
     def also(self, system: str, told: dict[str, Any]) -> None:
-        """What goes with the next mode switch alone, beside what holds from then on."""
+        """Add data to the `meta` of the next mode switch only."""
         self.meta = {system: {**self.meta.get(system, {}), **told}}
 
     def settle(self, line: str, time: datetime) -> None:

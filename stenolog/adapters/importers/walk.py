@@ -10,21 +10,21 @@ from pathlib import Path
 from .crewagent import folder as crewagent
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
-"""What the names of files end with that are looked for in a folder, in small letters."""
+"""The suffixes, in small letters, of the files that are looked for in a folder."""
 ABOUT = ".meta.json"
-"""What the names of files end with in which Claude Code notes things about a sub-agent."""
+"""The suffix of the files in which Claude Code notes data on a sub-agent."""
 SUB_AGENT = "agent-"
-"""What the names of files begin with that hold one sub-agent of a session of Claude Code."""
+"""The prefix of the files that hold one sub-agent of a session of Claude Code."""
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
-    """What there is to be imported at a path: the file itself, or what lies in the folder and below it.
+    """Yield the files to import at a path: the file itself, or those in and below the folder.
 
-    A folder of CrewAgent's conversations is one. Hidden files and folders are passed over, and no folder is
-    entered twice, whatever links lead to it; one that cannot be entered stands for itself, to be refused. A
-    folder's own files come before those below it, by their names, sub-agents' of Claude Code behind their
-    sessions'. `passed_over` is called with each file
-    that is none by what its name ends with.
+    A folder of CrewAgent's conversations counts as one file. Hidden files and folders are skipped, and no
+    folder is entered twice, whatever links lead to it; a folder that cannot be entered is yielded itself,
+    to be refused. A folder's own files come before those below it, by their names, sub-agents' files of
+    Claude Code after their sessions'. `passed_over` is called with each file that is skipped for its
+    suffix.
     """
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
@@ -66,7 +66,7 @@ def _sort_key(each: os.DirEntry[str]) -> tuple[bool, str]:
 
 
 def size_of(path: Path) -> int:
-    """How many bytes are to be read of a file, or of a folder of CrewAgent's; 0 where that cannot be told."""
+    """Return the bytes to read of a file, or of a folder of CrewAgent's; 0 if that is unknown."""
     below = (f"*/{crewagent.MESSAGES}", f"{crewagent.CONVERSATIONS}/*/{crewagent.MESSAGES}")
     files = [found for each in below for found in path.glob(each)] if path.is_dir() else [path]
     with suppress(OSError):

@@ -102,7 +102,7 @@ class PartAccumulator:
         return said
 
     def text(self, key: Hashable) -> str:
-        """What has come of a part's text, or of a call's arguments; empty where it has not begun."""
+        """Return the text streamed so far of a part, or of a call's arguments; empty before it has begun."""
         return self._growing[key].text if key in self._growing else ""
 
     def parts(self) -> tuple[AssistantPart, ...]:
@@ -124,7 +124,7 @@ class PartAccumulator:
         return self._growing[key]
 
     def _unstreamed(self, key: Hashable, text: str) -> str:
-        """What of a whole text has not streamed; nothing where what has streamed is something else."""
+        """Return the suffix of `text` not streamed yet, or "" if the streamed text is not a prefix of it."""
         streamed = self.text(key)
         return text[len(streamed) :] if text.startswith(streamed) else ""
 

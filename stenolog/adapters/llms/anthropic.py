@@ -98,7 +98,7 @@ async def _shut(client: AsyncAnthropic) -> None:
 
 
 def _failure(error: Exception, secrets: list[str]) -> ModelError:
-    """What the SDK raises, in the engine's words."""
+    """Return the `ModelError` for an exception of the SDK."""
     import anthropic
 
     match error:

@@ -119,7 +119,7 @@ class Model(ABC):
         """
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
-        """Why a stateful backend no longer has what this lane was told before; empty where it has it.
+        """Return the reason that a stateful backend has lost this lane's session; empty if it has it.
 
         Asked of a backend that `remembers`, before a request is built.
         """

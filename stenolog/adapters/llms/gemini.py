@@ -94,7 +94,7 @@ class Gemini(Hosted):
 
 
 def _model_path(model: str, vertexai: bool) -> str:
-    """Where a model stands in the path; a name with a slash says so itself."""
+    """Return a model's path in the URL; a name with a slash is used as it is."""
     if "/" in model:
         return model
     return f"publishers/google/models/{model}" if vertexai else f"models/{model}"
@@ -149,7 +149,7 @@ async def _shut(client: Client) -> None:
 
 
 def _failure(error: Exception, secrets: list[str]) -> ModelError:
-    """What the SDK raises, in the engine's words."""
+    """Return the `ModelError` for an exception of the SDK."""
     from google.genai.errors import APIError
 
     match error:

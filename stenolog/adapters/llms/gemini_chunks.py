@@ -20,7 +20,7 @@ from .base import Kind, ModelResponse, ResponseDelta
 
 PROVIDER = "gemini"
 ABOUT = frozenset({"thought", "thoughtSignature"})
-"""What is said about a part, and is none."""
+"""Keys that describe a part and are none themselves."""
 
 
 class GeminiChunks:

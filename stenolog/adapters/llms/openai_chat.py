@@ -72,7 +72,7 @@ class Chunks:
         self.usage: Usage | None = None
 
     def read(self, event: Json) -> Iterator[ResponseDelta]:
-        """What a chunk adds to the answer. Raises `ModelError` where it tells of an error."""
+        """Yield the deltas of a chunk. Raises `ModelError` if it reports an error."""
         chunk = as_dict(event)
         self.model = as_str(chunk.get("model")) or self.model
         self.usage = usage(chunk.get("usage"), "prompt_tokens", "completion_tokens") or self.usage
@@ -128,7 +128,7 @@ class Chunks:
         return self._known.get(id) if id else self._calls[-1] if self._calls else None
 
     def _is_another(self, call: _Call, id: str, name: str, more: str) -> bool:
-        """Whether a piece begins a call of its own, though it goes by the index or the id of one before."""
+        """Return whether a piece begins another call, though an earlier one has its index or id."""
         if not name or (call.name and name != call.name):
             return bool(name)
         so_far = self._parts.text(call.key)

@@ -24,7 +24,7 @@ DELTAS: dict[str, Kind] = {
     "response.function_call_arguments.delta": "tool_call",
 }
 BREAK = "\n\n"
-"""What stands between the sections of a summary, and so between the paragraphs of a thought."""
+"""The separator of a summary's sections, and so of a thought's paragraphs."""
 
 
 class OpenAIResponses(OpenAIModel):
@@ -53,7 +53,7 @@ class Events:
         self.usage: Usage | None = None
 
     def read(self, event: Json) -> Iterator[ResponseDelta]:
-        """What an event adds to the answer. Raises `ModelError` where it tells of an error."""
+        """Yield the deltas of an event. Raises `ModelError` if it reports an error."""
         event = as_dict(event)
         place = as_int(event.get("output_index"))
         match event.get("type"):

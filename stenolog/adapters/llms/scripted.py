@@ -60,7 +60,7 @@ class Scripted(Model):
 
     @property
     def remaining(self) -> int:
-        """How many turns were not asked for yet."""
+        """The number of turns not used yet."""
         return len(self._turns) - self._next
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:

@@ -16,7 +16,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 
 LONGEST = 1_000
-"""How many characters of a provider's words are kept: an error may be a whole page of HTML."""
+"""The most characters kept of a provider's error message: it may be a whole page of HTML."""
 STATUS: Mapping[int, ErrorCategory] = {
     401: "unauthorized",
     402: "budget",
@@ -40,12 +40,12 @@ WORDS: tuple[tuple[str, ErrorCategory], ...] = (
         "refused",
     ),
 )
-"""What a request that was refused is called by its code and its words, where its status says too little."""
+"""Patterns that categorise a refused request by its code and message if its status says too little."""
 REFUSED = frozenset({0, 400, 403, 404, 413, 422})
 SPENT = re.compile(
     r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
 )
-"""What says that no waiting helps: there is no money left."""
+"""A pattern for messages that say that no waiting helps: there is no money left."""
 LIMITED = frozenset({0, 400, 402, 403, 429})
 CODES: tuple[tuple[str, int], ...] = (
     (r"rate.?limit", 429),

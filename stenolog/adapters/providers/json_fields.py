@@ -15,7 +15,7 @@ MILLISECONDS = 10**11
 LONGEST_TITLE = 100
 """Characters of a title that is made of somebody's words."""
 TAKEN = frozenset({"user", "system"})
-"""What requests call those who are no agents."""
+"""Names that requests use for senders that are no agents."""
 
 
 def as_dict(value: Json) -> dict[str, Any]:

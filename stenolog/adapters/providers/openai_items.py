@@ -26,7 +26,7 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_outpu
 
 
 def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[AssistantPart]:
-    """What one item of an answer says; `call_id` stands in for the id of a call that has none."""
+    """Return the parts of one item of an answer; `call_id` replaces a missing call id."""
     match item.get("type"):
         case "message":
             phase = as_str(item.get("phase"))
@@ -75,7 +75,7 @@ def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
 
 
 def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
-    """What a tool gave back."""
+    """Return the parts of a tool's output."""
     output = item.get("output", item.get("tools"))
     if isinstance(output, list) and item.get("type") != "tool_search_output":
         return tuple(user_part(part, blobs) for part in content(output))

@@ -17,7 +17,7 @@ from stenolog.projections.prices import PRICES, PRICES_AS_OF, Price, Prices
 
 PACKAGE = "genai-prices"
 ROUTED = "openrouter"
-"""Whose price list has names with a slash, such as `openai/gpt-5`."""
+"""The provider whose price list has names with a slash, such as `openai/gpt-5`."""
 
 
 def listed() -> Prices:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FAR = 1_024
 """After so many further messages a bookmark is left again, and when the log is closed."""
 NEAR = 128
-"""What has fewer messages is made anew as quickly."""
+"""Below this many messages, rebuilding a window is as fast as loading it."""
 PIECE = 64
 """Messages in a piece: larger ones take longer to read, for the memory they need."""
 BOOKMARK = Rows(Bookmark)

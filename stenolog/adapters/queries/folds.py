@@ -56,7 +56,10 @@ class PersistentFold(Generic[S]):
 
     @property
     def version(self) -> str:
-        """What made a checkpoint: another release, or other registered rules of turns, may fold otherwise."""
+        """The version that a checkpoint must match.
+
+        Another release, or other registered turn rules, may fold otherwise.
+        """
         return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
 
 
@@ -126,7 +129,7 @@ def folds_at(
 def open_folds(
     conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[FoldCursor[Any]]:
-    """The same as folds that can go on from there."""
+    """Fold the entries up to `at` and return cursors that can be advanced from there."""
     foldings = [FoldCursor(conversation, kept, at) for kept in folds]
     after = min(each.position for each in foldings)
     read: Entry | Head | None = None
@@ -209,15 +212,15 @@ class FoldCursor(Generic[S]):
 
 
 def is_snapshot_position(entry: Entry) -> bool:
-    """Whether the state at an entry is kept for good, so that the past is reached quickly too."""
+    """Return whether the state at an entry is stored for good, so that past states load quickly too."""
     return entry.position % SPACING == SPACING - 1
 
 
 def load_checkpoint(conversation: Conversation, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
-    """Where to begin: the last checkpoint's state and position, or the very beginning. A fork begins where
-    the conversation that it was forked from has come to.
+    """Return the state and position of the last usable checkpoint, or the initial state and 0.
 
-    What is of another log, or not what `dump` writes, is thrown away with all else of its conversation.
+    A fork begins at the checkpoints of the conversation that it was forked from. A checkpoint of another log,
+    or one that `dump` does not write, is deleted with all others of its conversation.
     """
     checkpoints, datastore = conversation.log.checkpoints, conversation.log.datastore
     for stream, last in reader_module.ancestor_streams(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READ = 3_000
-"""How many characters are read at a time, unless it is said."""
+"""The default number of characters to read."""
 KEPT = persistent_fold(artifacts, dict[str, Artifact])
 
 
@@ -62,7 +62,7 @@ class Excerpt(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What an alias stands for: a tool result, or the last version of an artifact.
+    """The content behind an alias: a tool result, or the last version of an artifact.
 
     `position` is that of the entry, `name` that of the tool, or an artifact's media type. `blob` is the
     sha256 of the content; where there is none, `text` is all of it.
@@ -121,7 +121,7 @@ class Outputs(Mapping[str, str]):
             yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
-        """What the alias stands for. Raises `CallerError` and `PositionNotFoundError`."""
+        """Return the output behind an alias. Raises `CallerError` and `PositionNotFoundError`."""
         id = entry_of(path) if isinstance(path, str) else None
         if id is not None:
             found = self._result(str(path), id)
@@ -218,9 +218,9 @@ def read_output_tool() -> Tool:
 
 
 def run_read_output(conversation: Conversation, arguments: str) -> str:
-    """What `read_output` gives for a call's arguments (raw JSON): the text, and a line on where to go on.
+    """Run `read_output` with a call's arguments (raw JSON); return the text and a line on how to go on.
 
-    Raises `CallerError` for arguments that the tool does not take, and what `Outputs.read` raises.
+    Raises `CallerError` for arguments that the tool does not take, and the errors of `Outputs.read`.
     """
     given = _arguments(arguments)
     limit = min(_argument(given, "limit", READ), LONGEST_READ)

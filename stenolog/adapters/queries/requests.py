@@ -112,7 +112,7 @@ def _resumed(conversation: Conversation, key: Key, api: str | Api, policy: Polic
 def _explained(
     conversation: Conversation, lane: LaneId, policy: PolicyLike, api: str | Api, at: int
 ) -> Explanation:
-    """Where the parts of a request come from, by the log alone."""
+    """Explain each part of a request from the log alone."""
     return _fresh(conversation, lane, at, policy, COUNTERS).request(api).explanation
 
 
@@ -180,7 +180,7 @@ class SnapshotPolicy(SnapshotWriter):
 
     @property
     def _is_unfit(self) -> bool:
-        """Whether no mark may be made here: a blob was missing, or the last cut may be taken back."""
+        """True if no bookmark may be set here: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:

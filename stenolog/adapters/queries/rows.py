@@ -26,21 +26,23 @@ from pydantic_core import to_json
 from stenolog.domain.model import construct
 
 Reader: TypeAlias = Callable[[Any], Any]
-"""What makes a value of what JSON made of it; it may change lists that it is given."""
+"""A function that builds a value from parsed JSON; it may change the lists passed to it."""
 
 
 def same(value: Any) -> Any:
-    """What JSON gives as it was."""
+    """Return a parsed JSON value unchanged."""
     return value
 
 
 @cache
 def reader(kind: Any) -> Reader:
-    """What reads values of a type: plain ones, times, tuples and named tuples, dicts, one of these or None,
-    and the values that events are made of. Raises `TypeError` for another type.
+    """Return a function that reads values of a type from parsed JSON.
 
-    The reader trusts what it is given to be what was written: `ValueError`, `TypeError` or `KeyError`
-    where it cannot be.
+    Types are plain ones, times, tuples and named tuples, dicts, one of these or None, and the values that
+    events are made of. Raises `TypeError` for another type.
+
+    The reader trusts its input to be valid stored data: otherwise it raises `ValueError`, `TypeError` or
+    `KeyError`.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -106,7 +108,7 @@ def _reader_of_tuple(kind: Any) -> Reader:
 
 
 def _value(kind: Any) -> Reader:
-    """What reads a value that events are made of: its validator does where a field is of several types."""
+    """Return a reader for values inside events; pydantic validates those with a field of several types."""
     hints = get_type_hints(kind, include_extras=True)
     try:
         readers = {field.name: reader(hints[field.name]) for field in fields(kind)}

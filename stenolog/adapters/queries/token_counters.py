@@ -33,7 +33,7 @@ TO_PROVIDE = (
     'tiktoken.get_encoding("{}")\'; then bring the folder here, and name it in TIKTOKEN_CACHE_DIR'
 )
 PATIENCE_S = 60.0
-"""How long an encoding may take to arrive."""
+"""The number of seconds that loading an encoding may take."""
 
 
 class Counters(Mapping[str, Counter]):
@@ -111,9 +111,9 @@ def _tiktoken() -> ModuleType:
 
 
 def _in_time(call: Callable[[], T]) -> T:
-    """What the call gives, or the error that it raises; `TimeoutError` where neither comes in time.
+    """Return the call's result or raise its error; raise `TimeoutError` if neither comes in time.
 
-    tiktoken downloads without a deadline, and nobody else can ask it anything meanwhile.
+    tiktoken downloads without a deadline, and blocks every other caller meanwhile.
     """
     given: list[T] = []
     failed: list[Exception] = []

@@ -29,12 +29,14 @@ MOST = 8
 NAMED = 64
 """So many policies are known by name at most."""
 LEAST = 32
-"""What a window counts for beside its entries."""
+"""The fixed weight of a cached window, added to the weight of its entries."""
 
 
 class Key(NamedTuple):
-    """Whose window it is: the conversation's stream, the lane, and the policy that was asked for as JSON
-    (empty: the one on the card)."""
+    """The key of a cached window: the conversation's stream, the lane, and the requested policy.
+
+    `policy` is JSON (empty: the one on the card).
+    """
 
     stream: int
     lane: LaneId
@@ -42,7 +44,7 @@ class Key(NamedTuple):
 
 
 class SnapshotWriter:
-    """What is done with a window as it goes on: nothing, for one that is not marked anywhere."""
+    """A listener to a window as it advances; this one does nothing, for windows without bookmarks."""
 
     def take(self, entry: Entry) -> None:
         """The window has taken an entry in."""
@@ -113,7 +115,7 @@ class CachedWindow:
 
     @property
     def weight(self) -> int:
-        """What it takes of memory, in entries."""
+        """The memory that the window takes, counted in entries."""
         written = (live.writer for live in self.lives.values())
         messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
         return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4

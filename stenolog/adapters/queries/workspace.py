@@ -69,7 +69,7 @@ def _opened(root: Path, folders: list[str]) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes | None:
-    """What stands in a file; None where there is none."""
+    """Return the bytes of a file; None if there is no such file."""
     try:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WORDS = "CREATE VIRTUAL TABLE temp.{0} USING fts5vocab({1}, 'instance')"
 SUMS = """SELECT term, count(*), sum(doc), sum(doc * (offset + 1)), sum(offset * offset)
     FROM temp.{0} GROUP BY term"""
-"""Of each word, numbers that are others where it stands anywhere else."""
+"""Sums over each word's places, which differ if the word stands anywhere else."""
 PLACES = "SELECT id, stream, position, at, kind, agent FROM entries WHERE id > ? AND id <= ? ORDER BY id"
 DAMAGED = (*UNUSABLE, sqlite3.SQLITE_ERROR)
 """The last for a table that is missing."""

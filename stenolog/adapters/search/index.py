@@ -47,7 +47,7 @@ IN_SCOPE = """JOIN scope s ON s.stream = e.stream AND e.position > s.after AND e
 
 
 class IndexPlace(NamedTuple):
-    """Where an entry stands. `id` is its notification id, `at` microseconds since 1970."""
+    """An entry's place. `id` is its notification id, `at` microseconds since 1970."""
 
     id: int
     stream: int
@@ -58,8 +58,10 @@ class IndexPlace(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a log ends, or an index of it: the last entry's notification id and digest (0 where there is
-    none), and the number that is another one after each of the log's deletions."""
+    """The end of a log or of its index: the last entry's notification id and digest.
+
+    Both are empty if there is no entry. `deletions` changes with each of the log's deletions.
+    """
 
     id: int = 0
     digest: bytes = b""
@@ -67,8 +69,10 @@ class End(NamedTuple):
 
 
 class IndexMark(NamedTuple):
-    """How far the index has come, and what it was made by: nothing, while it is new.
-    `sheds`: so many times something was taken out whose bytes are still in the file."""
+    """The index's progress, and the version that made it (empty while it is new).
+
+    `sheds`: the number of removals whose bytes are still in the file.
+    """
 
     end: End = End()
     version: str = ""
@@ -89,9 +93,10 @@ class Index(Sidecar):
         super().__init__(MEMORY if path == MEMORY else f"{path}-search", path)
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` gives, called with the index: again where the file is unusable, in memory at last.
+        """Call `work` with the index and return its result.
 
-        Raises `StoreError` where this SQLite has no FTS5.
+        If the file is unusable, retry with a new one, and at last in memory. Raises `StoreError` if this
+        SQLite has no FTS5.
         """
         with self.turn:
             for _ in range(2):
@@ -108,7 +113,7 @@ class Index(Sidecar):
 
     @property
     def is_there(self) -> bool:
-        """Whether anything was ever indexed here."""
+        """True if there is an index already."""
         return self._connection is not None or (self.path != MEMORY and os.path.exists(self.path))
 
     def prepare(self, connection: sqlite3.Connection) -> None:
@@ -147,7 +152,7 @@ def changing(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def index_position(connection: sqlite3.Connection) -> IndexMark:
-    """How far the index has come."""
+    """Return the index's progress."""
     row = connection.execute("SELECT id, digest, deletions, version, sheds FROM mark").fetchone()
     return IndexMark(End(*row[:3]), *row[3:]) if row else IndexMark()
 
@@ -185,8 +190,10 @@ def shed(connection: sqlite3.Connection, sheds: int) -> None:
 
 
 class Scope(NamedTuple):
-    """What a conversation is made of: streams, with the positions behind and up to which; all of it stands
-    among the notification ids from `first` to `last`, so that nothing else need be looked at."""
+    """The streams of a conversation, each with the positions after and up to which it counts.
+
+    All its entries lie between the notification ids `first` and `last`, so no others need be read.
+    """
 
     segments: Sequence[tuple[int, int, int]]
     first: int
@@ -194,7 +201,7 @@ class Scope(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which entries may be found. `since` and `until` are microseconds since 1970, both included."""
+    """The entries that a search may find. `since` and `until` are microseconds since 1970, both included."""
 
     scope: Scope | None = None
     agent: str | None = None

@@ -23,7 +23,7 @@ LONGEST = 1_000_000
 """Characters: of a longer entry only the beginning is indexed."""
 BATCH_ROWS = 4_000
 BATCH_BYTES = 4_000_000
-"""What goes in at once, so that others get their turn and an interruption costs little."""
+"""The most bytes indexed at once, so that other writers get their turn and an interruption costs little."""
 COLUMNS = """rowid, originator_id, originator_version, at, digest, topic,
     CASE WHEN erased IS NULL THEN state END"""
 BEHIND = f"SELECT {COLUMNS} FROM stored_events WHERE rowid > ? ORDER BY rowid"
@@ -33,7 +33,7 @@ NEWEST = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowi
 
 
 class Source(NamedTuple):
-    """What is indexed: a log, and the blobs that hold the whole of its long outputs."""
+    """The sources of an index: a log, and the blobs with the full text of its long outputs."""
 
     datastore: LogDatastore
     blobs: Mapping[str, bytes]
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
 
 
 def version() -> str:
-    """What an index must have been made by: another release may know more words."""
+    """Return the version that an index must have: another release may index more words."""
     return __version__
 
 

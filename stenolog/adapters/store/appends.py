@@ -150,7 +150,7 @@ def _switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
 
 @cache
 def _opening() -> tuple[str, bytes]:
-    """What a conversation opens with when its first event is no mode switch: topic and bytes."""
+    """Return topic and bytes of the mode switch that opens a conversation whose first event is none."""
     return REGISTRY.dump(ModeSwitch(mode="chat"))
 
 

@@ -19,8 +19,11 @@ REMOVE = "DELETE FROM blobs WHERE sha256 = ?"
 
 
 class Collected(NamedTuple):
-    """What a collection did: blobs removed and their bytes; `kept` are those that no entry names yet, though
-    a living process has put them. `folded`: nothing of what was removed is left in the write-ahead log."""
+    """The result of a collection: the number of blobs removed, and their bytes.
+
+    `kept` counts the blobs that no entry names yet, but that a living process has stored. `folded`: the
+    write-ahead log holds nothing of the removed blobs any more.
+    """
 
     blobs: int = 0
     bytes: int = 0

@@ -32,7 +32,7 @@ class Blobs(Mapping[str, bytes]):
         return self.put_all([content])[0]
 
     def put_all(self, contents: Iterable[bytes]) -> list[str]:
-        """The same for several, in one transaction."""
+        """Store several blobs in one transaction and return their sha256 names."""
         named = [(sha256(content).hexdigest(), content) for content in contents]
         self.pins.add(sha for sha, _ in named)
         with self._datastore.writing() as connection:

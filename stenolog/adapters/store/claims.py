@@ -105,7 +105,7 @@ class Claims:
             self._datastore.group.savepoint(lambda connection: connection.executemany(DRAFT, rows))
 
     def drafted(self, claim: Claim) -> list[bytes]:
-        """What had streamed, in order."""
+        """Return the streamed pieces saved for a claim, in order."""
         with self._datastore.reading() as connection:
             return list(_drafted(connection, claim.fence))
 

@@ -23,7 +23,7 @@ ORDERS = {
     "z-a": "name DESC",
 }
 RECENT = 10_000
-"""Of so many conversations, those begun last, the times are compared: a log of many more is as fast."""
+"""The number of newest conversations whose times are compared, so that listing a larger log is as fast."""
 BEGUN_BEFORE = "stream < (SELECT stream FROM conversations WHERE name = ?)"
 OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHERE name = ?)"
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
@@ -95,7 +95,7 @@ def names(
 
 
 def count(connection: sqlite3.Connection, which: Which) -> int:
-    """How many they are."""
+    """Return the number of conversations selected."""
     conditions, values = _conditions(which)
     row = connection.execute(f"SELECT count(*) FROM conversations {conditions}", values).fetchone()
     return int(row[0])
@@ -141,7 +141,10 @@ def _text(name: object) -> str:
 
 
 def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Segment, ...]:
-    """Where the positions up to `last` are kept: the oldest ancestor first, the stream itself at the end."""
+    """Return the segments that store the positions up to `last`.
+
+    The oldest ancestor comes first, the stream itself last.
+    """
     segments: list[Segment] = []
     for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():
         if not isinstance(fork, int | None):

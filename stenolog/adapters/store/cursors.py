@@ -23,7 +23,7 @@ class Cursor(NamedTuple):
 
 
 def load_cursor(connection: sqlite3.Connection, name: str, stream: int = EVERYWHERE) -> Cursor:
-    """How far the follower of that name has come; at the beginning where it never came by."""
+    """Return the position that the follower `name` has reached; the beginning if it never saved one."""
     row = connection.execute(MARK, (name, stream)).fetchone()
     return Cursor(*row) if row else Cursor()
 

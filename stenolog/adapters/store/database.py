@@ -41,7 +41,7 @@ MEMORY = ":memory:"
 DEADLINE = 10.0
 """Seconds that a call waits for others, unless told otherwise."""
 CACHE_KB = 16_000
-"""Of what is read, so much at most stays in memory, per connection: some 30,000 entries."""
+"""The page cache of one connection in KiB; 16,000 hold some 30,000 entries."""
 WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
 FOLD_MS = 2_000
@@ -110,7 +110,7 @@ class LogDatastore(SQLiteDatastore):
 
     @property
     def is_writing(self) -> bool:
-        """Whether somebody in this process is writing right now."""
+        """True if a thread of this process is writing right now."""
         return self.thread_lock.locked()
 
     @contextmanager
@@ -157,7 +157,7 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
-        """The same for the library's own code."""
+        """Open a transaction and yield its cursor, for the `eventsourcing` library's own code."""
         with self.writing() if commit else self.reading() as connection:
             yield SQLiteCursor(connection.cursor())
 

@@ -15,7 +15,7 @@ from stenolog.domain.errors import (
 )
 
 RAISED = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises; the second where a damaged file gets into its own message."""
+"""The exceptions of sqlite3; it raises the second if the text of a damaged file gets into its message."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
 

@@ -25,7 +25,7 @@ TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
 STATE = "iif(erased IS NULL, state, x'')"
 """Topic and payload as they are read: whatever stands beside the mark of an erasure is no payload."""
 EVENT = f"originator_version, entry_id, at, digest, {TOPIC}, {STATE}"
-"""What an `Entry` is made of."""
+"""The columns from which an `Entry` is built."""
 payload_of = itemgetter(5)
 VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT = f"""INSERT INTO stored_events
@@ -38,7 +38,7 @@ BETWEEN = """FROM stored_events
 PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
 STRETCH = f"""SELECT count(*), max(position) FROM (
     SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
-"""How many the next rows are, and the position of the last: the index alone is read for it."""
+"""Counts the next rows and returns the position of the last one, reading only the index."""
 EVERYTHING = f"""SELECT e.rowid, e.originator_id, c.name, {EVENT}
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
     WHERE e.rowid > ? ORDER BY e.rowid LIMIT ?"""
@@ -60,7 +60,7 @@ class Connection(sqlite3.Connection):
 
 
 class Head(NamedTuple):
-    """Where a conversation stands: its last position, and the digest there."""
+    """The head of a conversation: its last position, and the digest there."""
 
     position: int
     digest: bytes
@@ -118,7 +118,7 @@ def page(
 
 
 def _bytes(rows: list[Row]) -> int:
-    """How long the payloads are; what has no length is damage, which whoever decodes it will name."""
+    """Return the total length of the payloads; 0 if one has no length, since decoding reports that damage."""
     try:
         return sum(map(len, map(payload_of, rows)))
     except TypeError:
@@ -126,7 +126,7 @@ def _bytes(rows: list[Row]) -> int:
 
 
 def stretch(connection: sqlite3.Connection, stream: int, after: int, upto: int) -> tuple[int, Head] | None:
-    """How many the next rows behind `after` are, at most 4096, and where the last of them stands."""
+    """Return the number of rows after `after`, at most 4096, and the head at the last of them."""
     count, last = connection.execute(STRETCH, (stream, after, upto)).fetchone()
     digest = digest_at(connection, stream, last) if count else None
     return None if digest is None else (count, Head(last, digest))

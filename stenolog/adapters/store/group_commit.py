@@ -35,11 +35,11 @@ class WritableStore(Protocol):
 
     @property
     def is_writing(self) -> bool:
-        """Whether a thread of this process is writing right now."""
+        """True if a thread of this process is writing right now."""
 
     @property
     def closed(self) -> bool:
-        """Whether the datastore was closed."""
+        """True if the datastore was closed."""
 
     def check(self) -> None:
         """Raise `StoreError` where the datastore cannot be used any more."""
@@ -49,7 +49,7 @@ class WritableStore(Protocol):
 
 
 class GroupCommit:
-    """What writes to one datastore, one by one or together."""
+    """A writer for one datastore that commits jobs one by one or in groups."""
 
     def __init__(self, store: WritableStore) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class GroupCommit:
         return result
 
     def savepoint(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The same for work that may leave something behind when it raises; that is undone."""
+        """Run a job in a savepoint: if the job raises, its changes are undone."""
 
         def job(part: Savepoint) -> T:
             with part:
@@ -138,7 +138,10 @@ class GroupCommit:
             wake()
 
     def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
-        """What is taken, and then what is queued, even what comes meanwhile; it is taken as it is given."""
+        """Yield the jobs already dequeued, then up to `MOST` in all from the queue.
+
+        Each job is dequeued as it is yielded.
+        """
         yield from taken
         for waiting in islice(self._queued(), MOST - len(taken)):
             taken.append(waiting)

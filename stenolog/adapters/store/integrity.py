@@ -27,7 +27,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "size": int,
     "erased": (bytes, type(None)),
 }
-"""What must stand in each field of a record."""
+"""The type of each field of a record."""
 HISTORY: dict[str, Any] = {
     "number": int,
     "stream": int,
@@ -39,7 +39,7 @@ HISTORY: dict[str, Any] = {
     "digest": bytes,
     "erased": bytes | None,
 }
-"""What must stand in each field of a record of the history."""
+"""The type of each field of a record of the history."""
 
 
 ENDS = """SELECT
@@ -80,7 +80,7 @@ def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
 
 
 def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
-    """What SQLite itself finds wrong with the file, and where its tables are not those we made."""
+    """Yield the errors that SQLite finds in the file, and the tables that differ from the schema."""
     try:
         for (message,) in connection.execute("PRAGMA integrity_check(20)"):
             if message != "ok":
@@ -195,7 +195,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
-    """What the file is made of, without what follows the log there: see `adapters.tables`."""
+    """Return the SQL of each table and index, without tables that follow the log (see `adapters.tables`)."""
     found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
     beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
     if any(name == "stenolog_tables" for _, name, *_ in found):

@@ -21,7 +21,7 @@ from . import lockfile
 _HERE: dict[str, int] = {}
 """The runners of this process, each with its process id: a fork of it has a copy of this, and no lock."""
 _SWEPT: set[str] = set()
-"""Where this process has removed the files of the dead."""
+"""Databases whose dead processes' files this process has removed."""
 
 
 class Owner(NamedTuple):
@@ -57,7 +57,7 @@ class Owner(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """Whether its process runs on this machine."""
+        """True if the process runs on this machine."""
         return bool(self.start) and self.host == platform.node() and _start_of(self.pid) == self.start
 
 

@@ -41,7 +41,7 @@ def peek(datastore: LogDatastore, stream: Stream, position: int, digest: str) ->
 
 
 def _recent_entries(stream: Stream, position: int, digest: str) -> list[Entry]:
-    """What this process has appended from a position on; nothing where that is not known without a gap."""
+    """Return the entries that this process appended from a position on; empty if they may have a gap."""
     if stream.recent is None:
         stream.recent = deque(maxlen=SOME)
     own = [entry for entry in list(stream.recent) if entry.position >= position]

@@ -28,7 +28,7 @@ def resolve(datastore: LogDatastore, stream: Stream) -> int | None:
 
 
 def head(datastore: LogDatastore, stream: Stream) -> Head:
-    """Where the conversation stands now."""
+    """Return the head of the conversation."""
     key = resolve(datastore, stream)
     if key is None:
         return START
@@ -49,8 +49,10 @@ def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | Non
 
 
 def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Entry]:
-    """The same decoded. Raises `CorruptLogError`, naming conversation and position, where that cannot be
-    done."""
+    """Yield the decoded entries after a position.
+
+    Raises `CorruptLogError`, naming conversation and position, if an entry cannot be decoded.
+    """
     for rows in _pages(datastore, stream, EVENT, after, upto):
         yield from _decoded(stream.name, rows)
 
@@ -148,7 +150,7 @@ def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
 
 
 def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLogError:
-    """What is wrong with a row, without the payload's own words."""
+    """Return the error for a row that cannot be decoded; its message never quotes the payload."""
     try:
         REGISTRY.load(topic, payload)
     except StoredDataError as known:
@@ -201,7 +203,7 @@ def _pages(
 def _segments(
     datastore: LogDatastore, stream: Stream, after: int, upto: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """Where the positions behind `after` are kept: the stream, the position before them, and their last."""
+    """Yield the segments after a position: stream, the position before the first one, and the last one."""
     key = resolve(datastore, stream)
     if key is None:
         return
@@ -211,7 +213,10 @@ def _segments(
 
 
 def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tuple[Segment, ...]:
-    """Where the positions up to `last` are kept; that a stream has no ancestors is asked for once."""
+    """Return the segments that store the positions up to `last`.
+
+    Streams without ancestors are looked up once.
+    """
     if stream.alone:
         return (Segment(key, 0, last),)
     with datastore.reading() as connection:
@@ -229,7 +234,7 @@ def ancestor_streams(datastore: LogDatastore, stream: Stream, last: int) -> Iter
 
 
 def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
-    """What is inherited is there up to the fork."""
+    """Raise `CorruptLogError` if inherited positions are missing before the fork."""
     if key != stream.key and position < last:
         raise CorruptLogError(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
 

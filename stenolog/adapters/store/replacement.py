@@ -28,7 +28,7 @@ except ImportError:  # pragma: no cover - not on POSIX
 
 MARK = ".stenolog-restore"
 BESIDE = ("-wal", "-shm", "-journal", "-checkpoints", "-bookmarks", "-search", "-runner-")
-"""How the names of the files go on that belong to a database. Its lock file stays: it is locked."""
+"""Suffixes of a database's companion files. The lock file is not among them: it stays, since it is locked."""
 SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 """The bytes of the database and of its shared memory that every connection of SQLite has locked."""
 POLL = 0.01
@@ -41,7 +41,7 @@ class OpenDatabase(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether the datastore was closed."""
+        """True if the datastore was closed."""
 
 
 _OPEN: weakref.WeakSet[OpenDatabase] = weakref.WeakSet()

@@ -32,12 +32,12 @@ class Savepoint:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """What it writes with."""
+        """The connection that the savepoint writes with."""
         return self._connection
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is a transaction still: some failures of the machine end it."""
+        """True if the transaction is still open; some failures of the machine end it."""
         return self._connection.in_transaction
 
     def smaller(self) -> Savepoint:
@@ -119,7 +119,10 @@ class PendingWrite(Generic[T]):
             self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
 
     def result(self) -> T:
-        """What the job gave. Raises what it raised, or what kept its transaction from being committed."""
+        """Return the job's result.
+
+        Raises the job's error, or the error that kept its transaction from committing.
+        """
         if self.error is not None:
             raise self.error
         return self._result

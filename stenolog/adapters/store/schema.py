@@ -111,12 +111,12 @@ INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGI
 """The one trigger that a log may have: tables that follow the log know at once who inherits from whom,
 whichever program makes a fork."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: history.fill}
-"""What a new version computes from the rows that stand in the file."""
+"""For each new schema version, the function that computes its new data from the rows in the file."""
 VERSION = len(MIGRATIONS)
 
 
 VERSION_BITS = 0xFF
-"""Of `user_version`, the lower bits are the version of the format; those above them are the file's own id."""
+"""The bits of `user_version` that hold the format's version; those above them hold the file's own id."""
 
 
 def id_of(connection: sqlite3.Connection) -> int:

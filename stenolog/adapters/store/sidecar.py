@@ -58,7 +58,7 @@ class Sidecar(ABC):
             self.delete()
 
     def work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What the work gives; None where the file does not let it."""
+        """Run `work` on the sidecar file and return its result; None if the file cannot be used."""
         with self.turn:
             try:
                 return work(self.open())

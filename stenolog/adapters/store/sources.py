@@ -43,12 +43,12 @@ def random_bytes(number: int) -> bytes:
 
 
 class Sources(NamedTuple):
-    """Where times, entry ids and salts come from; `entropy` takes a number of bytes."""
+    """Sources of times, entry ids and salts; `entropy` takes a number of bytes."""
 
     clock: Clock = now
     id: Callable[[], str] = new_id
     entropy: Callable[[int], bytes] = random_bytes
 
     def salt(self) -> bytes:
-        """What makes the hash of a short payload impossible to guess: 16 bytes."""
+        """Return 16 random bytes, which make the hash of a short payload impossible to guess."""
         return self.entropy(SALT_BYTES)

@@ -11,11 +11,12 @@ from .event_rows import Head
 
 
 class Stream:
-    """What this process knows of a conversation: its name, its key in the file, and where it stood last.
+    """This process's knowledge of a conversation: its name, its key in the file, and its last known head.
 
-    `key` and `head` are None while unknown. A head that is out of date does no harm: the position it
-    leads to is taken, and the head is read again. `alone`: it is known to be no fork, and never becomes one.
-    `recent` are the last entries that this process appended, once somebody wants to know (see `peek`).
+    `key` and `head` are None while unknown. An outdated head does no harm: an append at its position
+    conflicts, and the head is read again. `alone`: the conversation is known to be no fork, and never becomes
+    one. `recent` holds the last entries that this process appended, once a reader has asked for them (see
+    `peek`).
     """
 
     __slots__ = ("alone", "head", "key", "name", "recent")

@@ -47,11 +47,13 @@ class TransactionStore(Protocol):
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """What `LogDatastore.writing` begins and ends. `lazily`: SQLite's own is begun by whoever needs it, which
-    one statement does not; the turn and the lock are taken all the same.
+    """The context manager behind `LogDatastore.writing`.
+
+    With `lazily`, callers begin SQLite's own transaction if they need one, which a single statement does not;
+    the turn and the lock are taken all the same.
 
     Ctrl-C may come behind every call, and before the first line of every function, `__exit__` too: so the
-    turn is taken and noted with no call between, and whoever uses this calls `end` once more in the end.
+    turn is taken and noted with no call between, and every user calls `end` once more in the end.
     """
 
     _held = False

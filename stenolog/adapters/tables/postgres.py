@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 PAGE = 500
-"""How many entries a transaction takes in."""
+"""The number of entries that one transaction adds."""
 TURN = 0x53544E4F
 """The advisory lock that followers take turns by: "STNO"."""
 WAIT = 1.0
@@ -74,9 +74,12 @@ class InPostgres:
 
 
 class Here(NamedTuple):
-    """What the log has at one moment: its conversations (stream, name, parent, fork position), the
-    notification id of its `newest` entry, the digest of the last one that was taken in (empty: it is not
-    there), and the next ones."""
+    """A snapshot of the log.
+
+    It has the conversations (stream, name, parent, fork position), the notification id of the `newest`
+    entry, the digest of the last entry that the tables have (empty: the log lacks it), and the next
+    entries.
+    """
 
     conversations: list[tuple[int, str, int | None, int | None]]
     newest: int

@@ -22,7 +22,7 @@ FAULT_LENGTH = 300
 
 
 class Database(Protocol):
-    """Where tables are kept. `conversations` is its table of streams and names, `types` what columns are."""
+    """A database with tables. `conversations` is its table of streams and names, `types` its column types."""
 
     conversations: ClassVar[str]
     types: ClassVar[dict[type, str]]
@@ -42,7 +42,7 @@ class Database(Protocol):
 
 
 class StoredTable(NamedTuple):
-    """What a table was made by, and why it goes no further (empty: it does)."""
+    """A stored table's signature, and the fault that stopped it (empty: none)."""
 
     signature: str
     fault: str = ""
@@ -118,7 +118,7 @@ def drop(database: Database, name: str) -> None:
 
 
 def load_table(database: Database, name: str) -> StoredTable | None:
-    """What is known of a table; None where there is none of that name."""
+    """Return the stored table of that name; None if there is none."""
     found = database.run("SELECT signature, fault FROM stenolog_tables WHERE name = ?", (name,))
     return StoredTable(*found[0]) if found else None
 
@@ -182,7 +182,7 @@ class Intake:
 
 
 def _view_expression(name: str, column: Column) -> str:
-    """What the view shows in a column."""
+    """Return the SQL expression of a column in the view."""
     if column is CONVERSATION:
         return "c.name"
     return "r.position" if column is POSITION else f'r."{name}"'

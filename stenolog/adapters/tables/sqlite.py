@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 AT_ONCE = 5_000
-"""How many entries a transaction takes in at most: whoever appends must not wait for a whole log."""
+"""The most entries that one transaction adds: appending processes must not wait for a whole log."""
 PAGE = 500
 REFUSED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
 READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -56,7 +56,7 @@ class InSQLite:
 
 
 class TableStatus(NamedTuple):
-    """How many entries a table has yet to take in, and why it goes no further (empty: it does)."""
+    """The number of entries that a table is behind, and the fault that stopped it (empty: none)."""
 
     name: str
     behind: int
@@ -75,7 +75,7 @@ class AttachedTable:
         return f"<Kept {self.table.name} in {self._datastore.path}>"
 
     def status(self) -> TableStatus:
-        """How the table stands now. Raises `TableError` where it is no longer kept."""
+        """Return the table's status. Raises `TableError` if the table was removed or redefined."""
         with self._datastore.reading() as connection:
             found = load_table(InSQLite(connection), self.table.name)
             if found is None or found.signature != self.table.signature:
@@ -111,10 +111,10 @@ class AttachedTable:
             cursors.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a query of SQL gives; `?` stands for a value. It may read and nothing else.
+        """Return the rows of a read-only SQL query; `?` stands for a value.
 
-        Whatever other programs have appended is taken in before. Raises `TableError` where the table has
-        stopped before the log's end, and `CallerError` for what is no query.
+        Entries that other programs have appended are added first. Raises `TableError` if the table has
+        stopped before the log's end, and `CallerError` for an invalid query.
         """
         if (stands := self.status()).fault:
             raise TableError(f"{stands.name}: {stands.fault}")
@@ -200,7 +200,7 @@ def attach_table(log: Log, table: Table) -> AttachedTable:
 
 
 def attached_tables(log: Log) -> list[TableStatus]:
-    """How every table in the log's database stands, whoever keeps it."""
+    """Return the status of every table in the log's database, of whichever program."""
     with log.datastore.reading() as connection:
         database = InSQLite(connection)
         if not database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"):
@@ -225,7 +225,7 @@ def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
 
 
 def _prepare(database: InSQLite) -> None:
-    """What tables stand on; for those conversations, too, that are there already, the oldest first."""
+    """Create the base tables, and fill them for the conversations that exist already, oldest first."""
     if database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_inherit'"):
         return
     prepare(database)

@@ -37,7 +37,7 @@ HEALTH: TypeAdapter[HealthCheck] = TypeAdapter(HealthCheck)
 
 
 class TeamFile(NamedTuple):
-    """What a file describes: a team, the conversation that it works on unless another is named, its title."""
+    """The contents of a team file: a team, its default conversation, its title."""
 
     team: Team
     conversation: str
@@ -81,7 +81,7 @@ class TeamFileReader:
 
     @contextmanager
     def at(self, place: str) -> Iterator[None]:
-        """What is wrong within is wrong at this place of the file."""
+        """Add the file and this place in it to errors raised within."""
         try:
             yield
         except CallerError as error:
@@ -185,7 +185,7 @@ def _policy(given: Any) -> Policy | None:
 
 
 def _health(given: Any) -> HealthCheck:
-    """How a program that runs on is asked whether it is well."""
+    """Return the health check of a program that keeps running."""
     if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
         raise CallerError(f"health: expected ping, after or timeout; found {strange[0]!r}")
     return HEALTH.validate_python(given)

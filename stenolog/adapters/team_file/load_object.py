@@ -32,7 +32,10 @@ def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLi
 
 
 def load_object(written: str, folder: Path) -> Any:
-    """What `module:name` names. Raises `CallerError`: it is not there, or what importing raised."""
+    """Import and return the object `module:name`.
+
+    Raises `CallerError` if it is missing or importing raises.
+    """
     module, colon, path = written.partition(":")
     if not (module and colon and path):
         raise CallerError(f"expected module:function, found {written!r:.100}")

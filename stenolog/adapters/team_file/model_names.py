@@ -32,7 +32,7 @@ KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """The variable that has the key, and how those begin by which an SDK may be told of another way in."""
 PROFILES = {"anthropic": Path("~/.config/anthropic")}
-"""Where an SDK keeps a login of its own."""
+"""The directory in which an SDK keeps its own login."""
 
 
 def model_from_string(
@@ -76,7 +76,7 @@ def _create(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) ->
 
 
 HIDDEN = ("api_key", "client", "permit")
-"""What no file may hold, or can."""
+"""Settings that a file must not or cannot contain."""
 
 
 def key(variable: str) -> str:

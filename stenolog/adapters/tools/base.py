@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation import Conversation
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
-"""Whether a call may be run again when nobody knows how its first run ended: never; yes, since nothing
-changes by it (safe), or since its idempotency key makes the second run harmless (keyed)."""
+"""The safety of running a call again if the end of its first run is unknown.
+
+`never`: it must not run again. `safe`: the call changes nothing. `keyed`: its idempotency key makes a
+second run harmless.
+"""
 TIMEOUT = 120.0
 LIMIT = 100_000_000
 

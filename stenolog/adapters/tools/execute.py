@@ -22,11 +22,11 @@ _abandoned: set[asyncio.Task[ToolOutput]] = set()  # the event loop itself holds
 
 
 async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]) -> ToolOutput:
-    """What came of a call: its result, of at most `tool.limit` bytes, or with `is_error` what went wrong.
+    """Run a call and return its result, of at most `tool.limit` bytes, or with `is_error` its failure.
 
-    `tool` None: there is no such tool, and the outcome names the `known` ones. When it is cancelled itself,
-    the tool is too: what this gives all the same, within `GRACE` seconds, is what came of the call. Where it
-    gives nothing `CancelledError` is raised; nothing else ever is.
+    `tool` None: there is no such tool, and the output names the `known` ones. If this function is
+    cancelled, it cancels the tool too; output that the tool returns all the same, within `GRACE` seconds,
+    is returned. If the tool returns none, `CancelledError` is raised; no other exception ever is.
     """
     if tool is None:
         return unknown(call.name, known)
@@ -45,9 +45,9 @@ async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]
 
 
 def needs_approval(tool: BaseTool, arguments: str) -> bool:
-    """Whether a person has to approve a call with these arguments (the model's raw string).
+    """Return whether a person has to approve a call with these arguments (the model's raw string).
 
-    In doubt a person has to: where the arguments are no JSON object, or where `approves` fails.
+    In doubt a person has to: if the arguments are no JSON object, or `approves` fails.
     """
     if not tool.spec.approval or tool.approves is None:
         return tool.spec.approval
@@ -81,7 +81,7 @@ def _checked(outcome: object) -> ToolOutput:
 
 
 async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
-    """What a tool gives although it is cancelled; an error says no more than that it was."""
+    """Return the output of a tool that finishes although it is cancelled; None if it gives none."""
     was_over = task.done()
     if not (was_over or await _ended(task)) or task.cancelled():
         return None

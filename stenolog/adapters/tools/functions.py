@@ -24,7 +24,7 @@ from .results import outcome_of
 from .threads import in_thread
 
 Approval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a person approves each call before it runs; or whether one has to, by the call's arguments."""
+"""True if a person approves each call before it runs, or a function that decides by the call's arguments."""
 AT_ONCE = 100_000
 """Characters of arguments that are read in the event loop; more of them in a thread."""
 
@@ -130,7 +130,7 @@ def checked_name(name: str) -> str:
 def checked(
     name: str, repeat: RetrySafety, timeout: float | None, limit: int
 ) -> tuple[RetrySafety, float | None, int]:
-    """What a tool was given. Raises `CallerError`."""
+    """Return a tool's settings unchanged if they are valid. Raises `CallerError`."""
     if repeat not in get_args(RetrySafety):
         raise CallerError(f"{name}: repeat: expected never, safe or keyed, found {repeat!r:.40}")
     if timeout is not None and not timeout > 0:

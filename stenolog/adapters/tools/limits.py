@@ -67,7 +67,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What of the application's own data can be stored; where it cannot be, a remark says why."""
+    """Return the application's own data, or a remark that says why it cannot be stored."""
     if not meta:
         return {}
     try:

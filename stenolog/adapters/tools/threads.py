@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str) -> T:
-    """What the work gives or raises. Cancelling leaves the thread alone: a thread cannot be stopped.
+    """Run `work` in a thread and return its result or raise its error.
 
-    No pool: work that hangs would keep its place there, and the process from ending.
+    Cancelling leaves the thread running: a thread cannot be stopped. There is no pool: hanging work would
+    keep its place there, and the process from ending.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[tuple[T, None] | tuple[None, BaseException]] = loop.create_future()

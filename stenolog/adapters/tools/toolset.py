@@ -11,7 +11,7 @@ from .base import BaseTool, Toolset
 from .functions import tool
 
 ToolLike: TypeAlias = Callable[..., Any] | BaseTool | Toolset
-"""What an agent's `tools` may hold."""
+"""The types that an agent's `tools` may contain."""
 
 
 def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:

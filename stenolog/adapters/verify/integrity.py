@@ -83,7 +83,7 @@ def _check_note(log: Log, connection: sqlite3.Connection, found: Findings) -> No
 def _each(
     log: Log, connection: sqlite3.Connection, held: Sequence[ConversationRow], head: str | None, jobs: int
 ) -> Iterator[Findings]:
-    """What is found in each of the conversations."""
+    """Yield the findings on each of the conversations."""
     if jobs < 2 or log.datastore.in_memory:
         forks = Forks(held)
         return (_in_one(log, connection, one, head, forks) for one in held)

@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """What was computed of a conversation up to a position."""
+    """The values computed from a conversation up to a position."""
 
     digest: bytes | None
     state: State
@@ -244,7 +244,7 @@ class Check:
 
 
 class Kepts:
-    """What checkpoints tell of a fold, position by position; those of another log nobody would use."""
+    """A fold's checkpoints, position by position, without those of another log, which are never used."""
 
     def __init__(
         self, log: Log, connection: sqlite3.Connection, stream: int, kept: PersistentFold[Any]

@@ -63,14 +63,14 @@ def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterat
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
-    """What the work finds in each task, in their order, by so many processes.
+    """Yield the results of `work` on each task, in order, computed by `jobs` processes.
 
     With more than one, `work` is a function of a module, and all that it takes and gives can be pickled.
     Raises what the work raises, and `OperationalError` where a process was killed.

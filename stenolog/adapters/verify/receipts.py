@@ -50,7 +50,7 @@ def prove(
 
 
 def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Chunk]) -> list[Proved]:
-    """What became of the receipts of each share; with `whole`, of those too that a fork inherits."""
+    """Check the receipts of each share; with `whole`, also those that a fork inherits."""
     return [_of_share(log, share, whole, counters) for share in task]
 
 

@@ -22,8 +22,10 @@ WORTH, WORTH_AT_ENDS = 500, 50_000
 
 
 class CheckedRequests(NamedTuple):
-    """What was found at some positions of a conversation: how many requests there are, and those that break
-    a law. `error` is what the others could not be built for."""
+    """The result of checking some positions: the number of requests, and those that break a law.
+
+    `error` is the reason that the other requests could not be built.
+    """
 
     conversation: str
     positions: range

@@ -56,7 +56,10 @@ class Bot:
         await self._api.shutdown()
 
     async def updates(self, offset: int | None, timeout: int) -> tuple[telegram.Update, ...]:
-        """What it was told from `offset` on, which confirms all before; it waits `timeout` seconds for it."""
+        """Return the updates from `offset` on, waiting up to `timeout` seconds.
+
+        The call confirms all earlier updates.
+        """
         with _translated(), _token_check(self):
             return await self._api.get_updates(offset, timeout=timeout, allowed_updates=KINDS)
 

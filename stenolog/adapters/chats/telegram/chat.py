@@ -56,7 +56,7 @@ class BotSet(NamedTuple):
 
 
 class ChatOptions(NamedTuple):
-    """How the chats are held: see `Telegram`."""
+    """The options of the chats: see `Telegram`."""
 
     names: Mapping[str, str]
     on_input: OnInput
@@ -133,7 +133,7 @@ class Chat:
             self.reply(bot, text, topic)
 
     def unmute(self) -> None:
-        """Somebody writes here: bots that could not speak may try again."""
+        """Let muted bots try again, since a user writes here."""
         self._mute.clear()
 
     async def drain(self) -> None:
@@ -180,7 +180,10 @@ class Chat:
             self._asked[question.code] = bot.id, message
 
     async def _said_by(self, own: Bot, piece: OutgoingMessage, topic: int) -> bool:
-        """Whether the agent's own bot has said it; where it may not speak here, the first one has to."""
+        """Send by the agent's own bot and return whether that worked.
+
+        If that bot may not write here, the first one has to.
+        """
         if own.id in self._mute:
             return False
         try:
@@ -227,6 +230,9 @@ class Chat:
 
 
 def _is_before(place: tuple[int, int], bot: Bot, said: IncomingMessage) -> bool:
-    """Whether a message of ours came before what was said. Ids rise in a large group, else for each bot."""
+    """Return whether our message came before the incoming one.
+
+    Ids rise in a large group, else for each bot.
+    """
     sender, message = place
     return message < said.message and (sender == bot.id or not (said.is_private or said.is_basic))

@@ -23,7 +23,7 @@ SYSTEM = "telegram"
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LONGEST_NAME = 200
 PRESSED = re.compile(rf"(approve|refuse) ({CODE.pattern})")
-"""What a button says when it is pressed."""
+"""A pattern for the data of a pressed button."""
 
 
 class IncomingMedia(NamedTuple):

@@ -30,7 +30,7 @@ AROUND = {"bold": "*", "strong": "*", "struck": "~", "italic": "_", "slanted": "
 
 
 def weigh(text: str) -> int:
-    """What a text weighs at most once it is rendered, in UTF-16 code units: any mark may be escaped."""
+    """Return the most that a rendered text weighs, in UTF-16 code units: any mark may be escaped."""
     return utf16_length(text) + len(SPECIAL.findall(text))
 
 

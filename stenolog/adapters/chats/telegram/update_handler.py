@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
     bytes: int
 
     def fault(self, said: IncomingMessage) -> str:
-        """Why a message is not taken, as its author is told; empty where it is."""
+        """Return the reason for refusing a message, as its author is told; empty if it is accepted."""
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
         if said.media and said.media.size > self.bytes:
@@ -83,7 +83,7 @@ class UpdateHandler:
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}
         self._last: dict[int, asyncio.Task[None]] = {}
-        """What is taken last in each chat; the next one waits for it."""
+        """The last task of each chat; the next one waits for it."""
 
     def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
         """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if

@@ -27,7 +27,7 @@ class ChannelMessage(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells it from other messages of the thread."""
+        """The key that identifies the message in its thread."""
         return key_of(self.channel, self.id) if self.id else f"{self.channel}{self.place}"
 
     @property
@@ -70,7 +70,10 @@ def _of_channel(
 
 
 def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint's metadata has all these values; a key's dots may lead into nested mappings."""
+    """Return whether a checkpoint's metadata has all these values.
+
+    A key's dots may lead into nested mappings.
+    """
     return all(_at(metadata, key) == value for key, value in wanted.items())
 
 

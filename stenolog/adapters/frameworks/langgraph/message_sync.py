@@ -37,7 +37,7 @@ REMOVE_ALL = "__remove_all__"
 
 
 def speaker(ns: str, agent: str) -> str:
-    """Who says what names nobody: the main graph's agent, or the node that a subgraph is."""
+    """Return the default speaker of a message: the main graph's agent, or a subgraph's node."""
     return name_of(ns.split("|")[-1].split(":")[0]) if ns else agent
 
 
@@ -88,12 +88,15 @@ class MessageSync:
             self.shown.add(position)
 
     def hides(self, *, whole: bool) -> tuple[PositionRange, ...]:
-        """What is out of the main graph's state now; not `whole`: where not all of it is known."""
+        """Return the spans outside the main graph's state now.
+
+        Not `whole`: only part of the state is known.
+        """
         gone = self.thread.spoken if whole else self.thread.hidden_positions() | self._removed
         return tuple(spans(gone - self.shown, self.thread.records))
 
     def speakers(self) -> list[str]:
-        """Who says something in what is told, each once."""
+        """Return the agents that speak in the new entries, each once."""
         said = (draft.event for draft in self.drafts)
         return [*dict.fromkeys(event.agent for event in said if isinstance(event, AssistantMessage))]
 
@@ -109,8 +112,10 @@ class MessageSync:
             self._callers |= dict.fromkeys(found.call_ids, position)
 
     def _matching_positions(self, messages: Sequence[ChannelMessage]) -> list[int]:
-        """Where the first ones stand in the log, in their order, up to one that does not: as late as may be,
-        since a result stands behind the last telling of its call."""
+        """Return the log positions of the first messages, in order, up to one that is not logged.
+
+        Each position is as late as possible, since a result follows the last entry of its call.
+        """
         options: list[list[int]] = []
         first = 0
         for found in messages:
@@ -126,14 +131,20 @@ class MessageSync:
         return chosen[::-1]
 
     def _places(self, found: ChannelMessage) -> list[int]:
-        """Where the message is told already. One without an id is another one once it was left."""
+        """Return the positions at which the message is logged.
+
+        Without an id, a message that was removed and returns counts as another one.
+        """
         told = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
         if not self.ns:
             told = [place for place in told if place not in self.thread.private]
         return told if found.id else [place for place in told if place not in self._left]
 
     def _in_pairs(self, messages: Sequence[ChannelMessage], places: Sequence[int]) -> int:
-        """How many of those that stand may stay: a result is told behind a call that is open, or with it."""
+        """Return the number of logged messages that may stay.
+
+        A result needs an open call, or one logged with it.
+        """
         kept, callers = len(places), dict[str, int]()
         results: list[tuple[int, int, str]] = []
         for nth, found in enumerate(messages):
@@ -191,7 +202,7 @@ class MessageSync:
             return new_id()
 
     def _under(self, key: str) -> list[int]:
-        """Where messages of that key are told."""
+        """Return the positions of messages with that key."""
         return [*self.thread.told.get(key, ()), *self._now.get(key, ())]
 
     def _remove(self, found: ChannelMessage) -> None:

@@ -42,7 +42,7 @@ _list = list  # within the class below, `list` is what LangGraph calls so
 
 
 class _Where(NamedTuple):
-    """What a config names."""
+    """The checkpoint that a config names."""
 
     thread: str
     ns: str
@@ -298,7 +298,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return [*telling.drafts, record(kept, **switched)]
 
     def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
-        """What a checkpoint of the main graph changes of the conversation's settings."""
+        """Return the changes of a main graph's checkpoint to the conversation's settings."""
         hides = telling.hides(whole=is_whole)
         joins = [agent for agent in telling.speakers() if agent not in thread.members]
         return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
@@ -367,15 +367,15 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                 yield thread, saved
 
     def _has(self, thread: Thread, saved: Saved, wanted: Mapping[str, Any]) -> bool:
-        """Whether a checkpoint's metadata has all that is wanted of it."""
+        """Return whether a checkpoint's metadata has all wanted values."""
         metadata = self._reading(thread).value(saved.metadata) if wanted else {}
         return matches(metadata, wanted)
 
     def _is_before(self, thread: Thread, saved: Saved, id: str, limit: Saved | None) -> bool:
-        """Whether a checkpoint is older than the one of that id, which is `limit`.
+        """Return whether a checkpoint is older than the one of that id, which is `limit`.
 
-        A subgraph's is as old as the checkpoint of the graph around it that it was made under. Where the
-        log does not know the id, the clock that it was drawn from must do.
+        A subgraph's checkpoint is as old as the enclosing graph's checkpoint under which it was made. If
+        the log does not know the id, the time in the ids decides.
         """
         if limit is None:
             return saved.id < id
@@ -384,7 +384,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return (above or saved).order < limit.order
 
     def _history(self, thread: Thread, above: Iterable[Saved], channel: str) -> DeltaChannelHistory:
-        """What was written to a channel since its value last stood in an ancestor, and that value."""
+        """Return a channel's writes since its value was last stored in an ancestor, and that value."""
         reading = self._reading(thread)
         written: _list[PendingWrite] = []
         for saved in above:

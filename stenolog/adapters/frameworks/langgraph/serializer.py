@@ -43,7 +43,7 @@ class SafeSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=tuple(self._allowed) or None)
 
     def with_msgpack_allowlist(self, extra_allowlist: Allowed) -> SafeSerializer:
-        """The same that allows these classes too: LangGraph names those of a graph's own schema."""
+        """Return a copy that also allows these classes: LangGraph names those of a graph's own schema."""
         return SafeSerializer([*self._allowed, *extra_allowlist])
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:

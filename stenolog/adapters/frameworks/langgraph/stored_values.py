@@ -118,7 +118,7 @@ def shas_in(ref: Ref) -> Iterator[str]:
 
 
 def in_the_clear(serde: SerializerProtocol) -> bool:
-    """Whether it is ours, or LangGraph's own serializer; any other may be there to encrypt."""
+    """Return whether the serializer is ours or LangGraph's own; any other may be there to encrypt."""
     return type(serde) in (SafeSerializer, JsonPlusSerializer)
 
 
@@ -214,7 +214,7 @@ class ValueReader:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether JSON keeps the value as it is, and in a few bytes."""
+    """Return whether JSON stores the value unchanged, in a few bytes."""
     if type(value) is str:
         return len(value) <= SHORT_TEXT and value.isprintable()
     if type(value) is int:

@@ -46,7 +46,7 @@ class Saved(NamedTuple):
 
 
 class Write(NamedTuple):
-    """What a task wrote to a channel."""
+    """A task's write to a channel."""
 
     path: str
     task: str
@@ -57,7 +57,7 @@ class Write(NamedTuple):
 
 @dataclass
 class Thread:
-    """What the log holds of a thread, up to `position`; `stream` is the key of its conversation."""
+    """The log's records of a thread, up to `position`; `stream` is the key of its conversation."""
 
     stream: int | None = None
     position: int = 0
@@ -72,17 +72,17 @@ class Thread:
     """The positions of those that were told in the open, and of those for the timeline alone."""
     private: set[int] = field(default_factory=set)
     agents: dict[str, str] = field(default_factory=dict)
-    """Who said a message, by its value."""
+    """The author of each message, by the message's value."""
     members: tuple[str, ...] = ()
     is_emptied: bool = False
-    """Whether it was deleted while copies of it lived, and nothing was put since."""
+    """True if the thread was deleted while copies of it lived, and no checkpoint was put since."""
     hidden: tuple[PositionRange, ...] = ()
     records: set[int] = field(default_factory=set)
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
     calls: OpenCalls = field(default_factory=OpenCalls)
     has_refused: bool = False
-    """Whether imported entries hold checkpoints, which were not read."""
+    """True if imported entries hold checkpoints, which were not read."""
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
 
     def take(self, entry: Entry, *, trusted: bool = True) -> None:
@@ -135,7 +135,7 @@ class Thread:
         return (s for s in self.newest_first() if s.ns == ns and s.id not in parents)
 
     def writes(self, saved: Saved) -> list[Write]:
-        """What was written at a checkpoint, in the order in which it is applied."""
+        """Return the writes at a checkpoint, in the order in which they are applied."""
         written = self._writes.get((saved.ns, saved.id), {}).values()
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
@@ -199,7 +199,7 @@ class Thread:
                 written[write.task, number] = write
 
     def _empty(self) -> None:
-        """Nothing of what was said counts any more: what is said again is told again."""
+        """Forget all synced messages, so that they are synced again."""
         for told in (self.told, self.by_value, self.agents):
             told.clear()
         self.spoken.clear()

@@ -70,7 +70,7 @@ class ThreadStore:
             self.log.blobs.put_all(contents.values())
 
     def opening(self, thread: Thread, id: str) -> list[NewEntry]:
-        """What must stand before the first record of a thread."""
+        """Return the entries that come before the first record of a thread."""
         if thread.id is not None:
             return []
         told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
@@ -128,7 +128,7 @@ class ThreadStore:
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
     def _read(self, conversation: Conversation) -> Thread:
-        """What was read of a conversation, and what is new of it."""
+        """Return the thread of a conversation, updated from its new entries."""
         key, head = conversation.stream.key, conversation.position
         thread = self._threads.pop(conversation.name, None)
         if thread is None or thread.stream != key:

@@ -33,7 +33,7 @@ _SYNTHETIC = "<synthetic>"
 _NOT_ASKED = "No response requested."
 _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
-"""What Claude Code does by itself: no prompt, so that nothing is left behind when its branch is."""
+"""A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
 _ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _SYSTEM = re.compile(
@@ -78,9 +78,9 @@ class ClaudeMessages:
         self.decided: Counter[str] = Counter()
         self._forget = False
         self._left: tuple[PositionRange, ...] = ()
-        """What is not on the way back to the current turn."""
+        """The positions that are not on the path to the current turn."""
         self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
-        """What compactions took out of context, each with the position behind which that holds."""
+        """The spans that compactions took out of context, each with the position after which that applies."""
         self._causes: dict[str, tuple[str, int | None]] = {}
         """By agent, its last answer by the id in the file, and what that answers."""
 

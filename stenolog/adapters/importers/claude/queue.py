@@ -49,7 +49,7 @@ class Queue:
         self._out.remove(waiting)
 
     def clear(self) -> None:
-        """Nothing waits any longer."""
+        """Remove all waiting messages."""
         self._waiting.clear()
 
     def claim(self, text: str, *, delivered: bool = False) -> QueuedMessage | None:

@@ -55,7 +55,7 @@ class ClaudeCode:
         self._session_mode = "normal"
 
     def take(self, record: Record) -> list[Step]:
-        """What a record adds."""
+        """Return the steps for a record."""
         value = record.value
         if self._repeats.again(value):
             self.beyond["repeated record"] += 1
@@ -72,7 +72,7 @@ class ClaudeCode:
         return self.conversation.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the file ends."""
+        """Return the steps left at the end of the file."""
         self._deliver_late()
         if self._titled is not None and self.conversation.setup.title_waits and self.conversation.scribe.here:
             self.conversation.setup.settle(self._titled.key, self._titled.time)
@@ -94,7 +94,7 @@ class ClaudeCode:
         return Line(key or number, value, agent, time, call)
 
     def _note_place(self, value: dict[str, Any]) -> None:
-        """Where the main agent works: the folder and the branch, kept with the settings."""
+        """Note the main agent's folder and branch, which are stored with the settings."""
         found = {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))}
         self._place |= {name: each for name, each in found.items() if each}
         self.conversation.setup.about("claude-code", self._place)
@@ -145,7 +145,7 @@ class ClaudeCode:
         return self.conversation.user(line, queued=waited.entry if waited is not None else "")
 
     def _result(self, line: Line) -> None:
-        """How a run of `claude -p` ended; its last words are a message already."""
+        """Add the outcome of a run of `claude -p`; its last text is a message already."""
         subtype = as_str(line.value.get("subtype"))
         self.beyond[f"result/{subtype}"] += 1
         if subtype.startswith("error"):
@@ -172,7 +172,7 @@ class ClaudeCode:
             self._beyond(line, f"system/{subtype}", begins=subtype != "compact_boundary")
 
     def _init(self, value: dict[str, Any]) -> None:
-        """How a stream begins: the model and the permission mode."""
+        """Note the model and the permission mode from a stream's first record."""
         if model := as_str(value.get("model")):
             self.conversation.setup.card(MAIN, model=model)
         if mode := as_str(value.get("permissionMode")):
@@ -210,7 +210,7 @@ class ClaudeCode:
             self._take(self._line(value, agent, at, f"{line.key}:{nth}", call))
 
     def _attachment(self, line: Line) -> None:
-        """What was put before the model beside the messages, as far as it is text."""
+        """Add an attachment, a text that the model was sent beside the messages."""
         attached = as_dict(line.value.get("attachment"))
         kind = as_str(attached.get("type"))
         run = _attached(attached)
@@ -249,7 +249,7 @@ class ClaudeCode:
             self._queue.clear()
 
     def _ends_waiting(self, line: Line, held: Line) -> bool:
-        """Whether queued words are held no longer: this may be their delivery, or something else is said."""
+        """Return whether queued text is released: this record may deliver it, or is another message."""
         kind = line.value.get("type")
         is_taken_out = self._queue.out(held.key) is not None
         return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)

@@ -22,10 +22,10 @@ class Repeats:
         self._heard: set[int] = set()
 
     def again(self, value: dict[str, Any], agent: str = "", beside: Collection[int] = ()) -> bool:
-        """Whether a record was read before.
+        """Return whether a record was read before.
 
-        `agent` is given for a record inside a progress record: these repeat what the sub-agent said so far,
-        in one piece and block by block, and `beside` are the blocks of the same progress record.
+        `agent` is set for a record inside a progress record: such records repeat the sub-agent's messages
+        so far, in one piece and block by block, and `beside` are the blocks of the same progress record.
         """
         uuid, pieces = uuid_of(value), content_of(value)
         by_uuid = [hash((uuid, piece)) for piece in pieces]

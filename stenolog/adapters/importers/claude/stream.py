@@ -17,7 +17,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n\0"
 
 
 def is_stream_record(value: Json) -> bool:
-    """Whether it is a message or the result of such a stream; a session has `sessionId` in its place."""
+    """Return whether a value is a stream's message or result; a session has `sessionId` in its place."""
     if not isinstance(value, dict) or not as_str(value.get("session_id")) or "sessionId" in value:
         return False
     if value.get("type") in ("user", "assistant"):
@@ -26,7 +26,7 @@ def is_stream_record(value: Json) -> bool:
 
 
 def is_stream(document: Json) -> bool:
-    """Whether it is a list of the objects of a stream."""
+    """Return whether a document is a list of a stream's objects."""
     found = as_list(document)
     return any(map(is_stream_record, found)) and not any(map(other_stream, found))
 
@@ -49,7 +49,7 @@ def other_stream(value: Json) -> str:
 
 
 def is_list(stream: BinaryIO) -> bool:
-    """Whether the objects stand in one list, and not on lines; the stream is left at its beginning."""
+    """Return whether the objects are in one list and not on lines; the stream is reset to its beginning."""
     found = stream.read(64).lstrip(_BLANK).startswith(b"[")
     stream.seek(0)
     return found

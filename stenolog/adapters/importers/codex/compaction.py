@@ -13,7 +13,7 @@ Words: TypeAlias = tuple[str, ...]
 
 
 class Compacted(NamedTuple):
-    """What stays in sight, what the summary says, and which messages of the new history are new."""
+    """A compaction: the positions that stay in context, the summary, and the new messages of its history."""
 
     kept: set[int]
     parts: tuple[AssistantPart, ...]

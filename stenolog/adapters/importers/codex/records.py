@@ -85,7 +85,7 @@ class Codex:
         self._compaction = Compaction()
 
     def take(self, record: Record) -> list[Step]:
-        """What a record adds; an answer is held back until the record that counts its tokens."""
+        """Return the steps for a record; an answer waits for the record that counts its tokens."""
         value = record.value
         self._at = as_time(value.get("timestamp"), self._at)
         line = Line(f"#{record.line}", as_dict(value.get("payload")), self._at)
@@ -105,7 +105,7 @@ class Codex:
         return [] if self._uncounted else self.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the file ends."""
+        """Return the steps left at the end of the file."""
         self.scribe.close()
         return self.scribe.drain()
 
@@ -113,7 +113,7 @@ class Codex:
         return self.scribe.source(id, role, line.key)
 
     def _responded(self) -> None:
-        """Whatever comes next is no more of the same response."""
+        """End the current response: the next item belongs to another one."""
         self._response = self._uncounted = ""
 
     # Settings

@@ -55,7 +55,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _has_another(path: Path, messages: list[Message]) -> bool:
-    """Whether the messages of a file have ids, and none that these have."""
+    """Return whether the messages of a file have ids, and share none with these messages."""
     with suppress(UnknownFormatError, FileNotFoundError), regular_file(path) as stream:
         there, ours = (
             {id for each in as_list(told) if (id := as_str(as_dict(each).get("id")))}

@@ -45,7 +45,7 @@ def made_up(id: str, what: str) -> str:
 
 
 def _stated_id(message: Json) -> str:
-    """What the message says, or an export has said for it; empty where that is no id."""
+    """Return the id of a message, or the one that an export added; empty if it is no valid id."""
     told = as_dict(message)
     id = as_dict(told.get(OURS)).get("id", told.get("id"))
     own = str(id) if isinstance(id, int) else as_str(id)

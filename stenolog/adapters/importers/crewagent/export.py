@@ -66,7 +66,7 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Messa
 
 
 class Before(NamedTuple):
-    """What stands before a message: what it means for its hearer, the ids by position, and digests of it."""
+    """The context before a message: the reader for its meaning, the ids by position, and their digests."""
 
     ear: MessageReader
     ids: list[str]
@@ -112,12 +112,12 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
 
 
 def _is_out(now: Context, position: int) -> bool:
-    """Whether it is out of context for everybody, or a summary stands in its place."""
+    """Return whether a position is out of context for every agent, or replaced by a summary."""
     return position in now.out or any(summary.covers(position) for summary in now.summaries)
 
 
 def _is_foreign(event: Known) -> bool:
-    """Whether it was imported."""
+    """Return whether the event was imported."""
     return event.source is not None and event.source.system == SYSTEM
 
 
@@ -128,7 +128,7 @@ def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
 
 
 def _about_of(entries: Sequence[Entry]) -> Message:
-    """What the index said of the conversation when it was imported."""
+    """Return the index's data on the conversation from its import."""
     return as_dict(_opening_of(entries).meta.get(SYSTEM))
 
 
@@ -148,7 +148,7 @@ def _is_fork(entries: Iterable[Entry]) -> bool:
 
 
 def _is_the_one(conversation: Conversation, own: str) -> bool:
-    """Whether no other conversation of the log has that name, or was imported by that id."""
+    """Return whether no other conversation of the log has that name, or was imported by that id."""
     name = name_of(own)
     if conversation.name == name:
         return True

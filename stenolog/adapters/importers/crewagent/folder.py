@@ -21,11 +21,11 @@ INDEX = "index.json"
 MESSAGES = "messages.json"
 CONVERSATIONS = "conversations"
 TAKEN = ("", ".", "..", INDEX, f".{INDEX}.part")
-"""What no folder of a conversation may be called."""
+"""Names that no folder of a conversation may have."""
 
 
 def are_messages(document: Json) -> bool:
-    """Whether it holds messages with fields that only CrewAgent has."""
+    """Return whether the document holds messages with fields that only CrewAgent has."""
     found = [message for message in as_list(_messages_in(document)) if isinstance(message, dict)]
     return any("role" in message for message in found) and any(
         mark in message for message in found for mark in MARKS
@@ -53,12 +53,12 @@ def folder_of(path: Path) -> Path | None:
 
 
 def is_one(folder: Path) -> bool:
-    """Whether a folder that may hold anything is one of CrewAgent's conversations."""
+    """Return whether a folder is one of CrewAgent's conversations."""
     return bool(_own_messages(folder)) or _is_index(folder / INDEX)
 
 
 def own_name(path: Path) -> str:
-    """What a file of messages is called, among others that are all called the same."""
+    """Return the name of a file of messages; files with the common name go by their folder's name."""
     return path.absolute().parent.name if path.name == MESSAGES else path.stem
 
 
@@ -73,7 +73,7 @@ def conversations(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConv
 
 
 def is_folder_name(id: str) -> bool:
-    """Whether a folder may be called so: nothing leads out of where it is looked for."""
+    """Return whether a folder may have this name: it never leads out of the parent folder."""
     return id.casefold() not in TAKEN and not set(id) & set("/\\\0:")
 
 
@@ -99,7 +99,7 @@ def _is_index(path: Path) -> bool:
 
 
 def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
-    """What the index says, by the id of the conversation."""
+    """Return the entries of the index, by the id of the conversation."""
     path = folder / INDEX
     if not path.is_file():
         return {}

@@ -44,7 +44,7 @@ class CrewAgent:
         self._is_checked = self._is_open = False
 
     def take(self, record: Record) -> list[Step]:
-        """What a message adds; its line is its number in the list. Raises `DuplicateIdError`."""
+        """Return the steps for a message; its line is its number in the list. Raises `DuplicateIdError`."""
         self._check_same()
         message: Json = record.value
         if not isinstance(message, dict):
@@ -64,12 +64,11 @@ class CrewAgent:
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the list ends."""
+        """Return the steps left at the end of the list."""
         return self.scribe.drain()
 
     def _check_same(self) -> None:
-        """What the log has by this name, if anything, is of the same conversation. Raises `DuplicateIdError`
-        else."""
+        """Raise `DuplicateIdError` if the log's conversation of this name is another one."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -158,7 +157,7 @@ def _mode_of(about: Message) -> str:
 
 
 def _blobs(message: Message) -> Blobs:
-    """What an export has put beside the message, because nothing in it says so."""
+    """Return the blobs that an export has added beside the message, because no field of it holds them."""
     blobs: Blobs = {}
     for content in as_dict((ours_of(message) or {}).get("blobs")).values():
         keep_base64(as_str(content), blobs)

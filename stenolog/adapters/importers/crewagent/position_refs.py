@@ -15,7 +15,7 @@ from stenolog.domain.events import UNCHANGED, Known, ModeSwitch
 from .schema import SETTINGS, SYSTEM, Message
 
 NEAR = 50
-"""How many entries before the beginning of the context are named: one of them will still be there."""
+"""The number of entries named before the beginning of the context: one of them will still be there."""
 
 
 def with_ids(fields: Message, ids: Sequence[str]) -> Message:
@@ -27,13 +27,13 @@ def with_ids(fields: Message, ids: Sequence[str]) -> Message:
 
 
 def placed(fields: Message, positions: Mapping[str, int]) -> Message:
-    """What `named` has made, with the positions of these ids; a field that cannot be told is left out."""
+    """Return the fields from `named` with positions for ids; fields without a position are left out."""
     found = {name: _placed(name, value, positions) for name, value in fields.items()}
     return {name: value for name, value in found.items() if value is not None or fields[name] is None}
 
 
 def is_made(event: Known) -> bool:
-    """Whether an import has made it, of no message."""
+    """Return whether an import made the event from no message."""
     return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, SETTINGS)
 
 

@@ -40,7 +40,7 @@ from .write_message import WritePlace, is_sent, written
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
 ASIDE = ("widget", "mode_switch")
-"""What is for the screen unless it says otherwise."""
+"""Message types that are only for the screen by default."""
 
 
 class MessageReader:
@@ -131,13 +131,13 @@ def mode_after(event: Known, mode: str) -> str:
 
 
 def ours_of(message: Message) -> Message | None:
-    """What an export has added to the message; None where it is as the old app wrote it."""
+    """Return the fields that an export added to the message; None if the old app wrote it."""
     found = message.get(OURS)
     return found if isinstance(found, dict) else None
 
 
 def is_native(message: Message) -> bool:
-    """Whether the message was written by an export, and never by the old app."""
+    """Return whether an export wrote the message, and never the old app."""
     return as_dict(message.get(OURS)).get("native") is True
 
 
@@ -154,7 +154,7 @@ def patched(event: Known, ours: Message) -> Known:
 
 
 def beyond(event: Known, heard: Known) -> Message:
-    """What `patched` makes the event of, from what is heard of its message."""
+    """Return the changes by which `patched` restores the event from the one read from its message."""
     (topic, payload), (heard_topic, heard_payload) = REGISTRY.dump(event), REGISTRY.dump(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))
     told = {

@@ -37,7 +37,7 @@ MARKS = ("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCa
 
 
 class FieldDifference(NamedTuple):
-    """What makes one JSON object of another: the fields to set, and those to take away."""
+    """The difference of two JSON objects: the fields to set, and those to remove."""
 
     sets: Message
     lacks: tuple[str, ...] = ()
@@ -48,13 +48,13 @@ class FieldDifference(NamedTuple):
 
 
 def difference(base: Message, wanted: Message) -> FieldDifference:
-    """What makes `wanted` of `base`."""
+    """Return the difference that turns `base` into `wanted`."""
     sets = {name: value for name, value in wanted.items() if name not in base or not same(base[name], value)}
     return FieldDifference(sets, tuple(name for name in base if name not in wanted))
 
 
 def same(one: Json, other: Json) -> bool:
-    """Whether two JSON values are equal, where `true` is not 1, and 1.0 is not 1."""
+    """Return whether two JSON values are equal, where `true` is not 1, and 1.0 is not 1."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)

@@ -20,7 +20,7 @@ Blobs = Mapping[str, bytes]
 
 
 class WritePlace(NamedTuple):
-    """What a message says of its place: its id, its time, the mode it was said in, whether it is sent."""
+    """The place of a message: its id, its time, its mode, and whether it is sent to models."""
 
     id: str
     time: datetime
@@ -44,7 +44,7 @@ def written(event: Known, place: WritePlace, blobs: Blobs) -> Message:
 
 
 def is_sent(event: Known) -> bool:
-    """Whether it is for the model, and has something for it."""
+    """Return whether the event is for the model, and has content for it."""
     match event:
         case ModeSwitch():
             return persona_of(event) is not None

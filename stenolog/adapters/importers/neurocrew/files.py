@@ -18,14 +18,14 @@ from .messages import AGENT, NAMED, NeuroCrew, content_of, kind_of
 
 THEIRS = "conversation"
 _LISTS = (THEIRS, "messages")
-"""Where the messages stand in an object."""
+"""The fields of an object that may hold its messages."""
 _OTHER_APIS = frozenset(("tool_calls", "tool_call_id", "function_call"))
 
 
 def is_chat(document: Json) -> bool:
-    """Whether it is a chat: an object that names a chat's id, or a list in which an agent is named.
+    """Return whether the document is a chat: an object with a chat's id, or a list that names an agent.
 
-    In a list that nobody has answered yet, users alone speak, and say when.
+    In a list without answers, all messages are users', and have times.
     """
     told = as_dict(document)
     place = _list_in(told)
@@ -86,7 +86,7 @@ def _fault(message: Json) -> str:
 
 
 def _unwritable(value: Json) -> str:
-    """Why the log cannot hold the value; empty where it can."""
+    """Return the reason that the log cannot store the value; empty if it can."""
     try:
         check_json(value)
     except ValueError as error:

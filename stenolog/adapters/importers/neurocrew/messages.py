@@ -22,7 +22,7 @@ from stenolog.domain.turns import RoundRobin
 AGENT = "agent"
 PASS = "....."
 NAMES = ("role_display_name", "role_name", "agent_name")
-"""What an agent goes by, the name that others are shown first."""
+"""The fields with an agent's name, the displayed name first."""
 NAMED = frozenset(NAMES)
 _SAID = ("content", "text")
 _USERS = ("user", "human")
@@ -45,12 +45,12 @@ def kind_of(message: dict[str, Any]) -> str:
 
 
 def content_of(message: dict[str, Any]) -> Json:
-    """What was said; None where nothing is there."""
+    """Return the content of a message; None if it has none."""
     return next((message[name] for name in _SAID if message.get(name) is not None), None)
 
 
 def agent_of(message: dict[str, Any]) -> str:
-    """Who speaks: by the name that others are shown, else the role itself where it is a name of its own."""
+    """Return the speaking agent: its displayed name, else the role itself if it is no standard one."""
     names = [as_str(message.get(name)) for name in (*NAMES, "name")]
     role = "" if kind_of(message) in _AGENTS else as_str(message.get("role"))
     return agent_called(next(filter(None, (*names, role)), ""))
@@ -74,7 +74,7 @@ def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
 
 
 def _goes_on(keys: Sequence[str], before: Sequence[str], start: int) -> bool:
-    """Whether the keys are those that come from there on, as far as there are any."""
+    """Return whether the keys continue `before` from `start`, as far as both reach."""
     both = range(min(len(keys), len(before) - start))
     return all(keys[nth] == before[start + nth] for nth in both)
 
@@ -106,7 +106,7 @@ class NeuroCrew:
         self._opened = False
 
     def take(self, record: Record) -> list[Step]:
-        """What a message adds; its line is its number in the list. Raises `DuplicateIdError`."""
+        """Return the steps for a message; its line is its number in the list. Raises `DuplicateIdError`."""
         message, key = record.value, self._ids[record.line]
         self._at = _time(message, self._at)
         if not self._opened:
@@ -117,7 +117,7 @@ class NeuroCrew:
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the list ends."""
+        """Return the steps left at the end of the list."""
         return self.scribe.drain()
 
     def _check_goes_on(self) -> None:
@@ -169,7 +169,7 @@ class NeuroCrew:
 
 
 def _speaks(message: dict[str, Any]) -> bool:
-    """Whether it is an agent's."""
+    """Return whether the message is an agent's."""
     return kind_of(message) not in (*_USERS, *_SYSTEM)
 
 

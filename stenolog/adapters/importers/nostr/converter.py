@@ -40,7 +40,7 @@ _SESSION = re.compile(r"\w[\w.:-]{0,199}")
 
 
 class Whole(NamedTuple):
-    """What a file tells beside the one conversation: all of its events, who is who, titles by root."""
+    """The contents of a file beyond one conversation: all of its events, the people, titles by root."""
 
     events: Mapping[str, NostrEvent]
     people: People
@@ -89,13 +89,13 @@ class Nostr:
         return self.scribe.drain()
 
     def _sort_key(self, event: NostrEvent) -> tuple[float, int, str]:
-        """Where an event, or else what it has set, stands in the log; behind that in order of time."""
+        """Return an event's sort key: the position of its entry or its settings in the log, then its time."""
         ids = (event.id, f"{event.id}:settings")
         held = min(self._log.positions.get(id, inf) for id in ids)
         return held, event.created_at, event.id
 
     def _settle(self, event: NostrEvent, line: str) -> None:
-        """What an event says beside its words: who comes in, which model speaks, phase and title."""
+        """Apply an event's settings: who joins, which model speaks, phase and title."""
         speaker = self._who.agent(event.pubkey)
         for pubkey in [event.pubkey, *event.values("p")]:
             if name := self._who.agent(pubkey):
@@ -133,7 +133,7 @@ class Nostr:
         return AssistantMessage(parts=[parts] if text else [], to=to, **common)
 
     def _quotable(self, id: str) -> str | None:
-        """What an event says, and by whom; None where it is not there."""
+        """Return an event's author and text; None if the file lacks the event."""
         event = self._whole.events.get(id)
         if event is None or event.kind == PROFILE:
             return None
@@ -145,7 +145,7 @@ def _at(event: NostrEvent) -> datetime:
 
 
 def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
-    """What else the event is made of, so that it can be put together, and checked, again."""
+    """Return the other fields of the event, so that it can be rebuilt and checked."""
     rest = {"pubkey": event.pubkey, "kind": event.kind, "tags": [*map(list, event.tags)], "sig": event.sig}
     return rest if text == event.content else {**rest, "content": event.content}
 

@@ -40,12 +40,12 @@ class NostrEvent(NamedTuple):
         return [tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1]
 
     def has(self, *names: str) -> bool:
-        """Whether it has a tag of one of these names, with or without a value."""
+        """Return whether the event has a tag of one of these names, with or without a value."""
         return any(tag[0] in names for tag in self.tags)
 
 
 def is_event(value: Json) -> bool:
-    """Whether it looks like an event, be it a good one or not."""
+    """Return whether the value looks like an event, valid or not."""
     return isinstance(value, dict) and all(name in value for name in FIELDS)
 
 
@@ -72,7 +72,7 @@ def event_of(value: dict[str, Any]) -> NostrEvent:
 
 
 def is_hex(value: Json, digits: int) -> bool:
-    """Whether it is a text of so many lower-case hexadecimal digits."""
+    """Return whether the value is a text of so many lower-case hexadecimal digits."""
     return isinstance(value, str) and len(value) == digits and _HEX.fullmatch(value) is not None
 
 

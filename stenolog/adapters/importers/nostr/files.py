@@ -22,13 +22,15 @@ from .signatures import checker
 from .threads import roots_of
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
-"""What a relay says."""
+"""The types of a relay's messages."""
 
 
 class Content(NamedTuple):
-    """What a file holds: what ought to be events, each with its line or its number in the list; the title
-    that TENEX gave a conversation, by the id of its root; how often there was what else; what the numbers
-    count.
+    """The contents of a file.
+
+    `found`: possible events, each with its line or its number in the list. `titles`: TENEX's titles of
+    conversations, by the id of the root. `beyond`: the counts of other values. `unit`: the meaning of the
+    numbers.
     """
 
     found: list[tuple[int, Json]]
@@ -38,14 +40,14 @@ class Content(NamedTuple):
 
 
 def is_nostr(document: Json) -> bool:
-    """Whether a document holds events: a list of them, a relay's message, or TENEX's conversation."""
+    """Return whether a document holds events: a list of them, a relay's message, or TENEX's conversation."""
     if isinstance(document, dict):
         return is_event(document) or any(is_event(_event(item)) for item in as_list(document.get("history")))
     return any(is_event(_event(item)) for item in (document, *as_list(document)))
 
 
 def are_lines_of_a_relay(stream: BinaryIO, looked_at: int) -> bool:
-    """Whether a stream, of which so many values are looked at, is what a relay said, line by line."""
+    """Return whether a stream holds a relay's messages on lines; its first `looked_at` values are checked."""
     return any(is_event(_event(value)) for _, value in islice(JsonLinesReader().values(stream), looked_at))
 
 
@@ -125,7 +127,7 @@ def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, 
 
 
 def _label(value: Json) -> str:
-    """What a bad record calls itself."""
+    """Return a bad record's label."""
     return f"event {value['id'][:8]}…" if is_event(value) and isinstance(value["id"], str) else "no event"
 
 

@@ -11,18 +11,18 @@ _GENERATORS = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 _REFERENCE = re.compile(r"nostr:((?:npub|nprofile|note|nevent)1[02-9ac-hj-np-z]{6,5000})")
 _BYTES = 32
 LONGEST_QUOTE = 2000
-"""How many characters of an event stand in the place of a reference to it: any number may refer to one."""
+"""The most characters of an event that replace a reference to it: any number of events may refer to it."""
 
 
 class Referred(NamedTuple):
-    """What a reference is to: the id of an event, or somebody's key; the other one is empty."""
+    """The target of a reference: the id of an event, or a person's key; the other one is empty."""
 
     event: str = ""
     pubkey: str = ""
 
 
 def referred(reference: str) -> Referred | None:
-    """What an `npub`, `nprofile`, `note` or `nevent` refers to; None where it is none, or mistyped."""
+    """Return the target of an `npub`, `nprofile`, `note` or `nevent`; None if it is none, or mistyped."""
     decoded = _bech32(reference)
     if decoded is None:
         return None

@@ -49,7 +49,7 @@ def export_openai(conversation: Conversation, agent: str) -> list[Message]:
 
 
 def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
-    """The same from entries; `blobs` maps a sha256 to bytes."""
+    """Return the messages of these entries; `blobs` maps a sha256 to bytes."""
     known = {lane.agent for lane in lanes(log)}
     if agent not in known:
         raise AgentNotFoundError(
@@ -145,7 +145,7 @@ def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) 
 
 
 def _imported_fields(event: Known, role: str) -> Message:
-    """What an import kept of the message beside what the event has fields for."""
+    """Return the fields of a message that an import stored because the event has no place for them."""
     return {
         name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]
     }

@@ -23,7 +23,7 @@ _ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 def is_message(value: Json) -> bool:
-    """Whether it is an OpenAI chat message, and not an item of another API."""
+    """Return whether the value is an OpenAI chat message, and not an item of another API."""
     if not isinstance(value, dict) or "type" in value or not isinstance(value.get("role"), str):
         return False
     parts = as_list(value.get("content"))
@@ -33,7 +33,7 @@ def is_message(value: Json) -> bool:
 
 
 def are_messages(value: Json) -> bool:
-    """Whether it is a list of messages, at least one of them an OpenAI chat message in a known role."""
+    """Return whether a value lists messages, at least one of them a chat message in a known role."""
     found = [message for message in as_list(value) if is_message(message)]
     all_have_roles = all(isinstance(as_dict(message).get("role"), str) for message in as_list(value))
     no_other_api = all(is_message(m) or not as_list(as_dict(m).get("content")) for m in as_list(value))

@@ -47,7 +47,7 @@ class OpenAIChat:
         self._function_call = ""
 
     def take(self, record: Record) -> list[Step]:
-        """What a message adds; its line is its number in the list."""
+        """Return the steps for a message; its line is its number in the list."""
         message = record.value
         key, role = f"#{record.line}", as_str(message.get("role"))
         if role not in ROLES:
@@ -67,7 +67,7 @@ class OpenAIChat:
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the list ends."""
+        """Return the steps left at the end of the list."""
         return self.scribe.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
@@ -132,7 +132,7 @@ class OpenAIChat:
 
 
 def card_of(document: dict[str, Any]) -> AgentCard:
-    """What a document tells of the agent beside the messages: its model, its tools."""
+    """Return the agent's card from a document: its model, its tools."""
     called_with = as_dict(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
     model = as_str(document.get("model")) or as_str(called_with.get("model"))
@@ -169,7 +169,7 @@ def _persona(message: dict[str, Any]) -> str | None:
 
 
 def spoken(message: dict[str, Any]) -> list[AssistantPart]:
-    """What an answer says beside its calls: what was thought, said, refused."""
+    """Return the parts of an answer beside its calls: reasoning, text, refusals."""
     parts: list[AssistantPart] = []
     if thought := as_str(message.get("reasoning_content")):
         parts.append(ReasoningPart(text=thought, provider="openai"))

@@ -35,7 +35,7 @@ def workflow_of(row: dict[str, Any]) -> str | int | None:
 
 
 def at_of(row: dict[str, Any]) -> datetime | None:
-    """When it was said; None where it does not say, or nobody can read it."""
+    """Return a row's time; None if it has none, or it cannot be read."""
     found = next((row[name] for name in TIMES if name in row), None)
     if isinstance(found, str) and found.strip().isdecimal():
         found = float(found)
@@ -81,7 +81,7 @@ class WorkflowRows:
         self._next = dict(zip((record.line for record in records), _followed_by(speakers), strict=True))
 
     def take(self, record: Record) -> list[Step]:
-        """What a row adds."""
+        """Return the steps for a row."""
         row = record.value
         self._at = at_of(row) or self._at
         if not self._opened:
@@ -94,7 +94,7 @@ class WorkflowRows:
         return self.scribe.drain()
 
     def end(self) -> list[Step]:
-        """What is left when the rows end."""
+        """Return the steps left at the end of the rows."""
         return self.scribe.drain()
 
     def _key(self, row: dict[str, Any]) -> str:
@@ -141,7 +141,7 @@ class WorkflowRows:
         return compact(content)
 
     def _meta(self, row: dict[str, Any]) -> dict[str, Json]:
-        """What has no place in the event; a time that cannot be read among it."""
+        """Return the fields without a place in the event, including a time that cannot be read."""
         rest = {name: value for name, value in row.items() if name not in KNOWN}
         if at_of(row) is None:
             rest |= {name: row[name] for name in TIMES if name in row}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 GIVEN = "given as media"
-"""What stands in structured content for base64 that is a picture, a sound or a file of the same result."""
+"""The placeholder for base64 data in structured content that the same result has as a media part."""
 
 
 def outcome_from(result: CallToolResult) -> ToolOutput:

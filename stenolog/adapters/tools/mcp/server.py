@@ -33,22 +33,23 @@ if TYPE_CHECKING:
     from mcp_types import Tool as TheirTool
 
 KEY = "stenolog/idempotency-key"
-"""Where in the `_meta` of a call its idempotency key stands."""
+"""The key of a call's `_meta` under which its idempotency key is sent."""
 CONNECT = 30.0
 """Seconds that a server has to start, and to list its tools."""
 CLOSED = -32000
 """The SDK's code for a call that will never be answered."""
 LOST = ("Connection closed", "Session terminated")
-"""What the SDK says when the server is no longer there, or no longer knows us."""
+"""Error messages of the SDK if the server is gone, or no longer knows the session."""
 
 
 class Options(TypedDict, total=False):
-    """What both ways to a server take.
+    """The options of both kinds of connection to a server.
 
-    `prefix`: what the tools' names begin with. `tools`: the server's own names of those that there are, None
-    for all. `approval`: for every tool, as `tool` has it, or the names of those that a person has to approve.
-    `repeat`, `timeout`, `limit`: as `tool` has them, for every tool. `trust_hints`: whether a tool that the
-    server calls read-only or idempotent may be run again. `connect`: seconds until its tools are listed.
+    `prefix`: the beginning of the tools' names. `tools`: the server's own names of the tools to use, None
+    for all. `approval`: for every tool, as `tool` has it, or the names of those that a person has to
+    approve. `repeat`, `timeout`, `limit`: as `tool` has them, for every tool. `trust_hints`: whether a
+    tool that the server calls read-only or idempotent may be run again. `connect`: seconds until its tools
+    are listed.
     """
 
     prefix: str

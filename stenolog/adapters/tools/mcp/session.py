@@ -47,7 +47,7 @@ class Link:
 
     @property
     def usable(self) -> bool:
-        """Whether a call may be made: the server is there, as far as one knows, and so is the event loop."""
+        """True if a call may be made: the server and the event loop are there, as far as is known."""
         return not self._gone and not self._task.done() and self._loop is asyncio.get_running_loop()
 
     async def client(self) -> Client:
