@@ -156,7 +156,7 @@ def common(one: Sequence[object], other: Sequence[object]) -> int:
 def talk(turns: int, seed: int = 1) -> Iterator[Event]:
     """Turns of a question, a call of a tool, its result and an answer: 4,100 characters of a request each."""
     random = Random(seed)
-    yield ModeSwitch(joins=["coder"])
+    yield ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")}, joins=["coder"])
     for turn in range(turns):
         yield Said(text=text(random, 300))
         yield called(turn, random)
@@ -166,7 +166,9 @@ def talk(turns: int, seed: int = 1) -> Iterator[Event]:
 
 def between(turns: int, told: Sequence[Event]) -> Iterator[Event]:
     """The same, with a card, and one of these events after each turn."""
-    yield ModeSwitch(cards={"coder": AgentCard(persona="You write code.")}, joins=["coder", "reviewer"])
+    yield ModeSwitch(
+        cards={"coder": AgentCard(model="gpt-5.2", persona="You write code.")}, joins=["coder", "reviewer"]
+    )
     events = islice(talk(turns), 1, None)
     for turn in range(turns):
         yield from islice(events, 4)

@@ -87,7 +87,7 @@ def judged(job: tuple[Path, str, int]) -> Found:
 def count(found: Found, window: Window, request: Request) -> None:
     """Count a request, and what its budget did to it."""
     found.counts["requests"] += 1
-    found.counts["sendable"] += bool(window.policy.budget) and request.sendable
+    found.counts["sendable"] += bool(window.policy.budget) and request.ready
     if request.reason.startswith("over budget"):
         shown = window.contents()
         may_go = len(must_keep(window, shown)) < len(shown.units)
