@@ -75,14 +75,6 @@ def test_imports_run_from_adapters_through_projections_to_the_domain_and_never_b
     assert against == []
 
 
-def test_no_module_of_the_domain_leads_back_to_itself() -> None:
-    """Imports inside functions and for types alone count as well."""
-    domain = {_name(path): path for path in MODULES if _floor(_name(path)) == 0}
-    imported = {name: {target for target, _ in _imports(path)} & set(domain) for name, path in domain.items()}
-
-    TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
-
-
 def test_nothing_on_the_three_floors_imports_the_package_itself() -> None:
     """It gathers the public names, and so stands above all that defines them."""
     found = [
@@ -286,32 +278,31 @@ def _floor(module: str) -> int | None:
     )
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    """The modules that a file imports, relative ones resolved, with the line."""
+def _imported(path: Path) -> Iterator[tuple[str, str, int]]:
+    """The module of each import of a file, relative ones resolved, the name taken out of it, and the line."""
     package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            yield from ((alias.name, "", node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *(node.module.split(".") if node.module else [])])
-            yield module, node.lineno
-            if node.level and not node.module:
-                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+            yield from ((module, alias.name, node.lineno) for alias in node.names)
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports, with the line, and the names that it takes out of them."""
+    for module, name, line in _imported(path):
+        yield module, line
+        if name:
+            yield f"{module}.{name}", line
 
 
 def _targets(path: Path, names: set[str]) -> Iterator[str]:
     """The modules of ours that a file imports, also where it takes one out of its package by name."""
-    package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
-            for alias in node.names:
-                target = f"{module}.{alias.name}"
-                yield target if target in names else module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+    for module, name, _ in _imported(path):
+        target = f"{module}.{name}"
+        yield target if target in names else module
 
 
 def _importers(library: str) -> set[str]:

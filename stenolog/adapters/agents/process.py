@@ -115,10 +115,7 @@ class Process(asyncio.SubprocessProtocol):
 
         If it does, the rest of its output is read, stderr too.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._ended.wait()
-                await self._closed.wait()
+        await self._wait(within, self._ended, self._closed)
         return self._ended.is_set()
 
     def signal(self, number: int) -> None:
@@ -143,7 +140,7 @@ class Process(asyncio.SubprocessProtocol):
             for step in (self.close_stdin, self._terminate, self.kill)[0 if politely else 1 :]:
                 if not self._ended.is_set():
                     step()
-                    await self._exits(patience)
+                    await self._wait(patience, self._ended)
         finally:
             self._close()
 
@@ -195,10 +192,11 @@ class Process(asyncio.SubprocessProtocol):
         groups.WATCHER.forget(self.group)
         self._transport.close()
 
-    async def _exits(self, within: float) -> None:
+    async def _wait(self, within: float, *events: asyncio.Event) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
-                await self._ended.wait()
+                for event in events:
+                    await event.wait()
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What a team asks of a tool behind which an agent works, whatever that agent runs in."""
+"""The tool behind which an agent works, as a team sees it: whatever that agent runs in."""
 
 from __future__ import annotations
 

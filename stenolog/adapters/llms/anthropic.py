@@ -16,7 +16,7 @@ from stenolog.domain.errors import MissingExtraError, ModelError
 from .anthropic_events import AnthropicEvents
 from .base import ModelCall, Timeouts
 from .clients import Clients
-from .http_model import Hosted
+from .http_model import HttpModel
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -36,7 +36,7 @@ STATUS: Mapping[str, int] = {
 """The status that an error in mid-stream would have had at the start."""
 
 
-class Anthropic(Hosted):
+class Anthropic(HttpModel):
     """A model at Anthropic, or at any server of the Messages API (`base_url`).
 
     `options` are those of the SDK's client, which is made when it is first needed; without an `api_key` it

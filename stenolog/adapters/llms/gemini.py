@@ -21,7 +21,7 @@ from stenolog.domain.errors import MissingExtraError, ModelError
 from .base import ModelCall, Timeouts
 from .clients import Clients
 from .gemini_chunks import GeminiChunks
-from .http_model import Hosted
+from .http_model import HttpModel
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-class Gemini(Hosted):
+class Gemini(HttpModel):
     """A model of Google's, at the Gemini API, or at any server that speaks it (`base_url`).
 
     `client` is a `genai.Client` of your own, which stays yours to close; otherwise `options` go to the one

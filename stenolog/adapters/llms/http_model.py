@@ -17,7 +17,7 @@ from .base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, Stre
 from .clients import Clients
 
 
-class Reading(Protocol):
+class ResponseReader(Protocol):
     """Makes an answer of the events of one stream.
 
     `usage` is what the provider has counted so far, None before its first count; `model` is the name that it
@@ -34,7 +34,7 @@ class Reading(Protocol):
         """Return the whole answer after the last event. Raises `ModelError` if there is none."""
 
 
-class Hosted(Model):
+class HttpModel(Model):
     """A model that is asked over HTTP, by the clients of its provider's SDK."""
 
     _clients: Clients[Any]
@@ -43,7 +43,7 @@ class Hosted(Model):
         return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
-    def reading(self) -> Reading:
+    def reading(self) -> ResponseReader:
         """Return a reader for the events of one stream."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Hosted(Model):
         await self._clients.close()
 
 
-def _read(reading: Reading, event: Json) -> Iterator[ResponseDelta | Progress]:
+def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Progress]:
     """Yield what an event adds to the answer, and the usage if the event changes it.
 
     Raises `ModelError` for an event that is an error. Its usage is yielded before.
@@ -85,6 +85,6 @@ def _read(reading: Reading, event: Json) -> Iterator[ResponseDelta | Progress]:
     yield from _counted(reading, before)
 
 
-def _counted(reading: Reading, before: Usage | None) -> Iterator[Progress]:
+def _counted(reading: ResponseReader, before: Usage | None) -> Iterator[Progress]:
     if reading.usage is not None and reading.usage != before:
         yield Progress(model=clean(reading.model), usage=reading.usage)

@@ -15,7 +15,7 @@ from stenolog.projections.requests.request import Body
 
 from .base import ModelCall, Timeouts
 from .clients import Clients
-from .http_model import Hosted
+from .http_model import HttpModel
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -24,7 +24,7 @@ NO_KEY = "no-key"
 """Servers of one's own ask for no key, but the SDK does."""
 
 
-class OpenAIModel(Hosted):
+class OpenAIModel(HttpModel):
     """A model at OpenAI, or at any server that speaks its API, through the `openai` SDK.
 
     `base_url` is such a server's; it needs no key where it asks for none. `client` is an `AsyncOpenAI` of

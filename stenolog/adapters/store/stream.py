@@ -1,4 +1,4 @@
-"""What this process knows of one conversation in the file: its key, and where its log stood last."""
+"""A conversation of the file as one process knows it: its key, and its last known head."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ INTERRUPTIONS = ("cancelled", "process_exited")
 
 
 class LaneId(NamedTuple):
-    """Whose view it is."""
+    """The lane that a view belongs to: an agent, and its task."""
 
     agent: str
     task: str = ""
