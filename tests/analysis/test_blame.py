@@ -182,7 +182,8 @@ def test_what_is_not_there_is_refused(position: int, call: int | None, complaint
 def test_every_chain_goes_back_in_the_log_and_ends_at_a_person_or_says_why(log: list[Entry]) -> None:
     for entry in log:
         told = blame(log, entry.position)
-        back = [link.position for link in told.links if link.field != "control.call"]
+        chain = [link for link in told.links if link.field != "control.call"]  # a decision is no cause
+        back = [link.position for link in chain]
 
         assert back == sorted(set(back), reverse=True)
-        assert bool(told.gap) is not told.links[-1].person
+        assert bool(told.gap) is not chain[-1].person

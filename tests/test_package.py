@@ -1,0 +1,85 @@
+"""What the package brings: sample files, addresses, and a README that can be read on its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SOURCE = PROJECT["project"]["urls"]["Source"]
+IN_THE_REPOSITORY = re.compile(rf"{re.escape(SOURCE)}/(?:blob|raw)/main/([^#]+)")
+SAMPLES = "docs/examples"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def links(text: str) -> list[str]:
+    """Return where the links and images of a Markdown page lead to, without those in code."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def in_repository(address: str) -> str:
+    """Return the path that an address names in the repository; empty if it leads elsewhere."""
+    found = IN_THE_REPOSITORY.match(address)
+    return found[1] if found else ""
+
+
+def test_each_link_of_the_readme_is_absolute_since_a_package_index_shows_it_too() -> None:
+    relative = [link for link in links((ROOT / "README.md").read_text()) if not link.startswith("https://")]
+
+    assert relative == []
+
+
+def test_each_link_of_the_readme_to_the_repository_names_a_file_that_is_tracked() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    named = [*filter(None, map(in_repository, links((ROOT / "README.md").read_text())))]
+
+    assert len(named) > 30
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+    assert not tracked or [path for path in named if path not in tracked] == []
+
+
+def test_the_project_says_where_its_home_documentation_source_issues_and_changes_are() -> None:
+    urls = PROJECT["project"]["urls"]
+
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert [urls[name] for name in urls if not urls[name].startswith(SOURCE)] == []
+    assert in_repository(urls["Documentation"]) == "docs/index.md"
+    assert in_repository(urls["Changelog"]) == "CHANGELOG.md"
+
+
+def test_each_sample_file_that_readme_and_docs_name_is_one_that_the_package_brings() -> None:
+    packaged = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    named = {
+        name.rstrip("/.,:") for page in PAGES for name in re.findall(rf"{SAMPLES}/[\w./-]+", page.read_text())
+    }
+
+    assert packaged == {SAMPLES: "stenolog/examples"}
+    assert len(named) > 8
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+@pytest.mark.slow
+def test_a_wheel_has_every_sample_file_and_every_module_and_nothing_of_the_tests(tmp_path: Path) -> None:
+    """Build one, which fetches the build backend."""
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    samples = {path.relative_to(ROOT / "docs") for path in (ROOT / SAMPLES).rglob("*")}
+    package = {path.relative_to(ROOT) for path in (ROOT / "stenolog").rglob("*")}
+
+    assert names == {f"stenolog/{path}" for path in samples if (ROOT / "docs" / path).is_file()} | {
+        str(path) for path in package if (ROOT / path).is_file() and "__pycache__" not in path.parts
+    }
