@@ -13,6 +13,7 @@ from benchmarks._ratio import Row, compared, cpu_seconds, least
 from benchmarks.read import conversation
 from stenolog import Conversation, Entry, Request
 from stenolog.adapters import log as logs
+from stenolog.adapters.queries.window_cache import windows_of
 from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
@@ -103,7 +104,7 @@ def rows_read(talk: Conversation, turns: int) -> Row:
     most, window = 0, in_window(talk.request("coder", policy=BUDGET))
     for _ in range(turns):
         talk.extend(conversation(4))
-        talk.log.holding.clear()
+        windows_of(talk.log).clear()
         rows: list[Entry] = []
         with patch.object(reader, "_decoded", counting(rows)):
             request = talk.request("coder", policy=BUDGET)

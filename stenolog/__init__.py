@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__ as __version__
-from .adapters.conversation import Conversation
-from .adapters.log import Log, open
+from .adapters.log import Conversation, Log, open
 from .domain.card import AgentCard
 from .domain.decide import decide
 from .domain.entry import Entry, NewEntry

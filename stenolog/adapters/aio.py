@@ -29,8 +29,7 @@ from stenolog.domain.step import Transition
 from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
-from .conversation import Conversation, Pending, drafted
-from .log import Log
+from .log import Conversation, Log, Pending, drafted
 from .queries.folds import PersistentFold
 from .store.group_commit import GroupCommit
 from .store.savepoints import Job, PendingWrite

@@ -1,4 +1,4 @@
-"""The log: many conversations in one SQLite file.
+"""The log, many conversations in one SQLite file, and one conversation of it.
 
     with stenolog.open("talks.db") as log:
         log["demo"].append(UserMessage(text="Which test fails?"))
@@ -12,41 +12,43 @@ system is no place for the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from stenolog.domain.entry import Entry, check_name
-from stenolog.domain.errors import ConversationExistsError, OperationalError, StoredDataError, StoreError
+from stenolog.domain.decide import decide
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
+from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
+from stenolog.domain.events import Event
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.projections.timeline import TimelineItem as TimelineItem
+from stenolog.projections.timeline import timeline
+from stenolog.projections.transitions import transitions
 
-from .conversation import Conversation
-from .queries import arguments
-from .search.index import Index
-from .store import blob_collection, checkpoints, conversation_rows, pins, reader
-from .store.blob_collection import Collected
-from .store.blobs import Blobs
-from .store.bookmarks import Bookmarks
-from .store.checkpoints import Checkpoints
-from .store.conversation_rows import Order, Which
+from .queries import folds, forks
+from .queries.folds import PersistentFold
+from .store import appends, arguments
+from .store.appends import Append
 from .store.database import DEADLINE, Synchronous
 from .store.eventsourcing_app import LogApplication
 from .store.follow import follow
-from .store.seals import Seals
+from .store.handle import LogHandle, StreamHandle
 from .store.sources import Sources, new_id, now, random_bytes
 from .store.stream import Stream
 
 if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.requests import Api, Request
+
     from .maintenance.open_claims import OpenClaim
-    from .queries.window_cache import WindowCache
+    from .queries.outputs import Outputs
     from .search.lookup import Hit
 
-REMEMBERED = 1000
-"""The number of conversations whose heads a log remembers."""
+S = TypeVar("S")
+Pending: TypeAlias = Literal["close", "keep"]
 
 
 def open(
@@ -75,126 +77,27 @@ def open(
     return Log(LogApplication(env, Sources(clock, ids, entropy)))
 
 
-class Log:
+class Log(LogHandle):
     """The conversations of one file, by name: `log["demo"]`; iterating gives the names, the oldest first.
 
     `application` is the same log as an application of the `eventsourcing` library.
     """
 
-    def __init__(self, application: LogApplication) -> None:
-        self.application = application
-        self.datastore = application.recorder.datastore
-        self.edge = application.recorder.edge
-        self.blobs = Blobs(self.datastore)
-        self.seals = Seals(self.datastore.key)
-        self.checkpoints = Checkpoints(self.datastore.file, self.seals)
-        self.bookmarks = Bookmarks(self.datastore.file, self.seals)
-        self.index = Index(self.datastore.file)
-        self._streams: dict[int, Stream] = {}
+    def __getitem__(self, name: str) -> Conversation:
+        """The conversation of that name; one that does not exist yet is made by its first append."""
+        return Conversation(self, self.stream(name))
 
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Log {self.path}>"
-
-    @property
-    def path(self) -> str:
-        return self.datastore.path
-
-    @cached_property
-    def holding(self) -> WindowCache:
-        """The windows that are held in memory for the next requests."""
-        from .queries.window_cache import (
-            WindowCache,  # late: a program that builds no request need not wait for it
-        )
-
-        return WindowCache()
+    def handle(self, found: Stream) -> Conversation:
+        """A handle on a stream; where the stream stands is remembered for the handles after it."""
+        return Conversation(self, self.remembered(found))
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
-        if "holding" in vars(self) and not self.datastore.closed:
-            from .queries.bookmarks import leave_all  # late, as above
+        if self.windows is not None and not self.datastore.closed:
+            from .queries.bookmarks import leave_all  # late: a program that builds no request has no windows
 
             leave_all(self)
-        self.bookmarks.close()
-        self.checkpoints.close()
-        self.index.close()
-        self.blobs.pins.close()
-        self.application.close()
-
-    def __getitem__(self, name: str) -> Conversation:
-        """The conversation of that name; one that does not exist yet is made by its first append."""
-        check_name(name, what="conversation")
-        with self.datastore.reading() as connection:
-            key = conversation_rows.find(connection, name)
-        return self.handle(Stream(name, key))
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        with self.datastore.reading() as connection:
-            return conversation_rows.find(connection, name) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
-
-    def __len__(self) -> int:
-        return self.count()
-
-    def names(
-        self,
-        *,
-        archived: bool = False,
-        begins: str = "",
-        like: str = "",
-        since: datetime | None = None,
-        before: str = "",
-        limit: int | None = None,
-        order: Order = "oldest",
-    ) -> list[str]:
-        """The names of the conversations, the oldest first; with the archived ones or without.
-
-        Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
-        `since`, an aware time that something was appended at or after; `before`, the name of one that all
-        of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
-        they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name. With "latest",
-        `before` goes by that time too, and of very many conversations those begun last are compared.
-        Raises `InvalidEventError` for what is none of these.
-        """
-        if limit is not None:
-            arguments.number("limit", limit)
-        arguments.some_of("order", (order,), conversation_rows.ORDERS)
-        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
-        with self.datastore.reading() as connection:
-            return conversation_rows.names(connection, which, limit=limit, order=order)
-
-    def count(
-        self,
-        *,
-        archived: bool = False,
-        begins: str = "",
-        like: str = "",
-        since: datetime | None = None,
-        before: str = "",
-        order: Order = "oldest",
-    ) -> int:
-        """Return the number of conversations; the arguments select some of them as for `names`."""
-        arguments.some_of("order", (order,), conversation_rows.ORDERS)
-        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
-        with self.datastore.reading() as connection:
-            return conversation_rows.count(connection, which)
-
-    @staticmethod
-    def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
-        for what, asked in (("begins", begins), ("like", like), ("before", before)):
-            arguments.text(what, asked)
-        return Which(archived, begins, like, arguments.instant("since", since), before)
+        super().close()
 
     def search(
         self,
@@ -236,17 +139,6 @@ class Log:
         )
         return list(islice(found, arguments.number("limit", limit)))
 
-    @property
-    def newest(self) -> int:
-        """The notification id of the last entry of any conversation; 0 while there is none."""
-        with self.datastore.reading() as connection:
-            return reader.newest(connection)
-
-    def tail(self, timeout: float | None = None) -> Iterator[Entry]:
-        """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
-        unread = partial(reader.everything, self.datastore)
-        return follow(self.datastore, unread, self.newest, timeout)
-
     def claims(self, conversation: str | None = None) -> list[OpenClaim]:
         """Return the effects that runners are at, in a conversation or everywhere, the oldest first.
 
@@ -267,90 +159,203 @@ class Log:
 
         return open_claims.take(self, conversation, owner)
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the log into a new file, as it stands now, while others go on writing to it.
 
-        Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
+class Conversation(StreamHandle):
+    """A handle on one conversation of a log; it begins to exist with its first append.
+
+    The handle stays with the conversation when it is renamed. A position counts from 1; 0 is before the
+    first entry. `at` is a position too: the conversation as it stood there; None is now. One that it has
+    not come to raises `PositionNotFoundError`.
+    """
+
+    log: Log
+
+    def append(
+        self,
+        event: Event,
+        *,
+        id: str | None = None,
+        time: datetime | None = None,
+        expected: int | None = None,
+    ) -> Entry:
+        """Write one event behind the last entry; it is durable when this returns.
+
+        `id` names the entry, unique in its conversation: an append repeated with the same id and event
+        returns the entry that stands there. `at` is an aware time. Both are made here when omitted.
+        `expected` is the position that the conversation must stand at: a mode switch, and whatever was
+        decided from what was read, is appended with it.
+
+        Raises `VersionConflictError` when someone else was first, `DuplicateIdError` when the id stands there
+        with another event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Nothing is written then.
         """
-        self.datastore.backup(Path(path))
+        draft = NewEntry(event, id, time)
+        (record,) = self._datastore.group.write(self.sealing((draft,), expected).write)
+        return self._entry(record, draft)
 
-    def handle(self, found: Stream) -> Conversation:
-        """A handle on a stream; where the stream stands is remembered for the handles after it."""
-        if found.key is None:
-            return Conversation(self, found)
-        if len(self._streams) >= REMEMBERED:
-            self._streams.clear()
-        stream = self._streams.setdefault(found.key, found)
-        stream.name = found.name
-        return Conversation(self, stream)
+    def extend(
+        self, events: Iterable[Event | NewEntry], *, expected: int | None = None, fence: int | None = None
+    ) -> list[Entry]:
+        """Append several events in one transaction: all of them or none. Otherwise as `append`.
 
-    def rename(self, stream: Stream, name: str) -> None:
-        """See `Conversation.rename`."""
-        key = self._existing(stream)
-        with self.datastore.writing() as connection:
-            if conversation_rows.find(connection, name) not in (None, key):
-                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            conversation_rows.rename(connection, key, name)
-        stream.name = name
-
-    def archive(self, stream: Stream, *, at: int | None) -> None:
-        """See `Conversation.archive`; `at` None takes it back."""
-        key = self._existing(stream)
-        with self.datastore.writing() as connection:
-            conversation_rows.archive(connection, key, at)
-
-    def delete(self, stream: Stream) -> None:
-        """See `Conversation.delete`."""
-        from .search.indexing import Source, forgetting  # late, as above
-
-        key = self._existing(stream)
-        source = Source(self.datastore, self.blobs)
-        named = blob_collection.named_by(self.datastore, key)
-        with forgetting(self.index, source, key), self.datastore.writing() as connection:
-            if living := conversation_rows.forks(connection, key):
-                raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
-            conversation_rows.delete(connection, key)
-        stream.head = None
-        stream.recent = None
-        self.purge(key, named)
-
-    def forget(self, key: int) -> None:
-        """Forget where a stream stands, and the entries of it that this process has appended."""
-        stream = self._streams.get(key)
-        if stream is not None:
-            stream.head = stream.recent = None
-
-    def purge(self, key: int, named: Collection[str]) -> None:
-        """Remove what the log's files still have of words that were just deleted from a stream.
-
-        `named` are the sha256 of blobs that they may have named. Where others are in the way, the blobs and
-        the write-ahead log stay for the next `collect`.
+        `fence` is the engine's claim that they settle; raises `ClaimLostError` where somebody else has it
+        now.
         """
-        if "holding" in vars(self):
-            self.holding.drop(key)
-        self.bookmarks.forget(key)
-        for stream in (key, checkpoints.WHOLE_LOG):
-            self.checkpoints.erase_stream(stream)
-        with suppress(OperationalError, StoredDataError):
-            if named and pins.SUPPORTED:
-                blob_collection.collect(self.datastore, self.blobs.pins, named)
-        with suppress(OperationalError):
-            self.datastore.fold()
+        drafts = drafted(events)
+        if not drafts:
+            return []
+        append = self.sealing(drafts, expected, fence)
+        return self.written(drafts, self._datastore.group.write(append.write))
 
-    def collect(self) -> Collected:
-        """Remove the blobs that no entry names, and empty the write-ahead log.
+    def sealing(self, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None) -> Append:
+        """The append of some drafts, with all that is drawn at the edge."""
+        edge = self.log.edge
+        items = [appends.prepare(edge, draft) for draft in drafts]
+        return Append(self.stream, items, expected, edge.salt, fence)
 
-        A blob that a living process has put stays until an entry names it or the process closes its log. One
-        whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
-        (always on a system other than Linux).
+    def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
+        """The entries that drafts have become."""
+        return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
+
+    def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
+        """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
+
+        It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
-        if not pins.SUPPORTED:
-            raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
-        found = blob_collection.collect(self.datastore, self.blobs.pins)
-        return found._replace(folded=self.datastore.fold())
+        mark = self.position if after is None else after
+        return follow(self._datastore, self._unread, mark, timeout)
 
-    def _existing(self, stream: Stream) -> int:
-        key = reader.resolve(self.datastore, stream)
-        if key is None:
-            raise arguments.missing(stream.name, self.path)
-        return key
+    def state(self, at: int | None = None) -> State:
+        """Return the state of every lane."""
+        return folds.fold_at(self, folds.STATE, self._at(at))
+
+    def settings(self, at: int | None = None) -> Settings:
+        """Return the configuration: mode, cards, members."""
+        return folds.fold_at(self, folds.SETTINGS, self._at(at))
+
+    def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
+        """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
+        return folds.fold_at(self, kept, self._at(at))
+
+    def timeline(self, at: int | None = None) -> list[TimelineItem]:
+        """Return the items that a user interface shows."""
+        return timeline(self.entries(at=self._at(at)))
+
+    def transitions(self, at: int | None = None) -> list[Transition]:
+        """Return the engine's transitions, entry by entry."""
+        return list(transitions(self.entries(at=self._at(at))))
+
+    def request(
+        self,
+        agent: str,
+        at: int | None = None,
+        api: str | Api | None = None,
+        *,
+        task: str = "",
+        policy: PolicyLike = None,
+    ) -> Request:
+        """Return the agent's request at a position: the exact body, and the origin of every part.
+
+        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
+        one of `stenolog.projections.requests.APIS`. Raises `ConversationNotFoundError`,
+        `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError`
+        where an entry needs one.
+        """
+        from .queries import requests  # late: a program that builds no request need not wait for it
+
+        if at is not None:
+            self.checked(at, least=1)
+        try:
+            return requests.request(self, agent, task, at, api, policy)
+        except AgentNotFoundError:
+            if self.position:
+                raise
+        raise arguments.missing(self.name, self.log.path)
+
+    @property
+    def outputs(self) -> Outputs:
+        """The whole of large tool output and artifacts, by the aliases that requests name them by."""
+        from .queries.outputs import Outputs  # late, as above
+
+        return Outputs(self)
+
+    def submit(self, command: Event) -> list[Entry]:
+        """Record a command if it is legal where the conversation stands, with what it brings along.
+
+        Decided on the state, and appended at exactly that position; where somebody else was first, it is
+        decided again. Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.
+        """
+        while True:
+            state = self.state()
+            try:
+                return self.extend(decide(state, command), expected=state.position)
+            except VersionConflictError:
+                continue
+
+    def fork(
+        self, after: int | None = None, name: str | None = None, pending: Pending = "close"
+    ) -> Conversation:
+        """A new conversation that shares the entries up to `after` (None: all) and then goes its own way.
+
+        No entry is copied. Tool calls that are open there are closed with "not run in this fork";
+        `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given. Raises
+        `ConversationNotFoundError`, `PositionNotFoundError`, and `ConversationExistsError` for a name that is
+        taken.
+        """
+        return self.log.handle(forks.fork(self, after, name, close=pending == "close"))
+
+    def rename(self, name: str) -> None:
+        """Give the conversation another name. Raises `ConversationExistsError` when that is taken."""
+        self.log.rename(self.stream, check_name(name, what="conversation"))
+
+    def archive(self) -> None:
+        """Leave the conversation out of the list of names; it is read and appended to as before."""
+        self.log.archive(self.stream, at=microseconds(self.log.edge.clock()))
+
+    def unarchive(self) -> None:
+        """Put the conversation back in the list of names."""
+        self.log.archive(self.stream, at=None)
+
+    def erase(self, position: int) -> None:
+        """Erase what an entry says, for good: it is read as an erased event, and every digest still holds.
+
+        Checkpoints, bookmarks, the search index and blobs that nothing else names go with it. A lane that
+        would be set to work by the erasure is cancelled. Another process that has the conversation open may
+        have the words in memory until it ends. An entry that is erased already stays as it is.
+
+        Raises `PositionNotFoundError`, `InvalidEventError` for a setting and for an entry that a fork
+        inherits, and `ConversationExistsError` while a call of the entry has no result.
+        """
+        from .maintenance.erase import erase  # late: few programs need it
+
+        erase(self, position)
+
+    def delete(self) -> None:
+        """Remove the conversation and all its entries for good, with the blobs that no other entry names.
+
+        No word of them stays in the log's files, unless another process is just reading: then the
+        write-ahead log has them until `Log.collect`, the next deletion, or the last process to close the log.
+        Backups keep what they have. Raises `ConversationExistsError` while forks of it exist.
+        """
+        from .maintenance.erase import delete  # late, as above
+
+        delete(self)
+
+    def _at(self, at: int | None) -> int | None:
+        return None if at is None else self.checked(at)
+
+    def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
+        return ((entry.position, entry) for entry in self.entries(after))
+
+    def _entry(self, record: Record, draft: NewEntry) -> Entry:
+        """The entry that a draft has become."""
+        at = EPOCH + record.time * MICROSECOND
+        entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
+        self.stream.note(entry)
+        if pins := self.log.blobs.pins:
+            pins.remove(record.payload)
+        return entry
+
+
+def drafted(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
+    """The events as drafts."""
+    return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]

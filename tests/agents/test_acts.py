@@ -15,7 +15,6 @@ from stenolog import AssistantMessage, LlmError
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.drafts import StreamDraft, load
 from stenolog.adapters.llms.base import (
     Model,
@@ -26,6 +25,7 @@ from stenolog.adapters.llms.base import (
     StreamItem,
     Timeouts,
 )
+from stenolog.adapters.log import Conversation
 from stenolog.context import LastN, Reminder
 from stenolog.context import SinceLastTurn as Only
 from stenolog.domain.errors import ModelError

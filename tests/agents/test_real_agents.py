@@ -21,8 +21,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.agents import groups
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.base import Model
+from stenolog.adapters.log import Conversation
 from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, Team

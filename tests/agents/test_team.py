@@ -14,8 +14,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, PositionRange
 from stenolog.adapters.agents.acp import ACP
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.base import Model
+from stenolog.adapters.log import Conversation
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from tests.agents import given

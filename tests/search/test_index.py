@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Log, StoreError, ToolResult, UserMessage
-from stenolog.adapters.search import index, indexing
-from stenolog.adapters.store import conversation_rows
+from stenolog.adapters.search import indexing
+from stenolog.adapters.store import conversation_rows, search_index
 from tests.search.conftest import places
 from tests.stores.conftest import said
 
@@ -292,7 +292,7 @@ class TestOnDisk:
     def test_one_that_another_process_holds_is_done_without(
         self, path: Path, beside: Path, lock: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(index.Index, "patience", 0.01)
+        monkeypatch.setattr(search_index.Index, "patience", 0.01)
         holder = sqlite3.connect(beside, isolation_level=None)
         holder.execute(lock)
 
@@ -341,8 +341,8 @@ class TestOnDisk:
 
 
 def test_where_sqlite_has_no_fts5_the_error_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = [table.replace("fts5", "fts99") for table in index.TABLES]
-    monkeypatch.setattr(index, "TABLES", tables)
+    tables = [table.replace("fts5", "fts99") for table in search_index.TABLES]
+    monkeypatch.setattr(search_index, "TABLES", tables)
 
     with stenolog.open(path) as log:
         said(log["demo"], "a needle")
@@ -363,7 +363,7 @@ def test_a_blob_that_is_gone_takes_only_its_own_words_along(log: Log, conversati
 
 
 def test_the_best_are_chosen_among_the_newest(log: Log, conversation: Conversation, monkeypatch: Any) -> None:
-    monkeypatch.setattr(index, "DEPTH", 3)
+    monkeypatch.setattr(search_index, "DEPTH", 3)
     said(conversation, "needle", *["needle and hay"] * 5)
 
     assert [hit.position for hit in log.search("needle", limit=3)] == [7, 6, 5]

@@ -18,6 +18,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.adapters.queries import folds
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
@@ -202,7 +203,7 @@ class TestLife:
             log["demo"].delete()
             return decided
 
-        monkeypatch.setattr(Conversation, "state", deleted_meanwhile)
+        monkeypatch.setattr(folds, "fold_at", deleted_meanwhile)
 
         with pytest.raises(ConversationNotFoundError, match="deleted"):
             conversation.fork()

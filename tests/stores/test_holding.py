@@ -194,7 +194,7 @@ def test_those_not_used_for_longest_are_let_go(
     for number in range(6):
         conversation.request("coder", policy=LastN(100 + number))
 
-    assert len(conversation.log.holding) == 3
+    assert len(window_cache.windows_of(conversation.log)) == 3
     assert conversation.request("coder").bytes == anew(conversation)
 
 

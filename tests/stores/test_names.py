@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Log, UserMessage
+from stenolog.adapters.store.handle import LogHandle
 from tests.stores.conftest import START, said
 
 NAMES = ["mail 10", "Mail 9", "Émile", "50%", "a_b", "a~b"]
@@ -80,7 +81,7 @@ def test_half_a_surrogate_pair_is_in_no_name(log: Log, which: str) -> None:
 
 
 def test_counting_and_asking_for_one_reads_no_list(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(Log, "names")
+    monkeypatch.delattr(LogHandle, "names")
 
     assert len(log) == 5
     assert ("50%" in log, "nobody" in log) == (True, False)

@@ -9,6 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
+from stenolog.adapters.queries.window_cache import windows_of
 from stenolog.adapters.store import reader
 from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Budget, LastN
@@ -59,7 +60,7 @@ def test_the_next_request_reads_its_window_and_at_most_64_rows_more(
     conversation.request("coder")
     for turns in (1, 7, 9, 1, 15, 1):
         go_on(conversation, turns)
-        conversation.log.holding.clear()
+        windows_of(conversation.log).clear()
         rows.clear()
 
         request = conversation.request("coder")
@@ -75,7 +76,7 @@ def test_a_lane_that_sees_one_entry_in_a_hundred_reads_no_others(
         conversation.extend([UserMessage(text=WORDS, to=["other"])] * 99)
         conversation.append(UserMessage(text=f"{turn}", to=["coder"]))
     conversation.request("coder")
-    conversation.log.holding.clear()
+    windows_of(conversation.log).clear()
     rows.clear()
 
     assert in_it(conversation.request("coder")) == 30
@@ -90,7 +91,7 @@ def test_where_little_is_between_the_rows_of_a_window_they_are_read_at_once(
         conversation.append(UserMessage(text=f"{turn}", to=["coder"]))
         conversation.extend([UserMessage(text=WORDS, to=["other"])] * 2)
     conversation.request("coder")
-    conversation.log.holding.clear()
+    windows_of(conversation.log).clear()
     whole, asked = reader.entries, list[object]()
     monkeypatch.setattr(reader, "entries", lambda *each: asked.append(each) or whole(*each))  # type: ignore[func-returns-value]
 
@@ -105,7 +106,7 @@ def test_a_request_from_its_window_is_the_request_from_the_whole_log(
     for turn in range(12):
         go_on(conversation, 9)
         if turn % 2:
-            conversation.log.holding.clear()
+            windows_of(conversation.log).clear()
         whole = build(list(conversation.entries()), "coder", policy=policy)
         part = conversation.request("coder", policy=policy)
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.pending import PendingApproval
+from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef

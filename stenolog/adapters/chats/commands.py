@@ -10,10 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.pending import PendingApproval, waiting
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store import reader
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry

@@ -7,7 +7,7 @@ import logging
 from functools import partial, reduce
 from itertools import islice
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store import cursors, reader
 from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.entry import Entry

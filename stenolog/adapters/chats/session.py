@@ -7,12 +7,12 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
 from stenolog.adapters.engine.pending import workers
 from stenolog.adapters.engine.run_events import StreamDelta
 from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Message, Team
+from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import Settings

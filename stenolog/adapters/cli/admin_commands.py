@@ -19,7 +19,7 @@ from .result import CommandResult
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 target_argument = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 

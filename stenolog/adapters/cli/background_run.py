@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.run_events import RunEvent
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Conversation
 from stenolog.domain.errors import IllegalCommandError
 from stenolog.projections.prices import Prices
 

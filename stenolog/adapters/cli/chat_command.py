@@ -14,9 +14,9 @@ from .result import CommandResult
 from .terminal import say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.base import Model
+    from stenolog.adapters.log import Conversation
     from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Conversation
 from stenolog.domain.events import ModeSwitch
 
 from .run_session import RunSession

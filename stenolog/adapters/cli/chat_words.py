@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.limits import MICRO
 from stenolog.domain.parts import ToolCall

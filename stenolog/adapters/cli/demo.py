@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.card import AgentCard
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage

@@ -29,7 +29,7 @@ from .terminal import say
 from .view_commands import print_raw, request_data, request_of, takes_agent_else
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
     from stenolog.domain.entry import Entry
 
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})

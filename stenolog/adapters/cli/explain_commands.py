@@ -19,7 +19,7 @@ from .result import CommandResult
 from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_agent
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -23,8 +23,7 @@ from .result import CommandResult, Diagnostic, envelope
 from .terminal import draw, say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.log import Conversation, Log
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMPLETED = 1_000

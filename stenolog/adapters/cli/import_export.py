@@ -37,8 +37,7 @@ from .view_commands import lane, only_agent, takes_agent_else
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.log import Conversation, Log
 
 MANY = 20
 """Up to this many files, each conversation has its line; beyond, one line sums up all."""

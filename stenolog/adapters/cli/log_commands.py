@@ -21,7 +21,7 @@ from .result import CommandResult, entry_data
 from .words import STYLES, Description, describe, thoughts
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 NEAR = 1000
 """A call is looked for among so many entries before its approval."""

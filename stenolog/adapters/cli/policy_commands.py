@@ -28,7 +28,7 @@ from .terminal import progress
 from .view_commands import lane, only_agent, takes_agent
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 AT = click.option("--at", default="@", help="Up to this position or time.")
 WIRE = click.option(

@@ -16,7 +16,7 @@ from .terminal import say
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
     from stenolog.projections.analysis.rerun import Rerun, Team
 
 

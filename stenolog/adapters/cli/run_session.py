@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.run_events import RunEvent, StreamDelta
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Conversation
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage

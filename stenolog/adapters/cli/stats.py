@@ -22,7 +22,7 @@ from .prices import prices_of
 from .result import CommandResult
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 USAGE = folds.persistent_fold(usage, Usage)
 BY = ("agent", "lane", "run", "model", "conversation")

@@ -23,7 +23,7 @@ from .view_commands import step_lines
 from .words import counted
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
     from stenolog.adapters.verify.receipts import Proved
     from stenolog.adapters.verify.report import Anomaly, Problem, Report
     from stenolog.adapters.verify.requests import CheckedRequests

@@ -25,7 +25,7 @@ from .result import CommandResult
 from .words import pass_token
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 F = TypeVar("F", bound=Callable[..., Any])
 LANE = "agent, or agent/task"

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.tools.base import ToolOutput
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import InvalidEventError

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.claims import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import UnsupportedVersionError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.domain.effects import RunTool, ref
 from stenolog.domain.errors import IllegalCommandError
 from stenolog.domain.events import AssistantMessage, Event, UserMessage

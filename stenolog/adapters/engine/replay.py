@@ -17,8 +17,8 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.toolset import as_runnables
 from stenolog.domain.entry import Entry

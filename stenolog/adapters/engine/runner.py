@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from typing import ParamSpec, TypeVar
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.claims import Claim, owners
 from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.tools.base import BaseTool

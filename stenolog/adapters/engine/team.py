@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from stenolog.adapters.aio import AsyncConversation
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.toolset import as_runnables, opened

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.domain.effects import CallModel, Effect
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import LlmError

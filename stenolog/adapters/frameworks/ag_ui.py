@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.aio import AsyncConversation
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
+from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtraError, StenologError
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, VersionConflictError

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stenolog._version import __version__
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store import cursors, reader
 from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.entry import microseconds

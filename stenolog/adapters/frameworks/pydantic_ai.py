@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.conversation import Conversation, Pending
+from stenolog.adapters.log import Conversation, Pending
 from stenolog.adapters.providers.json_fields import compact
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.providers.json_fields import compact
 from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.card import AgentCard

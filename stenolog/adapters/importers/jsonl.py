@@ -32,8 +32,7 @@ from .json_lines import Json, JsonLinesReader, JsonObject
 from .report import Imported, Report
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.log import Conversation, Log
 
 VERSION = 1
 LONGEST_LINE = 512 * 1024 * 1024

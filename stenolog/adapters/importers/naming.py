@@ -14,8 +14,7 @@ from .converter import SourceConversation
 from .steps import read_existing
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.log import Conversation, Log
 
 
 class Naming:

@@ -14,7 +14,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 NAMESPACE = "stenolog.original"
 PIECE = 8 * 1024 * 1024

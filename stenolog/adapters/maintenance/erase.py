@@ -1,14 +1,14 @@
-"""Erase the payload of an entry: its header and its digest stay, so the chain still holds."""
+"""Erase the payload of an entry, whose header and digest stay, so the chain holds; delete a conversation."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from stenolog.adapters.queries import arguments
+from stenolog.adapters.search.indexing import Source, forgetting
 from stenolog.adapters.store import appends, blob_collection, conversation_rows, event_rows, history, reader
+from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.seals import KEY_BYTES
 from stenolog.adapters.store.stream import Stream
 from stenolog.domain.entry import Entry, NewEntry, content_hash
@@ -20,9 +20,6 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Control
 
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-
 WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
 STORED = "SELECT salt, state FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x''
@@ -30,9 +27,9 @@ ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x'
 NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
 
 
-def erase(conversation: Conversation, position: int) -> None:
+def erase(conversation: StreamHandle, position: int) -> None:
     """See `Conversation.erase`."""
-    arguments.position(conversation, position, least=1)
+    conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
     if is_erased(entry.event):
         return
@@ -58,7 +55,7 @@ def erase(conversation: Conversation, position: int) -> None:
     _forget(conversation, key, changed, named)
 
 
-def _write(conversation: Conversation, key: int, entry: Entry) -> list[int]:
+def _write(conversation: StreamHandle, key: int, entry: Entry) -> list[int]:
     """Erase the entry, and bring to rest what it set in motion, in one transaction; return the streams.
 
     Without an answer its question would be asked again, and without a result its tool would run again.
@@ -66,7 +63,10 @@ def _write(conversation: Conversation, key: int, entry: Entry) -> list[int]:
     log = conversation.log
     with log.datastore.reading() as connection:
         found = dict(_with_entry(connection, key, conversation.name, entry.position))
-    stopped = {stream: _stopped(log.handle(Stream(name, stream)), entry) for stream, name in found.items()}
+    stopped = {
+        stream: _stopped(StreamHandle(log, log.remembered(Stream(name, stream))), entry)
+        for stream, name in found.items()
+    }
     now = log.edge.clock()
     with log.datastore.writing() as connection:
         if dict(_with_entry(connection, key, found[key], entry.position)) != found:
@@ -98,7 +98,7 @@ def _with_entry(
         yield from _with_entry(connection, fork, fork_name, position)
 
 
-def _stopped(conversation: Conversation, entry: Entry) -> tuple[int, list[Event]]:
+def _stopped(conversation: StreamHandle, entry: Entry) -> tuple[int, list[Event]]:
     """Return the conversation's last position, and what cancels each lane that the erasure would set to work.
 
     Raises `ConversationExistsError` while a call of the entry has no result.
@@ -120,7 +120,7 @@ def _stopped(conversation: Conversation, entry: Entry) -> tuple[int, list[Event]
     return before.position, [UserMessage(author_kind="system", control=stop) for stop in stops]
 
 
-def _forget(conversation: Conversation, key: int, changed: list[int], named: set[str]) -> None:
+def _forget(conversation: StreamHandle, key: int, changed: list[int], named: set[str]) -> None:
     """Remove what the files beside the log, and this process, still have of the words."""
     log = conversation.log
     conversation.stream.recent = conversation.stream.head = None
@@ -128,3 +128,18 @@ def _forget(conversation: Conversation, key: int, changed: list[int], named: set
         log.forget(stream)
         log.purge(stream, named if stream == key else ())
     log.index.discard()
+
+
+def delete(conversation: StreamHandle) -> None:
+    """See `Conversation.delete`."""
+    log, stream = conversation.log, conversation.stream
+    key = log.existing(stream)
+    source = Source(log.datastore, log.blobs)
+    named = blob_collection.named_by(log.datastore, key)
+    with forgetting(log.index, source, key), log.datastore.writing() as connection:
+        if living := conversation_rows.forks(connection, key):
+            raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
+        conversation_rows.delete(connection, key)
+    stream.head = None
+    stream.recent = None
+    log.purge(key, named)

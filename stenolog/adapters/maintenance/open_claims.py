@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from stenolog.adapters.queries import arguments
-from stenolog.adapters.store import claims
+from stenolog.adapters.store import arguments, claims
+from stenolog.adapters.store.handle import LogHandle
 from stenolog.adapters.store.liveness import Owner, lives
 from stenolog.domain.entry import EPOCH, MICROSECOND
-
-if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
 
 TAKEN = "taken over by a person"
 """The owner of a claim that was taken over: no runner, so that the next one settles it as an orphan."""
@@ -34,17 +31,17 @@ class OpenClaim(NamedTuple):
     owner: str
 
 
-def listed(log: Log, conversation: str | None = None) -> list[OpenClaim]:
+def listed(log: LogHandle, conversation: str | None = None) -> list[OpenClaim]:
     """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
     _check(log, conversation)
     found = claims.everywhere(log.datastore)
     return [_open(log, name, claim) for name, claim in found if conversation in (None, name)]
 
 
-def take(log: Log, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
+def take(log: LogHandle, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
     """Take a conversation's claims from their owners; see `Log.take_claims`."""
     _check(log, conversation)
-    store = claims.Claims(log.datastore, log[conversation].stream)
+    store = claims.Claims(log.datastore, log.stream(conversation))
     before = [(claim, _open(log, conversation, claim)) for claim in store.all()]
     return [
         shown
@@ -53,12 +50,12 @@ def take(log: Log, conversation: str, owner: str | int | None = None) -> list[Op
     ]
 
 
-def _check(log: Log, conversation: str | None) -> None:
+def _check(log: LogHandle, conversation: str | None) -> None:
     if conversation is not None and conversation not in log:
         raise arguments.missing(conversation, log.path)
 
 
-def _open(log: Log, conversation: str, claim: claims.Claim) -> OpenClaim:
+def _open(log: LogHandle, conversation: str, claim: claims.Claim) -> OpenClaim:
     owner = Owner.parse(claim.owner)
     return OpenClaim(
         conversation,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from stenolog._version import __version__
 from stenolog.adapters.store import reader
+from stenolog.adapters.store.handle import LogHandle
 from stenolog.adapters.store.peek import peek
 from stenolog.adapters.store.stream import Stream
 from stenolog.projections.requests import PIPELINE
@@ -16,10 +17,7 @@ from stenolog.projections.requests.incremental.bookmark import Bookmark
 from stenolog.projections.requests.incremental.session import RequestSession
 
 from .folds import Rows
-from .window_cache import CachedWindow, Key
-
-if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+from .window_cache import CachedWindow, Key, windows_of
 
 FAR = 1_024
 """After so many further messages a bookmark is left again, and when the log is closed."""
@@ -54,15 +52,15 @@ class StoredWindow(NamedTuple):
 NOTHING = WindowToKeep()
 
 
-def leave_all(log: Log) -> None:
+def leave_all(log: LogHandle) -> None:
     """Leave a bookmark of whatever the log holds, and still has: deleted words are not written again."""
-    for key, held in log.holding:
+    for key, held in windows_of(log):
         stream = Stream("", key.stream)
         if peek(log.datastore, stream, held.window.position, held.digest) is not None:
             leave(log, key, held, further=1)
 
 
-def leave(log: Log, key: Key, held: CachedWindow, *, further: int) -> None:
+def leave(log: LogHandle, key: Key, held: CachedWindow, *, further: int) -> None:
     """Leave a bookmark of each API that has written so many messages since the last one."""
     for name, live in held.lives.items():
         before = held.left.get(name, NOTHING)
@@ -77,7 +75,7 @@ def leave(log: Log, key: Key, held: CachedWindow, *, further: int) -> None:
 
 
 def _leave(
-    log: Log, key: Key, api: str, live: RequestSession, digest: str, before: WindowToKeep
+    log: LogHandle, key: Key, api: str, live: RequestSession, digest: str, before: WindowToKeep
 ) -> WindowToKeep:
     """The last message is kept apart: what comes behind it may go on with it."""
     found = live.bookmark()
@@ -99,7 +97,7 @@ def _leave(
     return WindowToKeep(live.writer, len(messages) - 1, sums) if is_kept else WindowToKeep(live.writer)
 
 
-def find(log: Log, key: Key, api: str) -> StoredWindow | None:
+def find(log: LogHandle, key: Key, api: str) -> StoredWindow | None:
     """The bookmark of a lane on an API; None where there is none, or another release has left it.
 
     The seals tell pieces from those that another process has left.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json
@@ -23,6 +23,7 @@ from stenolog._version import __version__
 from stenolog.adapters.store import reader as reader_module
 from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
 from stenolog.adapters.store.event_rows import LAST, Head
+from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
@@ -33,9 +34,6 @@ from stenolog.domain.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
 
 from .rows import reader
-
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
 
 S = TypeVar("S")
 WORTH_KEEPING = 32
@@ -112,7 +110,7 @@ STATE = internal_fold(Fold("state", INITIAL, evolve, version=4), State)
 SETTINGS = internal_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
 
 
-def fold_at(conversation: Conversation, kept: PersistentFold[S], at: int | None = None) -> S:
+def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:
     """The state of the fold at `at`: from a checkpoint that the log agrees with, and the entries since."""
     state: S
     (state,) = folds_at(conversation, (kept,), at)
@@ -120,14 +118,14 @@ def fold_at(conversation: Conversation, kept: PersistentFold[S], at: int | None 
 
 
 def folds_at(
-    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+    conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[Any]:
     """The states of several folds at one position, by one reading of the entries."""
     return [each.state for each in open_folds(conversation, folds, at)]
 
 
 def open_folds(
-    conversation: Conversation, folds: Sequence[PersistentFold[Any]], at: int | None = None
+    conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[FoldCursor[Any]]:
     """Fold the entries up to `at` and return cursors that can be advanced from there."""
     foldings = [FoldCursor(conversation, kept, at) for kept in folds]
@@ -143,7 +141,7 @@ def open_folds(
 
 
 def _read(
-    conversation: Conversation, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
+    conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
     """The entries that any of the folds looks at, and where the reading stands between them."""
     if all(kept.fold.kinds for kept in folds):
@@ -156,7 +154,7 @@ class FoldCursor(Generic[S]):
     """A fold on its way through a conversation. Each state that it comes by is kept, in runs of them; of
     those too large for that, one in so many positions."""
 
-    def __init__(self, conversation: Conversation, kept: PersistentFold[S], at: int | None) -> None:
+    def __init__(self, conversation: StreamHandle, kept: PersistentFold[S], at: int | None) -> None:
         self.conversation = conversation
         self.kept = kept
         self.state, self.position = load_checkpoint(conversation, kept, at)
@@ -216,7 +214,7 @@ def is_snapshot_position(entry: Entry) -> bool:
     return entry.position % SPACING == SPACING - 1
 
 
-def load_checkpoint(conversation: Conversation, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
+def load_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
     """Return the state and position of the last usable checkpoint, or the initial state and 0.
 
     A fork begins at the checkpoints of the conversation that it was forked from. A checkpoint of another log,
@@ -236,7 +234,7 @@ def load_checkpoint(conversation: Conversation, kept: PersistentFold[S], at: int
     return kept.fold.initial, 0
 
 
-def save_checkpoint(conversation: Conversation, kept: PersistentFold[S], entry: Entry, state: S) -> None:
+def save_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], entry: Entry, state: S) -> None:
     """Keep the state of a fold at an entry."""
     _put(
         conversation,
@@ -245,7 +243,7 @@ def save_checkpoint(conversation: Conversation, kept: PersistentFold[S], entry: 
     )
 
 
-def _put(conversation: Conversation, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
+def _put(conversation: StreamHandle, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
     assert conversation.stream.key is not None, "a conversation with entries has a stream"
     conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
     if not reader_module.exists(

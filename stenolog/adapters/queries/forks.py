@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.store import appends, conversation_rows, event_rows, reader
+from stenolog.adapters.store import appends, arguments, conversation_rows, event_rows, reader
 from stenolog.adapters.store.event_rows import Head
+from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.stream import Stream
 from stenolog.domain.decide import not_run_results
 from stenolog.domain.entry import NewEntry, check_name
@@ -14,34 +15,34 @@ from stenolog.domain.errors import ConversationExistsError, ConversationNotFound
 from stenolog.domain.events import Event, ModeSwitch
 from stenolog.domain.values import ConversationRef
 
-from . import arguments
+from . import folds
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
     from stenolog.adapters.store.sources import Sources
 
 NOT_RUN = "not run in this fork"
 
 
-def fork(conversation: Conversation, after: int | None, name: str | None, *, close: bool) -> Conversation:
-    """The new conversation; see `Conversation.fork`."""
+def fork(conversation: StreamHandle, after: int | None, name: str | None, *, close: bool) -> Stream:
+    """Return the stream of the new conversation; see `Conversation.fork`."""
     head = reader.head(conversation.log.datastore, conversation.stream).position
     if not head:
         raise arguments.missing(conversation.name, conversation.log.path)
-    at = head if after is None else arguments.position(conversation, after)
+    at = head if after is None else conversation.checked(after)
     digest = reader.digest_at(conversation.log.datastore, conversation.stream, at)
     link = ConversationRef(conversation=conversation.name, position=at, digest=digest.hex())
     written: list[Event] = [ModeSwitch(fork=True, parent=link)]
     if close:
         # They run in the parent, if anywhere.
-        written += not_run_results((call for _, call in conversation.state(at=at).open_calls()), NOT_RUN)
+        state = folds.fold_at(conversation, folds.STATE, at)
+        written += not_run_results((call for _, call in state.open_calls()), NOT_RUN)
     now = conversation.log.edge.clock()
     items = [appends.prepare(conversation.log.edge, NewEntry(event, time=now)) for event in written]
     with conversation.log.datastore.writing() as connection:
         made = _create(connection, conversation, at, None if name is None else check_name(name, what="fork"))
         assert made.key is not None
         event_rows.insert(connection, made.key, appends.sealed(Head(at, digest), items))
-    return conversation.log.handle(made)
+    return made
 
 
 def keep_branch(connection: sqlite3.Connection, edge: Sources, parent: Stream, at: Head, name: str) -> bool:
@@ -60,7 +61,7 @@ def keep_branch(connection: sqlite3.Connection, edge: Sources, parent: Stream, a
 
 
 def _create(
-    connection: sqlite3.Connection, conversation: Conversation, after: int, name: str | None
+    connection: sqlite3.Connection, conversation: StreamHandle, after: int, name: str | None
 ) -> Stream:
     """The stream of the fork, under the name asked for, or the first free one of `<name>~1`, `~2` …"""
     parent = conversation.stream.key

@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from stenolog.adapters.store import reader
+from stenolog.adapters.store.handle import LogHandle, StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import BlobNotFoundError, CallerError, PositionNotFoundError, StenologError
 from stenolog.domain.events import ToolResult
@@ -35,11 +36,7 @@ from stenolog.projections.requests.pipeline.truncation import (
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
 from . import workspace
-from .folds import persistent_fold
-
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
-    from stenolog.adapters.log import Log
+from .folds import fold_at, persistent_fold
 
 T = TypeVar("T")
 READ = 3_000
@@ -83,7 +80,7 @@ class Outputs(Mapping[str, str]):
     gives the results in the order of their entries, then the artifacts.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: StreamHandle) -> None:
         self._talk = conversation
 
     def __getitem__(self, path: str) -> str:
@@ -117,7 +114,7 @@ class Outputs(Mapping[str, str]):
         for entry in self._talk.entries():
             if isinstance(entry.event, ToolResult):
                 yield _output(entry, entry.event)
-        for name, artifact in self._talk.fold(KEPT).items():
+        for name, artifact in fold_at(self._talk, KEPT).items():
             yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
@@ -181,7 +178,7 @@ class Outputs(Mapping[str, str]):
         return next((output for output in self.listed() if output.alias == path), None)
 
     def _artifact(self, path: str) -> Output | None:
-        found = self._talk.fold(KEPT).get(path)
+        found = fold_at(self._talk, KEPT).get(path)
         return Output(path, *found) if found else None
 
 
@@ -217,19 +214,19 @@ def read_output_tool() -> Tool:
     )
 
 
-def run_read_output(conversation: Conversation, arguments: str) -> str:
+def run_read_output(conversation: StreamHandle, arguments: str) -> str:
     """Run `read_output` with a call's arguments (raw JSON); return the text and a line on how to go on.
 
     Raises `CallerError` for arguments that the tool does not take, and the errors of `Outputs.read`.
     """
     given = _arguments(arguments)
     limit = min(_argument(given, "limit", READ), LONGEST_READ)
-    read = conversation.outputs.read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
+    read = Outputs(conversation).read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
     ending = f"go on with offset={read.next}" if read.next is not None else "this is the end"
     return f"{read.text}\n[characters {read.offset:,} to {read.end:,} of {read.total:,}; {ending}]"
 
 
-def read_output(conversation: Conversation, call: ToolCall) -> ToolResult:
+def read_output(conversation: StreamHandle, call: ToolCall) -> ToolResult:
     """The result of a call of `read_output`, ready to be appended; what went wrong is told to the agent."""
     try:
         text, failed = run_read_output(conversation, call.arguments), False
@@ -259,7 +256,7 @@ def _argument(given: dict[str, Any], name: str, default: T) -> T:
 
 
 def store_large(
-    log: Log, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
+    log: LogHandle, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
     """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
     preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs` reads.

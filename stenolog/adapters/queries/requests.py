@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import Checkpoints
+from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.peek import SOME, peek
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
@@ -35,10 +35,7 @@ from .bookmarks import FAR, WindowToKeep, find, leave
 from .folds import PersistentFold
 from .gc_pause import gc_paused
 from .token_counters import COUNTERS
-from .window_cache import CachedWindow, Key, SnapshotWriter
-
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+from .window_cache import CachedWindow, Key, SnapshotWriter, windows_of
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
@@ -47,7 +44,7 @@ MARK = folds.Rows(WindowSnapshot)
 
 
 def request(
-    conversation: Conversation,
+    conversation: StreamHandle,
     agent: str,
     task: str,
     at: int | None,
@@ -63,9 +60,9 @@ def request(
     return _newest(conversation, lane, out, policy)
 
 
-def _newest(conversation: Conversation, lane: LaneId, api: str | Api, policy: PolicyLike) -> Request:
+def _newest(conversation: StreamHandle, lane: LaneId, api: str | Api, policy: PolicyLike) -> Request:
     """The request at the head of the log, from the window that is held, where there is one."""
-    holding = conversation.log.holding
+    holding = windows_of(conversation.log)
     key = Key(
         reader.resolve(conversation.log.datastore, conversation.stream) or 0,
         lane,
@@ -86,7 +83,7 @@ def _newest(conversation: Conversation, lane: LaneId, api: str | Api, policy: Po
     return request
 
 
-def _resumed(conversation: Conversation, key: Key, api: str | Api, policy: PolicyLike) -> CachedWindow | None:
+def _resumed(conversation: StreamHandle, key: Key, api: str | Api, policy: PolicyLike) -> CachedWindow | None:
     """The window as another process has left it, with what has come since; None where nothing was left."""
     found = find(conversation.log, key, api) if isinstance(api, str) else None
     if found is None:
@@ -110,13 +107,13 @@ def _resumed(conversation: Conversation, key: Key, api: str | Api, policy: Polic
 
 
 def _explained(
-    conversation: Conversation, lane: LaneId, policy: PolicyLike, api: str | Api, at: int
+    conversation: StreamHandle, lane: LaneId, policy: PolicyLike, api: str | Api, at: int
 ) -> Explanation:
     """Explain each part of a request from the log alone."""
     return _fresh(conversation, lane, at, policy, COUNTERS).request(api).explanation
 
 
-def _goes_on(conversation: Conversation, held: CachedWindow) -> bool:
+def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
     """Take what is new in the log into a window; whether it is the window of this log still."""
     while held.usable:
         here = held.window.position
@@ -130,7 +127,7 @@ def _goes_on(conversation: Conversation, held: CachedWindow) -> bool:
 
 
 def _fresh(
-    conversation: Conversation,
+    conversation: StreamHandle,
     lane: LaneId,
     at: int | None,
     policy: PolicyLike,
@@ -139,7 +136,7 @@ def _fresh(
     whole: bool = True,
 ) -> CachedWindow:
     """A window, made of what was kept of it and the entries since. `whole`: nothing of it is let go of."""
-    now = conversation.settings(at) if policy is None else NOTHING
+    now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     marks = _marks(lane, chosen, counter) if caps(chosen) else None
     mark = START if marks is None else folds.load_checkpoint(conversation, marks, at)[0]
@@ -163,7 +160,7 @@ class SnapshotPolicy(SnapshotWriter):
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: StreamHandle,
         marks: PersistentFold[WindowSnapshot],
         window: Window,
         *,
@@ -194,7 +191,7 @@ class SnapshotPolicy(SnapshotWriter):
             self._at, self._cuts = self.window.position, self.window.cuts
 
 
-def _rows(conversation: Conversation, mark: WindowSnapshot) -> Iterator[Entry]:
+def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
     """The entries at a mark's rows; two runs are read at once where little is between them."""
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     read = (entry for first, last in _joined(mark.rows) for entry in conversation.entries(first - 1, last))

@@ -13,6 +13,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
+from stenolog.adapters.store.handle import LogHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
@@ -185,3 +186,10 @@ class WindowCache:
         with self._turn:
             self._held.clear()
             self._rows = 0
+
+
+def windows_of(log: LogHandle) -> WindowCache:
+    """The windows that a log holds for the next requests."""
+    if not isinstance(log.windows, WindowCache):
+        log.windows = WindowCache()
+    return log.windows

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from stenolog.adapters.store import search_index
 from stenolog.adapters.store.errors import RAISED
+from stenolog.adapters.store.handle import LogHandle
+from stenolog.adapters.store.search_index import TOKENIZER
 from stenolog.adapters.store.sidecar import UNUSABLE
 from stenolog.domain.errors import StenologError
 
-from . import index, indexing
-from .index import TOKENIZER
+from . import indexing
 from .indexing import BEHIND, Source
-
-if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
 
 WORDS = "CREATE VIRTUAL TABLE temp.{0} USING fts5vocab({1}, 'instance')"
 SUMS = """SELECT term, count(*), sum(doc), sum(doc * (offset + 1)), sum(offset * offset)
@@ -28,7 +27,7 @@ DAMAGED = (*UNUSABLE, sqlite3.SQLITE_ERROR)
 Sums: TypeAlias = dict[str, tuple[int, ...]]
 
 
-def check(log: Log) -> bool:
+def check(log: LogHandle) -> bool:
     """Return whether the index agrees with the log. One that does not is deleted; the next search makes it.
 
     True also where there is none, and where it cannot be read just now.
@@ -57,7 +56,7 @@ def check(log: Log) -> bool:
 
 
 def _agrees(source: Source, connection: sqlite3.Connection) -> bool:
-    mark = index.index_position(connection)
+    mark = search_index.index_position(connection)
     if mark.version != indexing.version():  # new, or another release's: the next search makes it anew
         return True
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
@@ -83,7 +82,7 @@ def _indexed(said: list[tuple[int, str]]) -> Sums:
     """Return the sums of some entries' words, indexed afresh."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"CREATE VIRTUAL TABLE words USING fts5 (said, content = '', {TOKENIZER})")
-        fresh.executemany(index.ADD, said)
+        fresh.executemany(search_index.ADD, said)
         fresh.execute(WORDS.format("stenolog_words", "main, words"))
         return dict(_sums(fresh, "stenolog_words"))
 

@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from stenolog._version import __version__
-from stenolog.adapters.store import conversation_rows, cursors, event_rows, reader
+from stenolog.adapters.store import conversation_rows, cursors, event_rows, reader, search_index
 from stenolog.adapters.store.database import LogDatastore
 from stenolog.adapters.store.errors import RAISED
+from stenolog.adapters.store.search_index import End, Index, IndexMark, IndexPlace, Stale
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.events import Event, ToolResult
 from stenolog.projections.searchable_text import agent_of, searchable_text
 
-from . import index
-from .index import End, Index, IndexMark, IndexPlace, Stale
 from .query import folded
 
 LONGEST = 1_000_000
@@ -63,9 +62,9 @@ def catch_up(
 
     `progress` is told the notification ids come to.
     """
-    mark = index.index_position(connection)
+    mark = search_index.index_position(connection)
     if mark.sheds:
-        index.shed(connection, mark.sheds)
+        search_index.shed(connection, mark.sheds)
     if (mark.end, mark.version) == (end, version()):
         return
     while come := _next(source, connection):
@@ -76,21 +75,21 @@ def catch_up(
 
 def _next(source: Source, connection: sqlite3.Connection) -> int:
     """Index the next batch; the notification id come to, 0 where nothing was left."""
-    with index.changing(connection):
+    with search_index.changing(connection):
         mark = _checked(source, connection)
         rows = page(source, BEHIND, mark.end.id)
         if not rows:
             return 0
-        index.add(connection, *worded(source, rows))
+        search_index.add(connection, *worded(source, rows))
         end = End(rows[-1].id, rows[-1].digest, mark.end.deletions)
-        index.advance(connection, IndexMark(end, version(), mark.sheds))
+        search_index.advance(connection, IndexMark(end, version(), mark.sheds))
     return rows[-1].id
 
 
 def _checked(source: Source, connection: sqlite3.Connection) -> IndexMark:
     """The mark, if it is one on this log: the entry that was indexed last stands there with its digest, and
     nothing that came before it was deleted since, or came back with a backup."""
-    mark = index.index_position(connection)
+    mark = search_index.index_position(connection)
     end = newest(source, mark.end.id)
     if mark.version and (mark.end, mark.version) != (end, version()):
         raise Stale("made from another log, or by another release")
@@ -128,7 +127,7 @@ def worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]
         event = decoded(row.topic, row.payload)
         if event is not None and (text := words_of(event, source.blobs)):
             words.append((row.id, text))
-            places.append(IndexPlace(*row[:4], index.KINDS[event.kind], agent_of(event)))
+            places.append(IndexPlace(*row[:4], search_index.KINDS[event.kind], agent_of(event)))
     return words, places
 
 
@@ -186,7 +185,7 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
         connection.execute("BEGIN IMMEDIATE")
         last, position = _checked(source, connection).end.id, 0
         while rows := page(source, OF_STREAM, stream, position, last):
-            index.remove(connection, worded(source, rows)[0])
+            search_index.remove(connection, worded(source, rows)[0])
             position = rows[-1].position
         return connection
     except RAISED:
@@ -197,7 +196,7 @@ def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | 
 def _shed(found: Index) -> None:
     try:
         connection = found.open()
-        index.shed(connection, index.index_position(connection).sheds)
+        search_index.shed(connection, search_index.index_position(connection).sheds)
     except RAISED as error:
         found.give_up(error)
 
@@ -205,8 +204,8 @@ def _shed(found: Index) -> None:
 def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
-        mark = index.index_position(connection)
-        index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))
+        mark = search_index.index_position(connection)
+        search_index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))
         connection.execute("COMMIT")
     except RAISED:
         found.delete()

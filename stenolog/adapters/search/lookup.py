@@ -5,23 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from stenolog.adapters.queries import arguments
-from stenolog.adapters.store import conversation_rows
+from stenolog.adapters.store import arguments, conversation_rows, search_index
 from stenolog.adapters.store.conversation_rows import Segment
 from stenolog.adapters.store.event_rows import EVENT, LAST, Row
+from stenolog.adapters.store.handle import LogHandle
+from stenolog.adapters.store.search_index import Filter, Scope
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry
 from stenolog.projections.describe import describe
 
-from . import index
-from .index import Filter, Scope
 from .indexing import Source, catch_up, decoded, newest, words_of
 from .query import expression
 from .snippets import Snippet, snippets
-
-if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
 
 PAGE = 100
 BY_ID = f"""SELECT e.rowid, c.name, {EVENT}
@@ -48,7 +44,7 @@ class Hit(NamedTuple):
 
 
 def search(
-    log: Log,
+    log: LogHandle,
     query: str,
     *,
     conversation: str | None = None,
@@ -62,7 +58,7 @@ def search(
 ) -> Iterator[Hit]:
     """The hits; see `Log.search`."""
     match, source = expression(arguments.text("search", query)), Source(log.datastore, log.blobs)
-    chosen = arguments.some_of("kinds", kinds, index.KINDS)
+    chosen = arguments.some_of("kinds", kinds, search_index.KINDS)
     times = arguments.instant("since", since), arguments.instant("until", until)
     speaker = None if agent is None else conversation_rows.clean_text(arguments.text("agent", agent))
     end = newest(source)
@@ -70,7 +66,7 @@ def search(
 
     def look(connection: sqlite3.Connection) -> list[int]:
         catch_up(source, connection, end, progress)
-        return index.matches(connection, match, wanted, limit, by_age=by_age)
+        return search_index.matches(connection, match, wanted, limit, by_age=by_age)
 
     ids = log.index.use(look)
     size = min(limit, PAGE)
@@ -82,7 +78,7 @@ def search(
         yield from (_hit(entries[id], shown[id], conversation) for id in page if id in shown)
 
 
-def _scope(log: Log, conversation: str | None) -> Scope | None:
+def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
     """Return the scope of a search: a conversation with all that it inherits; None for the whole log."""
     if conversation is None:
         return None

@@ -10,7 +10,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from .index import TOKENIZER
+from stenolog.adapters.store.search_index import TOKENIZER
+
 from .query import BEGIN, END, any_word, expression, unfolded
 
 WORDS = 20

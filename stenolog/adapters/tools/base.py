@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.values import Tool
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
 """The safety of running a call again if the end of its first run is unknown.

@@ -12,8 +12,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 
-from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.log import Log
+from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.store import durable_head, integrity, reader
 from stenolog.adapters.store.errors import RAISED
 from stenolog.adapters.store.integrity import ConversationRow

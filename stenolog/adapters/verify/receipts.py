@@ -8,8 +8,7 @@ from functools import partial
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.log import Log
+from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.errors import StoredDataError

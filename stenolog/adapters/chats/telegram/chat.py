@@ -15,9 +15,9 @@ from stenolog.adapters.chats.delivery import Delivery
 from stenolog.adapters.chats.rendering import name_of, render_entry
 from stenolog.adapters.chats.session import ChatSession
 from stenolog.adapters.chats.splitting import LIMIT, split
-from stenolog.adapters.conversation import Conversation
 from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Team
+from stenolog.adapters.log import Conversation
 from stenolog.domain.errors import StenologError
 from stenolog.domain.state import decision
 

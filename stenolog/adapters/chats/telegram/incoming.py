@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from telegram.constants import ChatType
 
 from stenolog.adapters.chats.approving import CODE
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.domain.events import UserMessage
 from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
 from stenolog.domain.values import Origin

@@ -16,7 +16,7 @@ from stenolog.adapters.chats.commands import typed
 from stenolog.adapters.chats.hearing import called, mentioned
 from stenolog.adapters.chats.rendering import name_of
 from stenolog.adapters.chats.session import ChatSession
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.store import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (

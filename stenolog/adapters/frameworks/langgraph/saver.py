@@ -23,8 +23,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.log import Log
+from stenolog.adapters.log import Conversation, Log
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import CallerError
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from stenolog.adapters.conversation import Conversation
-from stenolog.adapters.log import Log
+from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.providers.media import Blobs
 from stenolog.adapters.store import imported
 from stenolog.domain.entry import OPENING_ID, NewEntry, check_name

@@ -34,7 +34,7 @@ from .schema import OURS, SYSTEM, Message, restored
 from .write_message import WritePlace, is_sent, iso, written
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 
 def export_crewagent(conversation: Conversation, folder: Path) -> Path:

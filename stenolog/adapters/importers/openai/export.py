@@ -33,7 +33,7 @@ from stenolog.projections.tool_pairs import Call, Pair
 from .messages import KNOWN, SYSTEM
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+    from stenolog.adapters.log import Conversation
 
 Message = dict[str, Any]
 Blobs = Mapping[str, bytes]

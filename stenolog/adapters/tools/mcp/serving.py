@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stenolog.adapters.conversation import Conversation
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries.outputs import READ, read_output_tool, run_read_output
 from stenolog.domain.errors import MissingExtraError, StenologError
 

@@ -1,4 +1,4 @@
-"""Checks of the public API's arguments: positions, times, numbers and texts.
+"""Checks of the public API's arguments: times, numbers and texts. Positions are checked by `StreamHandle`.
 
 Every error says what was expected and what was found.
 """
@@ -7,39 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import microseconds
-from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
-
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation import Conversation
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError
 
 AWARE = "an aware datetime, such as datetime(2026, 1, 31, tzinfo=UTC)"
-
-
-def position(conversation: Conversation, asked: int, *, least: int = 0) -> int:
-    """The position, if the conversation has come so far.
-
-    Raises `PositionNotFoundError`, and `ConversationNotFoundError` where an entry is asked of one that has
-    none.
-    """
-    remembered = conversation.stream.head  # what it has come to need not be asked of the file
-    if remembered is not None and _is_among(asked, least, remembered.position):
-        return asked
-    head = conversation.position
-    if head < least:
-        raise missing(conversation.name, conversation.log.path)
-    if not _is_among(asked, least, head):
-        found = f"{asked!r:.80}"
-        raise PositionNotFoundError(
-            f"{conversation.name!r}: expected a position from {least} to {head}, found {found}"
-        )
-    return asked
-
-
-def _is_among(asked: object, least: int, last: int) -> bool:
-    return isinstance(asked, int) and not isinstance(asked, bool) and least <= asked <= last
 
 
 def missing(name: str, path: str) -> ConversationNotFoundError:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, get_args
 
-from stenolog.adapters.store.database import MEMORY
-from stenolog.adapters.store.errors import RAISED, to_store_error
-from stenolog.adapters.store.sidecar import Sidecar
 from stenolog.domain.errors import StoreError
 from stenolog.domain.events import Known
+
+from .database import MEMORY
+from .errors import RAISED, to_store_error
+from .sidecar import Sidecar
 
 T = TypeVar("T")
 TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"

@@ -1,0 +1,309 @@
+"""Handles on a log and on one of its conversations, below `Log` and `Conversation`.
+
+`Log` and `Conversation` are these handles with more methods. The modules that those methods call (folds,
+requests, forks, search, erasure) take handles, so that they need not import the two classes that call them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from stenolog.domain.entry import Entry, Record, check_name
+from stenolog.domain.errors import (
+    ConversationExistsError,
+    OperationalError,
+    PositionNotFoundError,
+    StoredDataError,
+    StoreError,
+)
+
+from . import arguments, blob_collection, checkpoints, conversation_rows, pins, reader
+from .blob_collection import Collected
+from .blobs import Blobs
+from .bookmarks import Bookmarks
+from .checkpoints import Checkpoints
+from .conversation_rows import Order, Which
+from .eventsourcing_app import LogApplication
+from .follow import follow
+from .seals import Seals
+from .search_index import Index
+from .stream import Stream
+
+REMEMBERED = 1000
+"""The number of conversations whose heads a log remembers."""
+
+
+class StreamCache(Protocol):
+    """A cache in memory that a layer above fills from the streams of a log."""
+
+    def drop(self, stream: int) -> None:
+        """Remove all that comes from a stream."""
+
+
+class LogHandle:
+    """An open log: its file, the caches beside it, and the streams that this process knows.
+
+    `application` is the same log as an application of the `eventsourcing` library. `windows` caches the
+    windows of requests, once there are any.
+    """
+
+    def __init__(self, application: LogApplication) -> None:
+        self.application = application
+        self.datastore = application.recorder.datastore
+        self.edge = application.recorder.edge
+        self.blobs = Blobs(self.datastore)
+        self.seals = Seals(self.datastore.key)
+        self.checkpoints = Checkpoints(self.datastore.file, self.seals)
+        self.bookmarks = Bookmarks(self.datastore.file, self.seals)
+        self.index = Index(self.datastore.file)
+        self.windows: StreamCache | None = None
+        self._streams: dict[int, Stream] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def path(self) -> str:
+        return self.datastore.path
+
+    def close(self) -> None:
+        """Give the file back; the write-ahead log is folded in."""
+        self.bookmarks.close()
+        self.checkpoints.close()
+        self.index.close()
+        self.blobs.pins.close()
+        self.application.close()
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        with self.datastore.reading() as connection:
+            return conversation_rows.find(connection, name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def names(
+        self,
+        *,
+        archived: bool = False,
+        begins: str = "",
+        like: str = "",
+        since: datetime | None = None,
+        before: str = "",
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> list[str]:
+        """The names of the conversations, the oldest first; with the archived ones or without.
+
+        Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
+        `since`, an aware time that something was appended at or after; `before`, the name of one that all
+        of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
+        they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name. With "latest",
+        `before` goes by that time too, and of very many conversations those begun last are compared.
+        Raises `InvalidEventError` for what is none of these.
+        """
+        if limit is not None:
+            arguments.number("limit", limit)
+        arguments.some_of("order", (order,), conversation_rows.ORDERS)
+        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
+        with self.datastore.reading() as connection:
+            return conversation_rows.names(connection, which, limit=limit, order=order)
+
+    def count(
+        self,
+        *,
+        archived: bool = False,
+        begins: str = "",
+        like: str = "",
+        since: datetime | None = None,
+        before: str = "",
+        order: Order = "oldest",
+    ) -> int:
+        """Return the number of conversations; the arguments select some of them as for `names`."""
+        arguments.some_of("order", (order,), conversation_rows.ORDERS)
+        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
+        with self.datastore.reading() as connection:
+            return conversation_rows.count(connection, which)
+
+    @staticmethod
+    def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
+        for what, asked in (("begins", begins), ("like", like), ("before", before)):
+            arguments.text(what, asked)
+        return Which(archived, begins, like, arguments.instant("since", since), before)
+
+    @property
+    def newest(self) -> int:
+        """The notification id of the last entry of any conversation; 0 while there is none."""
+        with self.datastore.reading() as connection:
+            return reader.newest(connection)
+
+    def tail(self, timeout: float | None = None) -> Iterator[Entry]:
+        """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
+        unread = partial(reader.everything, self.datastore)
+        return follow(self.datastore, unread, self.newest, timeout)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the log into a new file, as it stands now, while others go on writing to it.
+
+        Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
+        """
+        self.datastore.backup(Path(path))
+
+    def stream(self, name: str) -> Stream:
+        """The stream of a conversation; without a key while nothing was appended to it."""
+        check_name(name, what="conversation")
+        with self.datastore.reading() as connection:
+            key = conversation_rows.find(connection, name)
+        return self.remembered(Stream(name, key))
+
+    def remembered(self, found: Stream) -> Stream:
+        """The stream as this process knows it, for all handles on it share what is known of its head."""
+        if found.key is None:
+            return found
+        if len(self._streams) >= REMEMBERED:
+            self._streams.clear()
+        stream = self._streams.setdefault(found.key, found)
+        stream.name = found.name
+        return stream
+
+    def rename(self, stream: Stream, name: str) -> None:
+        """See `Conversation.rename`."""
+        key = self.existing(stream)
+        with self.datastore.writing() as connection:
+            if conversation_rows.find(connection, name) not in (None, key):
+                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
+            conversation_rows.rename(connection, key, name)
+        stream.name = name
+
+    def archive(self, stream: Stream, *, at: int | None) -> None:
+        """See `Conversation.archive`; `at` None takes it back."""
+        key = self.existing(stream)
+        with self.datastore.writing() as connection:
+            conversation_rows.archive(connection, key, at)
+
+    def forget(self, key: int) -> None:
+        """Forget where a stream stands, and the entries of it that this process has appended."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            stream.head = stream.recent = None
+
+    def purge(self, key: int, named: Collection[str]) -> None:
+        """Remove what the log's files still have of words that were just deleted from a stream.
+
+        `named` are the sha256 of blobs that they may have named. Where others are in the way, the blobs and
+        the write-ahead log stay for the next `collect`.
+        """
+        if self.windows is not None:
+            self.windows.drop(key)
+        self.bookmarks.forget(key)
+        for stream in (key, checkpoints.WHOLE_LOG):
+            self.checkpoints.erase_stream(stream)
+        with suppress(OperationalError, StoredDataError):
+            if named and pins.SUPPORTED:
+                blob_collection.collect(self.datastore, self.blobs.pins, named)
+        with suppress(OperationalError):
+            self.datastore.fold()
+
+    def collect(self) -> Collected:
+        """Remove the blobs that no entry names, and empty the write-ahead log.
+
+        A blob that a living process has put stays until an entry names it or the process closes its log. One
+        whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
+        (always on a system other than Linux).
+        """
+        if not pins.SUPPORTED:
+            raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
+        found = blob_collection.collect(self.datastore, self.blobs.pins)
+        return found._replace(folded=self.datastore.fold())
+
+    def existing(self, stream: Stream) -> int:
+        """The key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
+        key = reader.resolve(self.datastore, stream)
+        if key is None:
+            raise arguments.missing(stream.name, self.path)
+        return key
+
+
+class StreamHandle:
+    """A handle on one conversation of a log, for reading; it stays with the conversation when it is renamed.
+
+    A position counts from 1; 0 is before the first entry.
+    """
+
+    def __init__(self, log: LogHandle, stream: Stream) -> None:
+        self.log = log
+        self.stream = stream
+        self._datastore = log.datastore
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} in {self.log.path}>"
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
+
+    @property
+    def position(self) -> int:
+        """The position of the last entry; 0 while there is none."""
+        return reader.head(self._datastore, self.stream).position
+
+    @property
+    def digest(self) -> str:
+        """The digest of the last entry, 64 hexadecimal digits; empty while there is none.
+
+        Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
+        """
+        return reader.head(self._datastore, self.stream).digest.hex()
+
+    def entries(self, after: int = 0, at: int | None = None) -> Iterator[Entry]:
+        """The entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
+
+        The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
+        """
+        return reader.entries(self._datastore, self.stream, after, at)
+
+    def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
+        """Yield the entries as stored records."""
+        return reader.records(self._datastore, self.stream, after, at)
+
+    def checked(self, position: int, *, least: int = 0) -> int:
+        """Return a position that a caller gave, if the conversation has come so far.
+
+        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if an entry is wanted of a
+        conversation that has none.
+        """
+        remembered = self.stream.head  # what it has come to need not be read from the file
+        if remembered is not None and _is_among(position, least, remembered.position):
+            return position
+        head = self.position
+        if head < least:
+            raise arguments.missing(self.name, self.log.path)
+        if not _is_among(position, least, head):
+            found = f"{position!r:.80}"
+            raise PositionNotFoundError(
+                f"{self.name!r}: expected a position from {least} to {head}, found {found}"
+            )
+        return position
+
+
+def _is_among(asked: object, least: int, last: int) -> bool:
+    return isinstance(asked, int) and not isinstance(asked, bool) and least <= asked <= last
