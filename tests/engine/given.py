@@ -22,8 +22,10 @@ from stenolog import (
     ToolResult,
 )
 from stenolog.engine import Runtime
+from tests import virtual_time
 
 T = TypeVar("T")
+PATIENCE_SECONDS = 20.0
 
 
 class Clock:
@@ -58,13 +60,8 @@ def opened(path: Path, clock: Clock | None = None) -> Iterator[Conversation]:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run it, and give up after a while: a test that hangs tells nothing."""
-
-    async def within() -> T:
-        async with asyncio.timeout(20):
-            return await main
-
-    return asyncio.run(within())
+    """Run it in virtual time, and give up after a while: a test that hangs tells nothing."""
+    return virtual_time.run(main, PATIENCE_SECONDS)
 
 
 async def worked(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[Entry]:

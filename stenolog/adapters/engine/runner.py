@@ -134,9 +134,10 @@ class Runner:
             if running:
                 await asyncio.wait(running, timeout=GRACE)
         finally:
-            done = self._thread.submit(self._put_down)  # done though nobody may wait for it any more
+            loop = asyncio.get_running_loop()
+            done = loop.run_in_executor(self._thread, self._put_down)  # done though nobody may wait for it
             self._thread.shutdown(wait=False)
-            await asyncio.shield(asyncio.wrap_future(done))
+            await asyncio.shield(done)
 
     # What the effects use.
 
