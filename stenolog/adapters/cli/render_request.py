@@ -11,7 +11,7 @@ from stenolog.domain.state import address
 from stenolog.projections.analysis.body_text import part_text
 from stenolog.projections.analysis.why import Missing
 from stenolog.projections.requests import Omission, Request, RequestPart
-from stenolog.projections.requests.wires.body_builder import NOT_CARRIED
+from stenolog.projections.requests.rules import NOT_CARRIED
 
 from .layout import Cell, table, wrapped
 from .lines import Piece

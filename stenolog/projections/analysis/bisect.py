@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.requests import DEFAULT_API, Request, build, every_request
-from stenolog.projections.requests.request import texts
+from stenolog.projections.requests.request import EMPTY_BLOBS, texts
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 from .body_text import messages
 

@@ -13,9 +13,9 @@ from stenolog.domain.limits import MICRO, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 from .body_text import around, messages, tokens_of
 

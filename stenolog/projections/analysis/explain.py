@@ -13,8 +13,8 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, lanes
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 from stenolog.projections.transitions import transitions
 

@@ -15,9 +15,8 @@ from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import compact
+from stenolog.projections.requests.request import EMPTY_BLOBS, compact
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 from .explain import PREVIEW
 from .matching import FRONT

@@ -12,8 +12,8 @@ from stenolog.domain.policy import Policy
 from stenolog.projections.requests import APIS, PIPELINE, Api, lanes
 from stenolog.projections.requests.body_digest import ORDER, first_difference, sections
 from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 FORM = "stenolog-gate@1"
 

@@ -24,8 +24,8 @@ from stenolog.projections.json_diff import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.builder import from_window, windows
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 
 class Called(NamedTuple):

@@ -13,8 +13,8 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import DEFAULT_API, Request, build
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 
 from .diff import RequestDiff, diff
 

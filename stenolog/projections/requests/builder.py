@@ -19,10 +19,9 @@ from .incremental.session import RequestSession
 from .incremental.window import Window
 from .incremental.window import window as window_of
 from .pipeline.lane import LaneId
-from .request import Request
+from .request import EMPTY_BLOBS, Request
 from .tokens import COUNTERS, Counter
 from .wires import Api
-from .wires.body_builder import EMPTY_BLOBS
 
 DEFAULT_API = "openai-chat"
 

@@ -21,10 +21,9 @@ from .incremental.sendable import may_be_asked
 from .incremental.session import RequestSession
 from .incremental.window import Window
 from .pipeline.lane import LaneId
-from .request import PIPELINE, Request
+from .request import EMPTY_BLOBS, PIPELINE, Request
 from .tokens import COUNTERS, Counter
 from .wires import APIS, Api
-from .wires.body_builder import EMPTY_BLOBS
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -26,6 +26,8 @@ Body: TypeAlias = dict[str, Any]
 PIPELINE = "requests@5"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
 
+
+EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 UNREAD = frozenset(
     ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")

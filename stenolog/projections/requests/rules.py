@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from stenolog.domain.parts import ProviderPart, ReasoningPart
+
 STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "visible: what is left out": {
@@ -124,3 +126,5 @@ REPAIRS = frozenset(
     }
 )
 """The rules that mend what a provider would refuse."""
+NOT_CARRIED = {ReasoningPart: "reasoning-not-carried", ProviderPart: "opaque-not-carried"}
+"""The rule for a part that a form or an API has no place for."""

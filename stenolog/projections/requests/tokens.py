@@ -29,6 +29,10 @@ IMAGE_TOKENS = 1_500
 """Approximate tokens of a picture, at the providers that document it."""
 
 
+SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
+"""Keys of an API's parameters under which the JSON Schema of an answer stands."""
+
+
 def count(text: str) -> int:
     """The estimate for a text."""
     size = len(text) if text.isascii() else len(text.encode())
@@ -79,3 +83,10 @@ def count_parts(parts: Iterable[Part], counter: Counter = ESTIMATE) -> int:
 def count_json(value: object, counter: Counter = ESTIMATE) -> int:
     """Count the tokens of a JSON value, written compactly."""
     return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def has_schema(value: object) -> bool:
+    """Return whether a parameter holds the JSON Schema of an answer, which the model reads."""
+    if not isinstance(value, dict):
+        return False
+    return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))

@@ -11,9 +11,9 @@ from .builder import lanes, takes_part, windows
 from .incremental.session import RequestSession
 from .incremental.window import Window
 from .pipeline.lane import LaneId
+from .request import EMPTY_BLOBS
 from .tokens import COUNTERS, Counter
 from .validation import LAWS, Violation, reading
-from .wires.body_builder import EMPTY_BLOBS
 
 
 class Checked(NamedTuple):

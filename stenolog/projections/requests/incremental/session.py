@@ -22,6 +22,7 @@ from stenolog.projections.requests.pipeline.prefix import Prefix, prefix
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
 from stenolog.projections.requests.pipeline.view import WindowRow
 from stenolog.projections.requests.request import (
+    EMPTY_BLOBS,
     Body,
     Explanation,
     LazyExplanation,
@@ -32,7 +33,6 @@ from stenolog.projections.requests.request import (
 )
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.wires import APIS, Api
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 from stenolog.projections.requests.wires.writer import Writer
 
 from .bookmark import Bookmark, bookmark, fingerprint

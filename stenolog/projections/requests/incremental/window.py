@@ -41,9 +41,8 @@ from stenolog.projections.requests.pipeline.visibility import (
     apply_visibility,
     exclusion_rule,
 )
-from stenolog.projections.requests.request import Message, Omission, Size, larger, total
+from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Omission, Size, larger, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS
 from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .frozen import FrozenAndTail, FrozenPrefix, TailContents, changes_context, is_plain, settle, unsettles

@@ -16,12 +16,18 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Budget
-from stenolog.projections.requests.request import Message, Size
-from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS, OVERHEAD, Counter, count_json
-from stenolog.projections.requests.wires.body_builder import EMPTY_BLOBS, TOO_LARGE, has_schema, placeholder
+from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Size
+from stenolog.projections.requests.tokens import (
+    ESTIMATE,
+    IMAGE_TOKENS,
+    OVERHEAD,
+    Counter,
+    count_json,
+    has_schema,
+)
 
 from .identifiers import arguments_longest
-from .quoting import quote
+from .quoting import TOO_LARGE, placeholder, quote
 
 MEDIA = (ImagePart, FilePart)
 SLACK = 8

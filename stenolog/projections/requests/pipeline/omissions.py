@@ -9,9 +9,8 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
 from stenolog.domain.parts import Part, ProviderPart
 from stenolog.projections.acts import was_retried
 from stenolog.projections.requests.request import Message, Omission, Omitted
-from stenolog.projections.requests.rules import CUTS
+from stenolog.projections.requests.rules import CUTS, NOT_CARRIED
 from stenolog.projections.requests.tokens import Counter, count_part, count_parts
-from stenolog.projections.requests.wires.body_builder import NOT_CARRIED
 
 from .view import WindowRow
 

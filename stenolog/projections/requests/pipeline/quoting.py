@@ -17,6 +17,10 @@ from functools import lru_cache
 from itertools import accumulate
 from unicodedata import category, normalize
 
+from stenolog.domain.parts import FilePart, ImagePart
+
+NO_BRACKETS = str.maketrans("[]", "()")
+TOO_LARGE = "is too large to be shown"
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
 _FORGED = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
@@ -153,3 +157,10 @@ _remembered = lru_cache(maxsize=1_024)(_unforged)
 def note(text: str) -> str:
     """A remark of stenolog's own, in brackets."""
     return f"[{text}]"
+
+
+def placeholder(part: ImagePart | FilePart, why: str) -> str:
+    """The line that stands in the text for a picture or a file that cannot be sent."""
+    name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
+    what = " ".join(f"{part.type}{name} ({part.media_type})".split())
+    return f"[{escape(what).translate(NO_BRACKETS)} {why}]"

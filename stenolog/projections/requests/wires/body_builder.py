@@ -12,12 +12,11 @@ from stenolog.domain.parts import (
     ImagePart,
     Part,
     ProviderPart,
-    ReasoningPart,
     RefusalPart,
     TextPart,
 )
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import escape, note, quote
+from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
 from stenolog.projections.requests.request import (
     BlobText,
     Body,
@@ -28,19 +27,21 @@ from stenolog.projections.requests.request import (
     RequestPart,
     Section,
 )
-from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_json, count_part, count_parts
+from stenolog.projections.requests.rules import NOT_CARRIED
+from stenolog.projections.requests.tokens import (
+    ESTIMATE,
+    Counter,
+    count_json,
+    count_part,
+    count_parts,
+    has_schema,
+)
 
 from .lending import Lending
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-NOT_CARRIED = {ReasoningPart: "reasoning-not-carried", ProviderPart: "opaque-not-carried"}
-"""The rule for a part that a form or an API has no place for."""
-TOO_LARGE = "is too large to be shown"
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
 """The parameters of the APIs that hold the JSON Schema of the answer, where there is one."""
-NO_BRACKETS = str.maketrans("[]", "()")
-SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
-EMPTY_BLOBS: Mapping[str, bytes] = {}
 OPENING = note("the conversation begins with your own words")
 """The message that an API puts before an agent's own words, where it wants the user to begin."""
 
@@ -227,13 +228,6 @@ def media(piece: Message) -> list[ImagePart | FilePart]:
     return [part for part in piece.parts if isinstance(part, ImagePart | FilePart)]
 
 
-def placeholder(part: ImagePart | FilePart, why: str) -> str:
-    """The line that stands in the text for a picture or a file that cannot be sent."""
-    name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
-    what = " ".join(f"{part.type}{name} ({part.media_type})".split())
-    return f"[{escape(what).translate(NO_BRACKETS)} {why}]"
-
-
 def content_blocks(
     piece: Message,
     show: Callable[[ImagePart | FilePart], Body],
@@ -266,13 +260,6 @@ def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
-
-
-def has_schema(value: object) -> bool:
-    """Return whether a parameter holds the JSON Schema of an answer, which the model reads."""
-    if not isinstance(value, dict):
-        return False
-    return not SCHEMAS.isdisjoint(value) or any(map(has_schema, value.values()))
 
 
 def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:

@@ -13,19 +13,10 @@ from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import quote
+from stenolog.projections.requests.pipeline.quoting import placeholder, quote
 from stenolog.projections.requests.request import Body, Message, compact
 
-from .body_builder import (
-    OPENING,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    placeholder,
-    schema,
-    texts,
-)
+from .body_builder import OPENING, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .gemini_answers import UNSIGNED, Calls, answer_parts, function_name
 from .model_families import since_gemini_3
 from .parameters import parameters

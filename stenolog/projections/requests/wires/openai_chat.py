@@ -31,19 +31,10 @@ from stenolog.projections.requests.pipeline.identifiers import (
     tool_name,
 )
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import note
+from stenolog.projections.requests.pipeline.quoting import note, placeholder
 from stenolog.projections.requests.request import BlobText, Body, Message
 
-from .body_builder import (
-    PICTURES,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    placeholder,
-    schema,
-    texts,
-)
+from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import REASONING_MODELS, asks_for_reasoning, goes_back, same_family
 from .parameters import Output, parameters
 from .writer import Writer

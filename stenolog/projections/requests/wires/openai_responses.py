@@ -34,18 +34,10 @@ from stenolog.projections.requests.pipeline.identifiers import (
     tool_name,
 )
 from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.quoting import placeholder
 from stenolog.projections.requests.request import BlobText, Body, Message, compact
 
-from .body_builder import (
-    PICTURES,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    placeholder,
-    schema,
-    texts,
-)
+from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import encrypts_reasoning, goes_back, same_family
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note
 from .parameters import parameters

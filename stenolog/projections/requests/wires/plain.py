@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.attribution import call_in_prose
 from stenolog.projections.requests.pipeline.prefix import Prefix
-from stenolog.projections.requests.pipeline.quoting import escape, label, unforged
+from stenolog.projections.requests.pipeline.quoting import escape, label, placeholder, unforged
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
 
-from .body_builder import BodyBuilder, media, placeholder
+from .body_builder import BodyBuilder, media
 from .writer import Writer
 
 NAME = "plain"
