@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .adapters.engine.agent import Agent
     from .adapters.engine.run_events import EntryAppended, StreamDelta
     from .adapters.engine.team import Team
-    from .adapters.maintenance.restore import restore
+    from .adapters.verify.restore import restore
     from .projections.requests import Omission, Request, RequestPart
 
 __all__ = [
@@ -168,7 +168,7 @@ _LATE = {
     "Agent": "adapters.engine.agent",
     **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.run_events"),
     "Team": "adapters.engine.team",
-    "restore": "adapters.maintenance.restore",
+    "restore": "adapters.verify.restore",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

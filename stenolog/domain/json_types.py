@@ -67,6 +67,15 @@ def check_utf8(text: str) -> str:
     return text
 
 
+def clean(text: str) -> str:
+    """The text as it can be written: halves of a surrogate pair become their character, a lone one U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
 """An agent's name: `agent/task` is the address of one of its lanes, so it holds no slash."""
 Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]

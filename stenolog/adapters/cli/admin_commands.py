@@ -165,7 +165,7 @@ def restore_command(db: Path, file: Path) -> CommandResult:
     The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
     process has the database open.
     """
-    from stenolog.adapters.maintenance.restore import restore
+    from stenolog.adapters.verify.restore import restore
 
     done = restore(there(file), db)
 

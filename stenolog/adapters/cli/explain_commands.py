@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.policy_text import policy_of
 from stenolog.projections.requests import APIS, DEFAULT_API, Request
 
 from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db
 from .lines import Piece
-from .policies import policy_of
 from .position_argument import resolve
 from .result import CommandResult
 from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_agent

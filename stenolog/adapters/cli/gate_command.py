@@ -17,6 +17,7 @@ from stenolog.domain.errors import (
     StoredDataError,
 )
 from stenolog.domain.policy import Policy, policy
+from stenolog.domain.policy_text import policy_of
 from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
@@ -24,7 +25,6 @@ from stenolog.projections.requests import APIS
 from .files import FILE, STDOUT, whole_or_not_at_all
 from .framework import command, open_log, takes_db
 from .lines import Piece, line
-from .policies import policy_of
 from .refusals import SkippedConversations
 from .result import CommandResult
 from .terminal import progress

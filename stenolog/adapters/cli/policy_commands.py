@@ -12,6 +12,7 @@ from stenolog.adapters.providers.prices import source
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy, policy
+from stenolog.domain.policy_text import amount, policy_of
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.bisect import bisect
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
@@ -20,7 +21,6 @@ from stenolog.projections.requests import APIS, DEFAULT_API
 
 from .framework import command, find_conversation, open_log, takes_conversation
 from .lines import Piece
-from .policies import amount, policy_of
 from .position_argument import resolve
 from .prices import prices_of
 from .result import CommandResult

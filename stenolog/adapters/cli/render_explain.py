@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.policy_text import in_short
 from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, BlameLink
 from stenolog.projections.analysis.diff import Change, RequestDiff
@@ -18,7 +19,6 @@ from stenolog.projections.requests.rules import RULES
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import Piece, line, paragraph
 from .log_commands import entry_line
-from .policies import in_short
 from .render_request import DISPOSITIONS, folded, head_lines, spans
 from .view_commands import step_lines
 from .words import STYLES, counted, describe

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import Policy
+from stenolog.domain.policy_text import in_short, titled
 from stenolog.projections.analysis.bisect import Bisected
 from stenolog.projections.analysis.budget import BudgetRow
 from stenolog.projections.analysis.whatif import WhatIf
@@ -15,7 +16,6 @@ from stenolog.projections.requests.rules import RULES
 
 from .layout import Cell, table, wrapped
 from .lines import Piece, line
-from .policies import in_short, titled
 from .render_explain import difference_drawn
 from .words import describe
 

@@ -12,6 +12,7 @@ import click
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
+from stenolog.domain.policy_text import policy_of
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import RULES
@@ -19,7 +20,6 @@ from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, la
 
 from .framework import command, find_conversation, open_log, takes_conversation
 from .lines import Piece, line
-from .policies import policy_of
 from .position_argument import resolve
 from .result import CommandResult
 from .words import pass_token

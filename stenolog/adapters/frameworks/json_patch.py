@@ -19,9 +19,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from stenolog.adapters.llms.accumulator import clean
 from stenolog.adapters.providers.json_fields import compact
-from stenolog.domain.json_types import deep_copy_json
+from stenolog.domain.json_types import clean, deep_copy_json
 
 Json: TypeAlias = Any
 Difference: TypeAlias = dict[str, Any]

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from stenolog.domain.errors import ModelError
+from stenolog.domain.json_types import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
@@ -19,15 +20,6 @@ FILTERED = frozenset(
     }
 )  # fmt: skip
 """The finish reasons with which providers say that they kept the answer back."""
-
-
-def clean(text: str) -> str:
-    """The text as it can be written: halves of a surrogate pair become their character, a lone one U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 @dataclass

@@ -10,11 +10,12 @@ from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_par
 from stenolog.adapters.providers.errors import redact
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact
 from stenolog.domain.errors import ModelError
+from stenolog.domain.json_types import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.pipeline.identifiers import arguments_object
 
-from .accumulator import PartAccumulator, clean
+from .accumulator import PartAccumulator
 from .base import Kind, ModelResponse, ResponseDelta
 
 STREAMED: Mapping[str, tuple[Kind, str]] = {

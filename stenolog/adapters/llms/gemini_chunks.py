@@ -12,10 +12,11 @@ from typing import Any
 from stenolog.adapters.providers.errors import redact
 from stenolog.adapters.providers.json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
 from stenolog.domain.errors import ModelError
+from stenolog.domain.json_types import clean
 from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .accumulator import PartAccumulator, clean
+from .accumulator import PartAccumulator
 from .base import Kind, ModelResponse, ResponseDelta
 
 PROVIDER = "gemini"

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from stenolog.adapters.providers.errors import hiding
 from stenolog.adapters.providers.json_fields import Json
 from stenolog.domain.errors import ModelError
+from stenolog.domain.json_types import clean
 from stenolog.domain.values import Usage
 
-from .accumulator import clean
 from .base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 from .clients import Clients
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str, compact
 from stenolog.adapters.providers.openai_items import assistant_parts
 from stenolog.domain.errors import ModelError
+from stenolog.domain.json_types import clean
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.wires import openai_responses
 
-from .accumulator import PartAccumulator, clean
+from .accumulator import PartAccumulator
 from .base import Kind, ModelResponse, ResponseDelta
 from .openai_base import OpenAIModel, refusal, usage
 

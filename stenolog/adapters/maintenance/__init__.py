@@ -1,1 +1,1 @@
-"""Maintenance of a log by a person: take claims over, erase an entry, restore a backup."""
+"""Maintenance of a log by a person: take claims over, erase an entry, delete a conversation."""

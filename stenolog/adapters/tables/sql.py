@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from stenolog.adapters.llms.accumulator import clean
 from stenolog.adapters.store.event_rows import LAST
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError
+from stenolog.domain.json_types import clean
 
 from .table import CONVERSATION, POSITION, Column, Table
 

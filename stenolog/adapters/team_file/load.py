@@ -23,6 +23,7 @@ from stenolog.adapters.tools.toolset import ToolLike, as_runnables
 from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import Policy, policy
+from stenolog.domain.policy_text import policy_of
 from stenolog.domain.turns import TurnRule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
@@ -176,8 +177,6 @@ def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
 
 def _policy(given: Any) -> Policy | None:
     """A policy in its short form, or as the table of a card."""
-    from stenolog.adapters.cli.policies import policy_of  # late, for its package draws in the command line
-
     try:
         return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
     except InvalidPolicyError as error:

@@ -1,10 +1,9 @@
-"""What may be written for a policy on the command line."""
+"""A context policy as text: what may be written, and what is said of anything else."""
 
 from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.cli.policies import amount, in_short, policy_of
 from stenolog.context import (
     Budget,
     FullHistory,
@@ -17,6 +16,7 @@ from stenolog.context import (
     policy,
 )
 from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.policy_text import amount, in_short, policy_of
 
 WRITTEN = [
     ("full", FullHistory()),

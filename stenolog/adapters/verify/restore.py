@@ -9,10 +9,13 @@ from glob import escape, glob
 from pathlib import Path
 from typing import NamedTuple
 
+from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups, replacement
 from stenolog.adapters.store.database import DEADLINE
 from stenolog.adapters.store.errors import RAISED, to_store_error
 from stenolog.domain.errors import CallerError, CorruptLogError, NotADatabaseError, StoreError
+
+from .integrity import verify
 
 
 class Restored(NamedTuple):
@@ -67,9 +70,6 @@ def _copy(source: Path, part: Path) -> None:
 
 def _verified(part: Path, source: Path) -> tuple[int, int]:
     """Return how many conversations and entries the copy has. Raises `CorruptLogError`."""
-    from stenolog.adapters.log import open as open_log  # late: it imports this module
-    from stenolog.adapters.verify.integrity import verify
-
     try:
         with open_log(part) as log:
             report = verify(log, jobs=None)

@@ -15,8 +15,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from stenolog.domain.errors import InvalidPolicyError
-from stenolog.domain.policy import (
+from .errors import InvalidPolicyError
+from .policy import (
     FullHistory,
     History,
     LastN,
