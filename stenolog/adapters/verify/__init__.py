@@ -1,1 +1,1 @@
-"""Checks of a whole log: chains, history, search index, receipts. A backup that passes them can be restored."""
+"""Checks of a whole log: chains, history, search index, receipts. A backup that passes is restored."""
