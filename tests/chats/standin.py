@@ -231,6 +231,7 @@ class Refused(Exception):
 def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # an answer in two pieces waits for an ACK that comes late
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))

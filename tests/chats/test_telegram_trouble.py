@@ -177,7 +177,7 @@ def _broken_for(chat: int, enter: Any) -> Any:
     return broken
 
 
-@pytest.mark.parametrize("slow", [Answer(after=3), Answer(429, "Too Many Requests", {"retry_after": 3})])
+@pytest.mark.parametrize("slow", [Answer(after=1.5), Answer(429, "Too Many Requests", {"retry_after": 2})])
 def test_a_chat_that_is_slow_holds_up_no_other_and_is_confirmed_when_it_is_taken(
     api: StandIn, log: Log, slow: Answer
 ) -> None:
