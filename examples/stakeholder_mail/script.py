@@ -7,12 +7,13 @@ import re
 
 from stenolog.models import Model, ModelCall, Scripted
 
+from ..pace import PAUSE_SECONDS
 from .workflow import DONE, INPUTS, Inputs
 
 
 def scripted() -> Model:
     """A model that answers for all three agents."""
-    return Scripted(reply, name="scripted", endless=True, piece=12, pause=0.02)
+    return Scripted(reply, name="scripted", endless=True, piece=12, pause=PAUSE_SECONDS)
 
 
 def reply(prompt: ModelCall) -> str:

@@ -9,6 +9,8 @@ from typing import TypeAlias
 from stenolog import ToolCall
 from stenolog.models import Model, ModelCall, Scripted
 
+from ..pace import PAUSE_SECONDS
+
 Part: TypeAlias = tuple[str, str | ToolCall]
 
 
@@ -19,7 +21,7 @@ def scripted(part: Sequence[Part]) -> Model:
         sent = "\n".join(str(message.get("content") or "") for message in prompt.body["messages"])
         return [reply for cue, reply in part if cue in sent][-1]
 
-    return Scripted(answer, endless=True, pause=0.02)
+    return Scripted(answer, endless=True, pause=PAUSE_SECONDS)
 
 
 def hand_over(number: int, phase: str, summary: str) -> ToolCall:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stenolog import ToolCall
 from stenolog.models import Model, ModelCall, Scripted
 
+from ..pace import PAUSE_SECONDS
 from .project import PAGES
 
 
@@ -22,7 +23,7 @@ class Sent(NamedTuple):
 
 def scripted() -> Model:
     """A model that plays every agent of this example."""
-    return Scripted(_answer, endless=True, pause=0.02)
+    return Scripted(_answer, endless=True, pause=PAUSE_SECONDS)
 
 
 def _answer(prompt: ModelCall) -> object:

@@ -33,10 +33,12 @@ from stenolog.domain.parts import ProviderPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, Replay, RetryPolicy, StreamDelta, Team
 from stenolog.projections.acts import act_in_words
+from tests import virtual_time
 
 ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))
 DONE = ProviderPart(provider="command-line", raw=ACT)
 ONCE = RetryPolicy(attempts={})
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def said(model: Model, conversation: Conversation, *texts: str, **options: Any) 
         async with Team([agent]) as team:
             return [each for text in texts async for each in team.run(conversation, text)]
 
-    return asyncio.run(work())
+    return virtual_time.run(work(), PATIENCE_SECONDS)
 
 
 def ends(conversation: Conversation) -> list[Any]:

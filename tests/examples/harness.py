@@ -24,6 +24,8 @@ from tests.requests.judging import HERE, MODELS, complaints
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 """Seconds after which a run is given up."""
+UNPACED = {"EXAMPLES_PAUSE_SECONDS": "0"}
+"""For a run that nobody kills: its models write as fast as they can."""
 LEAST = 0.05
 """Seconds of work that a run has at least, from its first entry, before it is killed."""
 
@@ -36,7 +38,7 @@ def finished(name: str, folder: Path, *options: str, env: Mapping[str, str] | No
 
 def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> str:
     """Run the example to its end in the folder; what it says on stdout."""
-    process = _started(name, folder, options, env)
+    process = _started(name, folder, options, {**UNPACED, **(env or {})})
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, f"examples.{name} ended with {process.returncode}:\n{out}\n{errors}"
     return out
@@ -44,7 +46,7 @@ def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None =
 
 def run(name: str, folder: Path, *options: str) -> tuple[int, str, str]:
     """Run the example; how it ended, and what it said on stdout and on stderr."""
-    process = _started(name, folder, options, None)
+    process = _started(name, folder, options, UNPACED)
     out, errors = process.communicate(timeout=PATIENCE)
     return process.returncode, out, errors
 

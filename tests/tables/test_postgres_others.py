@@ -84,7 +84,7 @@ def test_a_table_that_fails_does_not_end_the_follower(log: Log, dsn: str) -> Non
     bad = Table("bad", columns={"x": str}, rows=fails)
     say(log, "demo", "one")
     with Follower(log, dsn, bad, lines) as follower:
-        thread = threading.Thread(target=follower.follow, kwargs={"timeout": 2.0})
+        thread = threading.Thread(target=follower.follow, kwargs={"timeout": 1.0})
         thread.start()
         give_up = time.monotonic() + 20
         while not asked(dsn, "SELECT 1 FROM lines") and time.monotonic() < give_up:
