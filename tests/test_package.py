@@ -83,3 +83,21 @@ def test_a_wheel_has_every_sample_file_and_every_module_and_nothing_of_the_tests
     assert names == {f"stenolog/{path}" for path in samples if (ROOT / "docs" / path).is_file()} | {
         str(path) for path in package if (ROOT / path).is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_one_marker_is_left_out_unless_it_is_asked_for_and_ci_and_contributors_know_it() -> None:
+    options = PROJECT["tool"]["pytest"]["ini_options"]
+    markers = [marker.partition(":")[0] for marker in options["markers"]]
+
+    assert markers == ["slow"]
+    assert options["addopts"][-2:] == ["-m", "not slow"]
+    assert "-m ''" in (ROOT / ".ci" / "run").read_text()
+    assert "One marker, `slow`," in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_a_run_begins_with_how_long_it_takes(request: pytest.FixtureRequest) -> None:
+    hook = request.config.hook.pytest_report_header
+    told = " ".join(map(str, hook(config=request.config, start_path=ROOT)))
+
+    assert re.search(r"about \d+ minutes on two idle cores", told)
+    assert "slow" in told
