@@ -243,8 +243,18 @@ def test_what_a_finished_task_wrote_is_not_asked_for_again_after_a_failure(log: 
 
 
 def test_of_two_invocations_at_once_both_are_in_the_log_and_both_ends_are_found(log: Log) -> None:
-    saver = LangGraphSaver(log)
-    together = Barrier(2)
+    begun, together = Barrier(2), Barrier(2)
+
+    class FromTheSame(LangGraphSaver):
+        """Each invocation has read where the thread stands before the other writes."""
+
+        def get_tuple(self, config: Any) -> CheckpointTuple | None:
+            found = super().get_tuple(config)
+            if found is None:
+                begun.wait(10)
+            return found
+
+    saver = FromTheSame(log)
 
     def slow(state: Talk) -> dict[str, Any]:
         if isinstance(state["messages"][-1], HumanMessage):
