@@ -1,7 +1,4 @@
-"""Chats: a conversation with a team on Telegram, at the terminal, or by a way of your own.
-
-Nothing of Telegram's library is imported before a `Telegram` is made.
-"""
+"""Chats: a conversation with a team at the terminal, or by a channel of your own."""
 
 from .adapters.chats.base import OutgoingMessage, Question, Render, Send
 from .adapters.chats.commands import COMMANDS, CommandContext, command, commands
@@ -11,7 +8,6 @@ from .adapters.chats.hearing import mentioned
 from .adapters.chats.rendering import render_entry
 from .adapters.chats.session import ChatSession
 from .adapters.chats.splitting import split, utf16_length
-from .adapters.chats.telegram.service import Telegram
 
 __all__ = [
     "COMMANDS",
@@ -23,7 +19,6 @@ __all__ = [
     "Question",
     "Render",
     "Send",
-    "Telegram",
     "command",
     "commands",
     "mentioned",

@@ -27,6 +27,7 @@ from .domain.policy import (
     policy,
     register_history,
 )
+from .projections.requests.pipeline.transforms import register_transform
 
 __all__ = [
     "Attribution",
@@ -46,5 +47,6 @@ __all__ = [
     "TruncateToolOutput",
     "policy",
     "register_history",
+    "register_transform",
     "rule",
 ]

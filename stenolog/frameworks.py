@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
-    from .adapters.frameworks.langgraph import LangGraphSaver
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession
     from .adapters.frameworks.opentelemetry import export_spans
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, to_pydantic_ai
     from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
 _WHERE: dict[str, str] = {
-    "LangGraphSaver": "langgraph",
     "OpenAIAgentsSession": "openai_agents",
     "PydanticAIRecorder": "pydantic_ai_recorder",
     "ag_ui_events": "ag_ui",
@@ -29,7 +27,6 @@ _WHERE: dict[str, str] = {
 """The names, and the rooms of `adapters.frameworks` that they come from."""
 
 __all__: list[str] = [
-    "LangGraphSaver",
     "OpenAIAgentsSession",
     "PydanticAIRecorder",
     "ag_ui_events",

@@ -1,7 +1,5 @@
 """Tables of SQL that follow the log: in its own database with every append, in PostgreSQL by a follower."""
 
-from .adapters.importers.importer import import_rows
-from .adapters.tables.messages import conversation_messages
 from .adapters.tables.postgres import Follower
 from .adapters.tables.sqlite import AttachedTable, TableStatus, attach_table, attached_tables
 from .adapters.tables.table import CONVERSATION, POSITION, Delete, Table
@@ -16,6 +14,4 @@ __all__ = [
     "TableStatus",
     "attach_table",
     "attached_tables",
-    "conversation_messages",
-    "import_rows",
 ]

@@ -11,7 +11,7 @@ import json
 import os
 
 from stenolog import CallerError, Log, Team
-from stenolog.chats import Telegram
+from stenolog.contrib.telegram import Telegram
 
 
 async def on_telegram(team: Team, log: Log, base_url: str | None) -> None:

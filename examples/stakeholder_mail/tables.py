@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stenolog import AssistantMessage, CallerError, Entry, Log
-from stenolog.tables import CONVERSATION, Table, attach_table, conversation_messages
+from stenolog.contrib.workflow import conversation_messages
+from stenolog.tables import CONVERSATION, Table, attach_table
 
 from .workflow import lacks, quality_of
 

@@ -9,9 +9,9 @@ from textwrap import fill
 
 import stenolog
 from stenolog import EntryAppended, LlmError, Log
-from stenolog.adapters.importers import import_file
 from stenolog.chats import mentioned
 from stenolog.engine import Team
+from stenolog.importers import import_file
 from stenolog.models import model_from_string
 
 from ..ends import command, ended, failures

@@ -28,6 +28,7 @@ from stenolog.projections.timeline import TimelineItem as TimelineItem
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transitions import transitions
 
+from .plugins.loader import load_plugins
 from .queries import folds, forks
 from .queries.folds import PersistentFold
 from .store import appends, arguments
@@ -64,16 +65,18 @@ def open(
 
     `synchronous` "full": an append that has returned survives a power cut; "normal" can lose the last
     ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
-    that write. `clock`, `ids` and `entropy` give times, entry ids and random bytes.
+    that write. `clock`, `ids` and `entropy` give times, entry ids and random bytes. The first call in a
+    process loads the installed plugins and those that `STENOLOG_PLUGINS` names.
 
-    Raises `NotADatabaseError`, `UnsupportedVersionError`, `CorruptLogError`, `StoreTimeoutError`,
-    `StoreError`.
+    Raises `PluginError` for one of the latter, `NotADatabaseError`, `UnsupportedVersionError`,
+    `CorruptLogError`, `StoreTimeoutError`, `StoreError`.
     """
     env = {
         "SQLITE_DBNAME": os.fspath(path),
         "SQLITE_SYNCHRONOUS": synchronous,
         "SQLITE_LOCK_TIMEOUT": str(deadline),
     }
+    load_plugins()
     return Log(LogApplication(env, Sources(clock, ids, entropy)))
 
 

@@ -16,7 +16,7 @@ from .state import LaneState, OpenCall, State, address, blocked_reason, find_cal
 from .summaries import Summary
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
-from .turns import RULES
+from .turns import TURN_RULES
 from .values import CallRef, Control, TurnPolicy
 
 REFUSED = "The user refused this call; it was not run."
@@ -183,7 +183,7 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
     if isinstance(switch.turns, TurnPolicy) and (wrong := turns_fault(switch.turns)):
-        raise _illegal(switch, wrong, f"a rule of turns that is known: {', '.join(RULES)}")
+        raise _illegal(switch, wrong, f"a turn rule that is registered: {', '.join(TURN_RULES)}")
     start = switch.context_from
     if isinstance(start, int) and not 1 <= start <= state.position + 1:
         raise _illegal(switch, f"context_from {start}", f"positions 1 to {state.position + 1}")

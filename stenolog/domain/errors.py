@@ -16,6 +16,8 @@ StenologError
 │   ├── ClaimLostError              somebody else has taken this effect over
 │   ├── TableError                  a table of SQL goes no further: its own function failed, say
 │   ├── ReplayMismatchError         a run that is replayed asks for something that was not recorded
+│   ├── NotRegisteredError          a name that no registry has: its plugin is not loaded
+│   ├── PluginError                 a plugin that cannot be loaded
 │   └── MissingExtraError           an optional package is not installed
 ├── StoredDataError                 what is on disk is not what was written, or not for us
 │   ├── CorruptLogError             a gap, a digest that does not match, undecodable bytes
@@ -110,6 +112,16 @@ class TableError(CallerError):
 
 class ReplayMismatchError(CallerError):
     """A run that is replayed asks for what was not recorded; the message names the first difference."""
+
+
+class NotRegisteredError(CallerError, KeyError):
+    """A name that is in no registry here; the message says which are, and how a plugin is loaded."""
+
+    __str__ = Exception.__str__
+
+
+class PluginError(CallerError, ImportError):
+    """A plugin cannot be loaded; the message says which, and why."""
 
 
 class MissingExtraError(CallerError, ImportError):

@@ -19,6 +19,7 @@ from pydantic import Field as Declared
 from .errors import InvalidPolicyError
 from .json_types import Natural, Positive
 from .model import Many, construct, non_default_fields, rule
+from .registry import Registry
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"
@@ -58,6 +59,7 @@ class History(PolicyRule):
     __slots__ = ()
     slot: ClassVar[str] = "history"
     kind: ClassVar[str]
+    version: ClassVar[int] = 1
     keeps: ClassVar[tuple[str, ...]] = ()
     delta: ClassVar[bool] = False
 
@@ -249,17 +251,17 @@ class Prompt(PolicyRule):
     cut_note: bool = False
 
 
-HISTORIES: dict[str, type[History]] = {}
+HISTORIES: Registry[type[History]] = Registry("a history")
 """Every history by its kind; an application's own are added by `register_history`."""
 H = TypeVar("H", bound=type[History])
 
 
 def register_history(cls: H) -> H:
-    """Make a history known by its kind, so that a card can name it: once, where the program begins."""
-    if HISTORIES.setdefault(cls.kind, cls) is not cls:
-        raise InvalidPolicyError(
-            f"a history of the kind {cls.kind!r} is known already: {HISTORIES[cls.kind].__name__}"
-        )
+    """Register a history by its kind, so that a card can name it: once, where the program begins.
+
+    Raises `CallerError` where another history has the kind.
+    """
+    HISTORIES.add(cls.kind, cls)
     return cls
 
 
@@ -383,7 +385,7 @@ def _load(given: Mapping[str, Any]) -> Policy:
 def _history(body: Mapping[str, Any]) -> History:
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in HISTORIES:
-        raise InvalidPolicyError(f"/history/kind: expected one of {', '.join(HISTORIES)}, found {kind!r}")
+        raise InvalidPolicyError(f"/history/kind: {HISTORIES.missing(kind)}")
     return _build(HISTORIES[kind], "history", {key: v for key, v in body.items() if key != "kind"})
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 from .errors import InvalidPolicyError
 from .json_types import Natural
 from .model import Many, non_default_fields, rule
+from .registry import Registry
 from .state import State
 from .values import TurnPolicy
 
@@ -88,14 +89,16 @@ class TurnRule:
 
 
 R = TypeVar("R", bound=type[TurnRule])
-RULES: dict[str, type[TurnRule]] = {}
-"""Every rule by its name; an application's own are added by `register_turn_rule`."""
+TURN_RULES: Registry[type[TurnRule]] = Registry("a turn rule")
+"""Every turn rule by its name; an application's own are added by `register_turn_rule`."""
 
 
 def register_turn_rule(cls: R) -> R:
-    """Make a rule known by its name: once, where the program begins, before a log that names it is read."""
-    if RULES.setdefault(cls.name, cls) is not cls:
-        raise InvalidPolicyError(f"a rule of turns {cls.name!r} is known already: {RULES[cls.name].__name__}")
+    """Register a turn rule by its name: once, where the program begins, before a log that names it is read.
+
+    Raises `CallerError` where another rule has the name.
+    """
+    TURN_RULES.add(cls.name, cls)
     return cls
 
 
@@ -279,20 +282,16 @@ class Parallel(TurnRule):
         return NextTurn(line, SPOKEN if line else NOBODY)
 
 
-def registered() -> tuple[str, ...]:
-    """The name and version of each rule that the application has registered, in order."""
-    own = (known for known in RULES.values() if known.__module__ != __name__)
-    return tuple(sorted(f"{known.name}@{known.version}" for known in own))
+def is_known(turns: object) -> bool:
+    """Return whether the turn rule that a mode switch sets, if any, is registered here."""
+    return not isinstance(turns, TurnPolicy) or turns.rule in TURN_RULES
 
 
 def load(turns: TurnPolicy) -> TurnRule:
     """The rule that a log names. Raises `InvalidPolicyError` where none of that name and options is known."""
-    if turns.rule not in RULES:
-        raise InvalidPolicyError(
-            f"expected a rule of turns: {', '.join(RULES)}; found {turns.rule!r}: import the module that "
-            "registers it"
-        )
-    known: Any = RULES[turns.rule]
+    if turns.rule not in TURN_RULES:
+        raise InvalidPolicyError(TURN_RULES.missing(turns.rule))
+    known: Any = TURN_RULES[turns.rule]
     return _rule_from_json(known, json.dumps(turns.options))
 
 

@@ -13,7 +13,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, LlmError
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
-from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.engine.drafts import StreamDraft, load
 from stenolog.adapters.llms.base import (
@@ -231,7 +231,7 @@ def test_a_recorded_run_of_a_backend_that_remembers_has_the_same_requests(conver
 
 
 def heard(format: str, *lines: dict[str, Any]) -> ResponseBuilder:
-    ear = LinesParser(ResponseBuilder(format, resumes=True), FORMATS[format].read)
+    ear = LinesParser(ResponseBuilder(format, resumes=True), OUTPUT_FORMATS[format].read)
     ear.feed("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     return ear.turn
 

@@ -9,7 +9,7 @@ import pytest
 
 from stenolog.adapters.agents.answer_buffer import LARGEST_NOTE, ResponseBuilder
 from stenolog.adapters.agents.command import Command
-from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
@@ -29,7 +29,7 @@ USAGE = Usage(input=33, output=5, cache_read=20, cache_write=10)
 
 def heard(format: str, *lines: dict[str, Any]) -> tuple[ModelResponse, list[ResponseDelta]]:
     """The answer that the lines are, and its pieces."""
-    ear = LinesParser(ResponseBuilder(format), FORMATS[format].read)
+    ear = LinesParser(ResponseBuilder(format), OUTPUT_FORMATS[format].read)
     ear.feed("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     assert ear.turn.ended
     return ear.turn.answer, [piece for piece in ear.turn.pieces() if isinstance(piece, ResponseDelta)]
@@ -195,7 +195,7 @@ def test_a_failed_turn_of_codex_has_its_category() -> None:
     assert raised.value.category == "rate_limited"
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", OUTPUT_FORMATS)
 @pytest.mark.parametrize("odd", [None, 7, "x", [], [1], {}, {"type": 5}, {"content": 5}])
 def test_fields_of_another_type_are_no_fault(format: str, odd: object) -> None:
     kinds = (
@@ -210,7 +210,7 @@ def test_fields_of_another_type_are_no_fault(format: str, odd: object) -> None:
     )
     fields = ("message", "event", "item", "text", "session_id", "thread_id", "id")
 
-    ear = LinesParser(ResponseBuilder(format), FORMATS[format].read)
+    ear = LinesParser(ResponseBuilder(format), OUTPUT_FORMATS[format].read)
     for kind in kinds:
         for field in fields:
             ear.feed(json.dumps({"type": kind, field: odd}).encode() + b"\n")
@@ -233,7 +233,7 @@ def test_a_large_thing_that_an_agent_did_is_kept_with_its_texts_shortened() -> N
 
 
 def test_half_a_character_in_json_becomes_a_replacement() -> None:
-    ear = LinesParser(ResponseBuilder("x"), FORMATS["jsonl"].read)
+    ear = LinesParser(ResponseBuilder("x"), OUTPUT_FORMATS["jsonl"].read)
     ear.feed(b'{"type": "text", "text": "a\\ud83d b\\ud83d\\ude00"}\n{"type": "note", "x": "\\udc00"}\n')
 
     assert ear.turn.answer.parts == (
@@ -292,7 +292,7 @@ def test_a_failure_with_an_unknown_category_is_sorted_by_its_words() -> None:
 def test_a_known_program_is_told_to_speak_its_form_and_to_take_up_its_session(
     given: str, mode: str, expected: str
 ) -> None:
-    form = FORMATS[mode]
+    form = OUTPUT_FORMATS[mode]
 
     command = Command.of(given).with_options(form.speak)
 
@@ -300,7 +300,7 @@ def test_a_known_program_is_told_to_speak_its_form_and_to_take_up_its_session(
 
 
 def test_options_stand_before_a_prompt_that_is_an_argument() -> None:
-    form = FORMATS["claude-code"]
+    form = OUTPUT_FORMATS["claude-code"]
     command = Command.of(["claude", "-p", "{prompt}"]).with_options(form.speak, form.listen)
 
     words = [*form.speak, "--input-format", "stream-json", "--resume", "s1"]

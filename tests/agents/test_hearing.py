@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
-from stenolog.adapters.agents.output_formats import FORMATS
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser, OutputParser, TextParser
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 
@@ -62,7 +62,7 @@ def test_json_lines_are_heard_the_same_in_whatever_pieces_they_come(
     lines = [json.dumps({"type": "text", "text": text}, ensure_ascii=False) for text in texts]
     output = "\n".join([*lines, "noise", '{"type": "result"}', "noise"]).encode("utf-8", "replace")
 
-    found, ended, said = heard(LinesParser(ResponseBuilder("x"), FORMATS["jsonl"].read), output, cuts)
+    found, ended, said = heard(LinesParser(ResponseBuilder("x"), OUTPUT_FORMATS["jsonl"].read), output, cuts)
 
     assert (ended, said) == (True, "".join(texts))
     assert [part.text for part in found.parts if part.type == "text"] == ([said] if said.strip() else [])

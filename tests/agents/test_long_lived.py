@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.agents.command_line import END, CommandLine, HealthCheck
-from stenolog.adapters.agents.output_formats import FORMATS, JsonLines
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.values import Usage
@@ -102,7 +102,7 @@ def test_a_session_of_an_earlier_life_of_this_program_is_lost() -> None:
 
 
 def test_a_session_is_not_lost_where_the_program_can_take_it_up() -> None:
-    resumes = JsonLines(FORMATS["jsonl"].read, resume=("--resume", "{session}"))
+    resumes = JsonLines(OUTPUT_FORMATS["jsonl"].read, resume=("--resume", "{session}"))
 
     async def conversation(model: CommandLine) -> tuple[str, ModelResponse]:
         return await lost(model, "5e55"), await asked(model, "what is new", "5e55")

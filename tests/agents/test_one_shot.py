@@ -14,7 +14,7 @@ import pytest
 from stenolog.adapters.agents import process
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.agents.output_formats import FORMATS, JsonLines
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import CallerError
 from stenolog.domain.parts import TextPart
@@ -299,7 +299,7 @@ def test_a_failure_that_is_told_has_its_category_and_no_secret(tmp_path: Path) -
 
 
 def test_a_session_is_kept_with_the_answer_and_taken_up_with_the_next_request() -> None:
-    resuming = JsonLines(FORMATS["jsonl"].read, resume=("--resume", "{session}"))
+    resuming = JsonLines(OUTPUT_FORMATS["jsonl"].read, resume=("--resume", "{session}"))
 
     async def twice(model: CommandLine) -> tuple[ModelResponse, ModelResponse]:
         one = await asked(model, "one")
@@ -351,7 +351,11 @@ def test_a_line_that_the_reader_does_not_expect_is_an_invalid_response(tmp_path:
         ("a", {"mode": "twice"}, "mode: expected one-shot or long-lived, found 'twice'"),
         ("a {prompt}", {"mode": "long-lived"}, "mode: a long-lived process is told its prompts on stdin"),
         ("a", {"end": " "}, "end: expected one line that is not blank, found ' '"),
-        ("a", {"format": "xml"}, "format: expected text, jsonl, claude-code, codex or a JsonLines"),
+        (
+            "a",
+            {"format": "xml"},
+            "expected an output format other than text: jsonl, claude-code, codex; found 'xml'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(command: str, options: dict[str, Any], message: str) -> None:

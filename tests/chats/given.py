@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from stenolog import Agent, Log, Team, UserMessage
-from stenolog.chats import Telegram
+from stenolog.contrib.telegram import Telegram
 from stenolog.models import ModelCall, Scripted
 
 from .standin import TOKEN, StandIn

@@ -10,7 +10,7 @@ import sys
 
 import stenolog
 from stenolog import Agent, Team
-from stenolog.chats import Telegram
+from stenolog.contrib.telegram import Telegram
 from stenolog.models import ModelCall, Scripted
 
 from .standin import TOKEN

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stenolog import CallerError
 from stenolog.adapters.chats.splitting import Fence, fence_of
-from stenolog.adapters.chats.telegram.markdown import weigh
 from stenolog.chats import split, utf16_length
+from stenolog.contrib.telegram.markdown import weigh
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), max_size=30)
 LINES = st.one_of(

@@ -11,10 +11,11 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, FilePart, ImagePart, Log, ModeSwitch, ToolCall, UserMessage
-from stenolog.adapters.chats.telegram import chat as telegram_chat
 from stenolog.adapters.llms.base import Model, ResponseDelta, StreamItem
 from stenolog.adapters.llms.base import ModelResponse as ModelAnswer
-from stenolog.chats import Telegram, split, utf16_length
+from stenolog.chats import split, utf16_length
+from stenolog.contrib.telegram import Telegram
+from stenolog.contrib.telegram import chat as telegram_chat
 from stenolog.engine import RoundRobin
 from stenolog.models import ModelCall, Scripted
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stenolog import CallerError, Log
-from stenolog.chats import Telegram
+from stenolog.contrib.telegram import Telegram
 
 from .given import at_once, echo, run, served, team
 from .standin import BROKEN, FLOOD, HANGS_UP, TOKEN, Answer, StandIn
@@ -33,7 +33,7 @@ def test_what_cannot_be_meant_is_refused(log: Log, options: dict[str, Any], expe
 def test_without_the_library_the_error_is_the_line_that_installs_it() -> None:
     code = (
         "import sys; sys.modules['telegram'] = None\n"
-        "import stenolog; from stenolog.chats import Telegram\n"
+        "import stenolog; from stenolog.contrib.telegram import Telegram\n"
         "try: Telegram(None, None, token='1:abc')\n"
         "except stenolog.MissingExtraError as error: print(error)"
     )

@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import FilePart, Log, TextPart, UserMessage
-from stenolog.chats import Telegram
+from stenolog.contrib.telegram import Telegram
 
 from .given import BOT, OTHER, ROLE, echo, run, said, served, team, until
 from .standin import BROKEN, FLOOD, HANGS_UP, KICKED, TOKEN, Answer, StandIn

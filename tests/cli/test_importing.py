@@ -92,7 +92,9 @@ def test_refusals_for_one_reason_are_one_line_and_what_would_be_taken_is_told_on
     assert lines[0].startswith("✗ 7 files, projects/0.json, projects/1.json, ")
     assert lines[0].endswith(" projects/4.json and 2 more (--json names them): found an empty object")
     assert lines[1] == "✗ projects/list.json: found a list of 2 items"
-    assert [line[:36] for line in lines[2:]] == ["· expected a Claude Code session or st"[:36]]
+    assert [line[:36] for line in lines[2:]] == [
+        "· expected a Claude Code session, a Claude Code stream"[:36]
+    ]
 
 
 def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_over(

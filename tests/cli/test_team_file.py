@@ -146,7 +146,7 @@ FAULTS = {
     "[agents]": "agents: expected it to have at least 1 item",
     "agents = 3": "team.toml: agents: expected a table, found 3",
     "[agents.a": "expected TOML: ",
-    "turns = { rule = 'x' }\n[agents.a]": "turns: expected a rule of turns: addressed, ",
+    "turns = { rule = 'x' }\n[agents.a]": "turns: expected a turn rule: addressed, ",
     "turns = { rule = 'parallel', x = 1 }\n[agents.a]": "no such field: x",
     "[breaker]\nfails = 2\n[agents.a]": "breaker.fails: no such key; expected one of failures, rest",
     "[breaker]\nfailures = 0\n[agents.a]": "breaker.failures: expected greater than or equal to 1, found 0",
@@ -244,7 +244,10 @@ def test_a_missing_key_is_named_by_its_variable_unless_none_is_needed(kind: str,
 
 @pytest.mark.parametrize("text", ["", "gpt", "openai:", "openai: ", "nobody:x", ":x"])
 def test_what_is_no_model_is_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(CallerError, match=r"expected a model as openai:NAME, .* or scripted:FILE; found "):
+    with pytest.raises(
+        CallerError,
+        match=r"expected a model as openai:NAME, .*, scripted:FILE or http://HOST/v1#NAME; found ",
+    ):
         model_from_string(text)
 
 

@@ -116,12 +116,15 @@ def test_what_is_at_its_default_is_not_written() -> None:
         (lambda: policy(LastN), "expected a policy, found the class LastN"),  # type: ignore[arg-type]
         (lambda: policy("last"), "expected a policy, found the text 'last'"),  # type: ignore[arg-type]
         (lambda: policy({"x": {}}), "/x: no such rule; expected one of history, pins, budget,"),
-        (lambda: policy({"history": {"kind": "lst"}}), "/history/kind: expected one of full, delta, last,"),
+        (
+            lambda: policy({"history": {"kind": "lst"}}),
+            "/history/kind: expected a history: full, delta, last,",
+        ),
         (lambda: policy({"history": {"kind": "last"}}), "/history: LastN: expected n, found nothing"),
         (lambda: policy({"budget": 5}), "/budget: expected an object, found int"),
         (lambda: policy({"budget": {"tokns": 1}}), "/budget: Budget: no such field: tokns"),
         (lambda: policy({"budget": {"cls": 1}}), "/budget: Budget: no such field: cls"),
-        (lambda: AgentCard(policy={"history": {"kind": "lst"}}), "/history/kind: expected one of full,"),
+        (lambda: AgentCard(policy={"history": {"kind": "lst"}}), "/history/kind: expected a history: full,"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(wrong: Callable[[], object], says: str) -> None:

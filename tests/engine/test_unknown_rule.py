@@ -17,7 +17,7 @@ from stenolog import Agent, AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.adapters import cli
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.state import State
-from stenolog.domain.turns import RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule
+from stenolog.domain.turns import TURN_RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.models import Scripted
 
@@ -41,7 +41,7 @@ def registered() -> Iterator[None]:
     try:
         yield
     finally:
-        del RULES["by-turns"]
+        TURN_RULES.remove("by-turns")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_team_does_not_run_under_a_rule_that_is_not_registered_and_says_which(
 
     with stenolog.open(path) as log:
         before = log["d"].position
-        with pytest.raises(InvalidPolicyError, match="found 'by-turns': import the module that registers it"):
+        with pytest.raises(InvalidPolicyError, match="found 'by-turns': a plugin may add it"):
             asyncio.run(run(log))
 
         assert log["d"].position == before

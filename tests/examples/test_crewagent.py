@@ -10,7 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import LlmError
-from stenolog.adapters.importers import export_crewagent, import_file
+from stenolog.contrib.crewagent import export_crewagent
+from stenolog.importers import import_file
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "crewagent"

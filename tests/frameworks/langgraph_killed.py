@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 
 import stenolog
-from stenolog.frameworks import LangGraphSaver
+from stenolog.contrib.langgraph import LangGraphSaver
 from tests.frameworks.langgraph_graphs import Talk, model, talking
 
 TURNS = 6

@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 import stenolog
 from stenolog import Log
-from stenolog.frameworks import LangGraphSaver
+from stenolog.contrib.langgraph import LangGraphSaver
 from tests.examples.harness import clean
 from tests.frameworks.langgraph_graphs import Talk, crew, fan_out, model, talking
 

@@ -12,7 +12,7 @@ from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.conformance.spec import __path__ as suites
 
 import stenolog
-from stenolog.frameworks import LangGraphSaver
+from stenolog.contrib.langgraph import LangGraphSaver
 
 
 def test_the_official_conformance_suite_passes_in_full(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.types import Send
 
 import stenolog
-from stenolog.adapters.importers import export_jsonl, import_file
+from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.domain.errors import BlobNotFoundError, CallerError, CorruptLogError
-from stenolog.frameworks import LangGraphSaver
+from stenolog.importers import export_jsonl, import_file
 from tests.frameworks.langgraph_graphs import growing, talking
 
 ONE: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
@@ -250,8 +250,8 @@ def test_two_savers_on_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
 
 def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
     program = (
-        "import sys; sys.modules['langgraph'] = None; import stenolog.frameworks as given\n"
-        "try: given.LangGraphSaver\n"
+        "import sys; sys.modules['langgraph'] = None\n"
+        "try: from stenolog.contrib.langgraph import LangGraphSaver\n"
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import stenolog
-from stenolog.frameworks import LangGraphSaver
+from stenolog.contrib.langgraph import LangGraphSaver
 from tests.examples.harness import ROOT, clean
 from tests.frameworks.langgraph_killed import CONFIG, TURNS
 

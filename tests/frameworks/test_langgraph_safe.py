@@ -23,9 +23,10 @@ from langgraph.types import Command, Interrupt, Overwrite, Send
 
 import stenolog
 from stenolog import ModeSwitch, UserMessage
-from stenolog.adapters.importers import export_crewagent, export_jsonl, import_file
+from stenolog.contrib.crewagent import export_crewagent
+from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.domain.errors import CallerError, CorruptLogError
-from stenolog.frameworks import LangGraphSaver
+from stenolog.importers import export_jsonl, import_file
 from tests.frameworks.langgraph_graphs import talking
 
 GIFT: Any = {"configurable": {"thread_id": "gift"}}

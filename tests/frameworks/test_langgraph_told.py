@@ -17,9 +17,9 @@ from langchain_core.messages import (
 )
 
 import stenolog
+from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.values import CallRef
-from stenolog.frameworks import LangGraphSaver
 from tests.frameworks.langgraph_graphs import growing
 from tests.frameworks.test_langgraph_kept import ONE, holding, put
 

@@ -20,8 +20,8 @@ from stenolog import (
     UnknownFormatError,
     UserMessage,
 )
-from stenolog.adapters.importers import import_file
 from stenolog.domain.policy import PolicyLike
+from stenolog.importers import import_file
 from stenolog.projections.requests.builder import from_window, lanes, takes_part, windows
 from stenolog.projections.requests.incremental.window import Window
 from tests.requests.histories import START

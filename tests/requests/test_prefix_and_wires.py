@@ -53,7 +53,9 @@ def test_an_agent_that_does_not_take_part_is_refused_by_name() -> None:
 
 
 def test_a_wire_that_does_not_exist_is_refused_by_name() -> None:
-    with pytest.raises(CallerError, match="wire 'telegraph' is unknown; expected one of openai-chat"):
+    with pytest.raises(
+        CallerError, match=r"expected an API: openai-chat, .*; found 'telegraph': a plugin may add it"
+    ):
         build(log(ASKED, calls("ok")), "coder", api="telegraph")
 
 

@@ -28,6 +28,7 @@ from stenolog.adapters.store import reader
 from stenolog.context import Transforms
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.parts import TextPart, ToolCall
+from stenolog.domain.registry import Registry
 from stenolog.projections.requests import APIS, Api, build
 from stenolog.projections.requests.incremental import session
 from stenolog.projections.requests.pipeline import transforms
@@ -195,8 +196,8 @@ def test_a_policy_that_this_process_cannot_use_costs_time_alone(path: Path) -> N
         conversation = log["talk"]
         blotted = AgentCard(policy=Transforms(["blot@1"]))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(transforms, "REWRITES", {})
-            transforms.rewrite("blot@1", "nothing")(lambda piece, entry: piece)
+            patch.setattr(transforms, "TRANSFORMS", Registry("a transform"))
+            transforms.register_transform("blot@1", "nothing")(lambda piece, entry: piece)
             conversation.append(ModeSwitch(cards={"coder": blotted}), expected=conversation.position)
             conversation.request("coder")
             log.close()

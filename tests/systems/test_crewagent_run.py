@@ -24,10 +24,11 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.importers import export_crewagent, import_file
 from stenolog.context import Budget, TruncateToolOutput
+from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.policy import PolicyLike
 from stenolog.engine import RetryPolicy, compact
+from stenolog.importers import import_file
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted, Timeouts
 from stenolog.tools import ReadOutput, tool
 from tests.systems.given import Room, around, left_out, shown, words

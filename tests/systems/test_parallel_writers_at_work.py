@@ -18,12 +18,13 @@ from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.tables import tables
 from examples.stakeholder_mail.workflow import TALK, answers, mails, plan, said, write
 from stenolog import Conversation, Log, Team
-from stenolog.adapters.importers import import_file
+from stenolog.contrib.workflow import conversation_messages
 from stenolog.engine import Replay, RunEvent, regenerate
+from stenolog.importers import import_file
 from stenolog.models import Scripted
 from stenolog.projections.prices import Price
 from stenolog.projections.usage import usage
-from stenolog.tables import attach_table, attached_tables, conversation_messages
+from stenolog.tables import attach_table, attached_tables
 
 Part = Callable[[Conversation, Team], AsyncIterator[RunEvent]]
 ROWS = "SELECT id, role, content, agent, createdAt FROM conversation_messages WHERE workflowId = 'october'"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import stenolog
-from stenolog.tables import Follower, conversation_messages
+from stenolog.contrib.workflow import conversation_messages
+from stenolog.tables import Follower
 from tests.tables.given import lines
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.tables import attach_table, conversation_messages
+from stenolog.contrib.workflow import conversation_messages
+from stenolog.tables import attach_table
 
 CALL = ToolCall(id="c1", name="list", arguments='{"in": "."}')
 

@@ -19,8 +19,9 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, Log, UserMessage
+from stenolog.contrib.workflow import conversation_messages
 from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
-from stenolog.tables import Follower, Table, attach_table, conversation_messages
+from stenolog.tables import Follower, Table, attach_table
 from tests.tables.given import lines, plain_sql, scores
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from stenolog import Conversation, Event, Log
-from stenolog.adapters.importers import Report, import_file
-from stenolog.adapters.importers.crewagent.export import export_crewagent
+from stenolog.contrib.crewagent.export import export_crewagent
+from stenolog.importers import Report, import_file
 
 Message = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import stenolog
 from stenolog import Conversation, Entry, Event, Log, ModeSwitch
-from stenolog.adapters.importers import Report, import_file
+from stenolog.importers import Report, import_file
 
 Json = dict[str, Any]
 SESSION = "11111111-2222-3333-4444-555555555555"

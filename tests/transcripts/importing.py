@@ -6,7 +6,8 @@ import os
 from multiprocessing.connection import Connection
 
 import stenolog
-from stenolog.adapters.importers import batch, import_files
+from stenolog.adapters.importers import batch
+from stenolog.importers import import_files
 
 
 def import_in_pieces(database: str, files: list[str], sender: Connection) -> None:

@@ -15,9 +15,10 @@ import pytest
 
 import stenolog
 from stenolog import Log, StenologError, UserMessage
-from stenolog.adapters.importers import Refused, Report, batch, import_file, import_files
+from stenolog.adapters.importers import batch
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import TableError
+from stenolog.importers import Refused, Report, import_file, import_files
 from tests.stores.workers import CONTEXT, started
 from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user
 from tests.transcripts.importing import import_in_pieces

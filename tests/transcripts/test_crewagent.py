@@ -21,8 +21,9 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.importers import import_file, originals, recognise
+from stenolog.adapters.importers import originals
 from stenolog.domain.events import UNCHANGED, Known
+from stenolog.importers import import_file, recognise
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message
 from tests.transcripts.given import Import

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Event, Log, NewEntry, Unknown
-from stenolog.adapters.importers import export_crewagent, import_file
+from stenolog.contrib.crewagent import export_crewagent
+from stenolog.importers import import_file
 from stenolog.projections.requests import lanes
 from stenolog.testing import example_conversation
 from tests.strategies import decided, histories, json_values

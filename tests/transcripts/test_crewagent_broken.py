@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import UnknownFormatError, UserMessage
-from stenolog.adapters.importers import Report, import_file
+from stenolog.importers import Report, import_file
 from tests.transcripts.crewagent_given import folder, imported, index, message
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import assert_sound

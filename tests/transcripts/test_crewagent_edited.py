@@ -23,9 +23,10 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.importers import export_crewagent, import_file
 from stenolog.adapters.verify.receipts import prove
+from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.values import CallRef, PositionRange
+from stenolog.importers import import_file
 from stenolog.models import Scripted
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message, read
 

@@ -25,9 +25,9 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.importers.crewagent import conversation_files
-from stenolog.adapters.importers.crewagent.export import export_crewagent
 from stenolog.adapters.queries.outputs import store_large
+from stenolog.contrib.crewagent import conversation_files
+from stenolog.contrib.crewagent.export import export_crewagent
 from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (

@@ -11,7 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import CallerError, Conversation, ModeSwitch, UserMessage
-from stenolog.adapters.importers import export_crewagent, import_file
+from stenolog.contrib.crewagent import export_crewagent
+from stenolog.importers import import_file
 from tests.transcripts.crewagent_given import Message, folder, imported, index, read
 from tests.transcripts.given import Import
 from tests.transcripts.test_crewagent import A_TURN
@@ -163,7 +164,7 @@ EXPORTS = """
 import sys
 from pathlib import Path
 import stenolog
-from stenolog.adapters.importers import export_crewagent
+from stenolog.contrib.crewagent import export_crewagent
 
 with stenolog.open(sys.argv[1]) as log:
     for name in log:

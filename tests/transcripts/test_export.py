@@ -25,8 +25,8 @@ from stenolog import (
     UnsupportedVersionError,
     UserMessage,
 )
-from stenolog.adapters.importers import Report, export_jsonl, import_file
 from stenolog.adapters.verify.integrity import verify
+from stenolog.importers import Report, export_jsonl, import_file
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.validation import LAWS
 from stenolog.testing import START, example_conversation, examples

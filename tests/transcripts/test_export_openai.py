@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentNotFoundError, Conversation, Log, ModeSwitch
-from stenolog.adapters.importers import export_openai, import_file
+from stenolog.importers import export_openai, import_file
 from stenolog.testing import example_conversation
 from tests.requests.corpus import TRANSCRIPTS
 from tests.transcripts.given import Import

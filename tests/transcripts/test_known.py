@@ -10,8 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.importers import Format, Report, import_file, import_files
 from stenolog.adapters.importers.detect import recognise_stream
+from stenolog.importers import Report, import_file, import_files
 from tests.transcripts.given import assistant, item, lines, message, meta, text, user
 
 TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
@@ -36,7 +36,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were gone through."""
     found: list[Path] = []
 
-    def looked(stream: BinaryIO) -> Format:
+    def looked(stream: BinaryIO) -> str:
         found.append(Path(stream.name))
         return recognise_stream(stream)
 

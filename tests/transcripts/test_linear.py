@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.adapters.importers import Refused, import_file, import_files, json_lines, recognise
+from stenolog.adapters.importers import json_lines
 from stenolog.adapters.importers.claude import branch_tree
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.values import PositionRange
+from stenolog.importers import Refused, import_file, import_files, recognise
 from tests.transcripts.given import lines as as_lines
 from tests.transcripts.given import user
 

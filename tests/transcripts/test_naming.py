@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stenolog import UserMessage
-from stenolog.adapters.importers import Report, import_file
-from stenolog.tables import import_rows
+from stenolog.contrib.workflow import import_rows
+from stenolog.importers import Report, import_file
 from tests.transcripts.crewagent_given import folder, imported, index, keep, message
 from tests.transcripts.given import Import
 from tests.transcripts.signing import event

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, CallerError, Entry, LlmError, ReasoningPart, Usage, UserMessage
-from stenolog.adapters.importers.nostr.events import event_of
-from stenolog.adapters.importers.nostr.signatures import checker
 from stenolog.context import Attribution, MissedMessages
+from stenolog.contrib.nostr.events import event_of
+from stenolog.contrib.nostr.signatures import checker
 from tests.transcripts.given import Import, lines
 from tests.transcripts.signing import NOON, Json, bot, entity, event, key, profile, signed
 from tests.transcripts.soundness import assert_sound

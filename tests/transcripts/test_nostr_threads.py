@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.importers.nostr.events import NostrEvent, event_of
-from stenolog.adapters.importers.nostr.references import LONGEST_QUOTE
-from stenolog.adapters.importers.nostr.threads import roots_of
+from stenolog.contrib.nostr.events import NostrEvent, event_of
+from stenolog.contrib.nostr.references import LONGEST_QUOTE
+from stenolog.contrib.nostr.threads import roots_of
 from tests.transcripts.given import Import
 from tests.transcripts.signing import Json, entity, event
 

@@ -14,8 +14,8 @@ import pytest
 
 import stenolog
 from stenolog import ProviderPart, ReasoningPart, ToolCall, UnknownFormatError
-from stenolog.adapters.importers import import_file
 from stenolog.domain.codec import REGISTRY
+from stenolog.importers import import_file
 from tests.requests.corpus import TRANSCRIPTS, files
 
 HERE = TRANSCRIPTS.is_dir()

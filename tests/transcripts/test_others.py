@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.importers import files_in, recognise
 from stenolog.domain.errors import UnknownFormatError
+from stenolog.importers import files_in, recognise
 from tests.transcripts.given import Json, lines
 
 USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}

@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import Log, UnknownFormatError
-from stenolog.adapters.importers import import_file
+from stenolog.importers import import_file
 from stenolog.projections.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, files
 

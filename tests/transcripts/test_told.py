@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import CallerError
-from stenolog.adapters.importers import import_file, size_of
+from stenolog.importers import import_file, size_of
 from tests.transcripts.given import Import
 from tests.transcripts.signing import key
 

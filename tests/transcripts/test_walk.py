@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.importers import files_in, size_of
+from stenolog.importers import files_in, size_of
 from tests.transcripts.crewagent_given import folder, message
 
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, ToolResult, UnknownFormatError, UserMessage
-from stenolog.adapters.importers import import_file
 from stenolog.adapters.importers.detect import recognise
 from stenolog.adapters.importers.json_lines import JsonLinesReader
-from stenolog.adapters.importers.workflow.files import source_conversations
-from stenolog.tables import attach_table, conversation_messages, import_rows
+from stenolog.contrib.workflow import conversation_messages, import_rows
+from stenolog.contrib.workflow.files import source_conversations
+from stenolog.importers import import_file
+from stenolog.tables import attach_table
 from tests.tables.server import programs, serving
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import sound_in_the_end

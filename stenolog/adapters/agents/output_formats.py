@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from stenolog.adapters.providers.json_fields import as_int, as_str
-from stenolog.domain.errors import CallerError
+from stenolog.domain.registry import Registry
 from stenolog.domain.values import Usage
 
 from . import claude_code, codex
@@ -80,16 +79,17 @@ def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
     turn.finish(as_str(line.get("text")))
 
 
-FORMATS: Mapping[str, JsonLines] = MappingProxyType(
+OUTPUT_FORMATS: Registry[JsonLines] = Registry(
+    "an output format other than text",
     {
         "jsonl": JsonLines(read),
         "claude-code": JsonLines(
             claude_code.read, claude_code.ask, claude_code.RESUME, claude_code.SPEAK, claude_code.LISTEN
         ),
         "codex": JsonLines(codex.read, resume=codex.RESUME, speak=codex.SPEAK),
-    }
+    },
 )
-"""The forms of JSON lines that are known by name."""
+"""The forms of JSON lines by their names; "text", plain text, is none of them."""
 
 
 def split_command(command: str) -> tuple[str, str]:
@@ -107,9 +107,7 @@ def split_command(command: str) -> tuple[str, str]:
 
 
 def lines(form: str | JsonLines) -> JsonLines | None:
-    """The form of that name; None for plain text. Raises `CallerError`."""
+    """The form of that name; None for plain text. Raises `NotRegisteredError`."""
     if isinstance(form, JsonLines):
         return form
-    if form != "text" and form not in FORMATS:
-        raise CallerError(f"format: expected text, {', '.join(FORMATS)} or a JsonLines, found {form!r}")
-    return FORMATS.get(form)
+    return None if form == "text" else OUTPUT_FORMATS[form]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from stenolog.domain.errors import PluginError
+
 from .app import app
 from .framework import fail
 
@@ -26,6 +28,6 @@ def run(arguments: Sequence[str]) -> int:
         return fail(error, as_json=as_json, trace=False)
     except click.Abort:
         return fail(KeyboardInterrupt(), as_json=as_json, trace=False)
-    except OSError as error:  # the help could not be printed
+    except (PluginError, OSError) as error:  # OSError: the help could not be printed
         return fail(error, as_json=False, trace=False)
     return status if isinstance(status, int) else 0

@@ -7,6 +7,9 @@ from importlib import import_module
 import click
 
 from stenolog._version import __version__
+from stenolog.adapters.plugins.loader import failed_plugins, load_plugins
+
+from .terminal import say
 
 SECTIONS = {
     "See": {
@@ -100,3 +103,6 @@ def app() -> None:
 
     Begin with `stenolog demo`: it needs no key and no network.
     """
+    load_plugins()
+    for name, fault in failed_plugins().items():
+        say(f"the plugin {name} cannot be loaded: {fault}", mark="!", style="yellow")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .framework import command, names, open_log, takes_db
+from stenolog.adapters.chats.channels import CHANNELS
+
+from .framework import RegisteredName, command, names, open_log, takes_db
 from .prices import prices_of
 from .result import CommandResult
 from .terminal import say
@@ -16,7 +18,7 @@ from .terminal import say
 if TYPE_CHECKING:
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.base import Model
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.log import Conversation, Log
     from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy
 
@@ -36,6 +38,10 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call; repeat it.")
 @click.option("--to", multiple=True, help="Whom the messages are for; else the turn rule says. Repeatable.")
 @click.option("--prices", type=FILE, help="A TOML or JSON file with your prices, or a team's.")
+@click.option(
+    "--channel", type=RegisteredName(CHANNELS), help="Where people write: a chat channel; else this terminal."
+)
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the channel. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 @takes_db
 def chat_command(
@@ -45,9 +51,13 @@ def chat_command(
     to: tuple[str, ...],
     prices: Path | None,
     yes: bool,
+    channel: str | None,
+    options: tuple[str, ...],
     **alone: Any,
-) -> CommandResult:
+) -> CommandResult | None:
     """Talk with an agent, or with a team. In a pipe every line is a message.
+
+    With --channel the team answers what people write there, until the command is stopped.
 
     \b
     Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
@@ -68,7 +78,8 @@ def chat_command(
         name, title, made = target or described.conversation, described.title, described.team
     llm = None if made else _model(alone["model"], alone["cli"])
     table = prices_of(prices) if prices else None
-    conversation = open_log(db, create=True)[name]
+    log = open_log(db, create=True)
+    conversation = log[name]
     if made is None:
         assert llm is not None, "somebody answers"
         made, to = _single(conversation, llm, to, **alone)
@@ -76,10 +87,37 @@ def chat_command(
             say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
     if table is not None:
         made.options = replace(made.options, prices=table)
+    if channel is not None:
+        _serve(channel, made, log, options)
+        return None
     with open_session(conversation, made, Hints(), yes=yes, cancels=True, leave=False) as at:
         at.entitle(title)
         loop(Chat(at, to))
         return at.outcome()
+
+
+def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None:
+    """Serve a channel until it ends or is interrupted. An option is read as JSON where it is any."""
+    import asyncio
+    import json
+    from contextlib import suppress
+
+    from stenolog.adapters.team_file.model_names import create
+
+    given: dict[str, object] = {}
+    for option in options:
+        key, is_there, written = option.partition("=")
+        if not (key and is_there):
+            raise click.UsageError(f"--option: expected KEY=VALUE, found {option!r}")
+        given[key] = written
+        with suppress(ValueError):
+            given[key] = json.loads(written)
+
+    async def serve() -> None:
+        async with team:
+            await create(CHANNELS[channel], team, log, options=given).serve()
+
+    asyncio.run(serve())
 
 
 def _model(model: str | None, cli: str | None) -> Model:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stenolog.adapters.importers import import_file, size_of
+from stenolog.adapters.importers.importer import import_file
+from stenolog.adapters.importers.walk import size_of
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.decide import not_run_results
 from stenolog.domain.errors import StenologError
@@ -19,7 +20,7 @@ from stenolog.projections.requests.rules import RULES
 
 from .chat_status import is_words
 from .files import FILES, there
-from .framework import command
+from .framework import RegisteredName, command
 from .lines import Piece, line
 from .position_argument import backwards
 from .progress import Bytes
@@ -58,7 +59,7 @@ class Finding(NamedTuple):
 @command("doctor")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
+    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES

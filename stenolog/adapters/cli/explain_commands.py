@@ -12,7 +12,15 @@ from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.requests import APIS, DEFAULT_API, Request
 
-from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db
+from .framework import (
+    RegisteredName,
+    command,
+    find_conversation,
+    names,
+    open_log,
+    takes_conversation,
+    takes_db,
+)
 from .lines import Piece
 from .position_argument import resolve
 from .result import CommandResult
@@ -27,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def takes_conditions(function: F) -> F:
     """The options `--api` and `--policy`: under which conditions requests are built."""
     api = click.option(
-        "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
+        "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
     )
     written = click.option("--policy", help="Such as last:50+tokens:16k, or JSON; else the agent's own.")
     return api(written(function))

@@ -7,14 +7,16 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, StenologError
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PluginError, StenologError
+from stenolog.domain.registry import HINT
 from stenolog.projections.terminal_text import safe_json
 
 from .exits import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
@@ -23,7 +25,10 @@ from .result import CommandResult, Diagnostic, envelope
 from .terminal import draw, say
 
 if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]
     from stenolog.adapters.log import Conversation, Log
+else:
+    _ParamType = click.ParamType  # not generic before click 8.3
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMPLETED = 1_000
@@ -88,12 +93,33 @@ def _shared(function: F) -> F:
             default="auto",
             help="Colours: auto is on a terminal, unless NO_COLOR is set.",
         ),
+        click.option(
+            "--plugin",
+            "plugins",
+            multiple=True,
+            metavar="MODULE",
+            is_eager=True,
+            expose_value=False,
+            callback=_load_plugins,
+            help="Load this plugin too: a module, module:function or FILE.py. Repeatable.",
+        ),
         click.option("--pager/--no-pager", default=True, help="Page what is taller than the terminal."),
         click.option("--traceback", "trace", is_flag=True, help="Show the traceback of an error."),
     )
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
+    """Load the plugins that are named, before any other option is read: it may name what they add."""
+    from stenolog.adapters.plugins.loader import load_plugin
+
+    for plugin in plugins:
+        try:
+            load_plugin(plugin)
+        except PluginError as error:
+            raise click.BadParameter(str(error), param_hint="'--plugin'") from error
 
 
 def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
@@ -177,6 +203,32 @@ def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[s
             return first if len(first) < COMPLETED else first + log.names(begins=begun, limit=1, order="z-a")
     except StenologError:
         return []  # a shell that completes is no place for an error
+
+
+class RegisteredName(_ParamType):
+    """The name of something in a registry, which is read when the command runs: plugins add to it."""
+
+    name = "name"
+
+    def __init__(self, registry: Mapping[str, Any]) -> None:
+        self.registry = registry
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The names, as a choice is shown."""
+        return f"[{'|'.join(self.registry)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name. Fails with the names that are known, and how a plugin is loaded."""
+        if value not in self.registry:
+            known = ", ".join(self.registry)
+            self.fail(f"{value!r} is not one of {known}: {HINT}", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return [CompletionItem(each) for each in self.registry if each.startswith(incomplete)]
 
 
 def takes_db(function: F) -> F:

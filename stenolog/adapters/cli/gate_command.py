@@ -23,7 +23,7 @@ from stenolog.projections.analysis.regression import Compared, Digest, Fresh, He
 from stenolog.projections.requests import APIS
 
 from .files import FILE, STDOUT, whole_or_not_at_all
-from .framework import command, open_log, takes_db
+from .framework import RegisteredName, command, open_log, takes_db
 from .lines import Piece, line
 from .refusals import SkippedConversations
 from .result import CommandResult
@@ -42,7 +42,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 @click.argument("dbs", metavar="[DB]...", nargs=-1, type=DATABASE)
 @click.option("--out", type=FILE, help="Write the digests here; -, or neither this nor --against: to stdout.")
 @click.option("--against", type=THERE, help="An older file: list what would come out differently today.")
-@click.option("--api", "apis", multiple=True, type=click.Choice([*APIS]), help="A provider; else all.")
+@click.option("--api", "apis", multiple=True, type=RegisteredName(APIS), help="A provider; else all.")
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
 @takes_db
 def gate_command(

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from stenolog.adapters.importers import (
-    SUFFIXES,
-    Refused,
-    Report,
-    export_crewagent,
-    export_jsonl,
-    export_openai,
-    files_in,
-    import_file,
-    import_files,
-    size_of,
-)
+from stenolog.adapters.importers.formats import EXPORTERS, Exporter
+from stenolog.adapters.importers.importer import Refused, import_file, import_files
+from stenolog.adapters.importers.report import Report
+from stenolog.adapters.importers.walk import SUFFIXES, files_in, size_of
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.terminal_text import EscapedStream
 
 from .admin_commands import done
 from .files import FILES, STDOUT, there, whole_or_not_at_all
-from .framework import command, find_conversation, open_log, takes_conversation, takes_db
+from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation, takes_db
 from .progress import Bytes
 from .render_import import diagnostics, lines, said_of, summary
 from .result import CommandResult, Diagnostic
@@ -163,61 +153,59 @@ def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["jsonl", "openai", "crewagent"]),
+    type=RegisteredName(EXPORTERS),
     default="jsonl",
     show_default=True,
     help="The form.",
 )
-@takes_agent_else("for --as openai, where there are several")
+@takes_agent_else("for a form of one agent, such as openai, where there are several")
 @click.option(
     "-o",
     "--output",
     type=PLACE,
-    help="Into this file, for crewagent this folder; else, and with -, to stdout.",
+    help="Into this file or, as the form wants it, folder; else, and with -, to stdout.",
 )
 @takes_conversation
 def export_command(
     db: Path, target: str, form: str, agent: str | None, output: Path | None
 ) -> CommandResult | None:
-    """Write a conversation as JSONL, for OpenAI or for CrewAgent.
+    """Write a conversation as JSONL, or in another form.
 
-    The JSONL imports back to the same digests, the folder to the same requests.
+    The JSONL imports back to the same digests. Plugins add forms.
     """
-    if agent is not None and form != "openai":
-        raise click.UsageError(f"--agent is for --as openai; --as {form} is of all agents")
+    exporter = EXPORTERS[form]
+    if agent is not None and not exporter.of_one_agent:
+        forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].of_one_agent)
+        raise click.UsageError(f"--agent is for --as {forms}; --as {form} is of all agents")
     conversation = find_conversation(open_log(db), target)
-    if form == "crewagent":
-        return _export_crewagent(conversation, output)
+    if exporter.write_folder is not None:
+        return _export_folder(conversation, exporter, output)
     if output is not None and output.is_dir():
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
-    write = (
-        export_jsonl
-        if form == "jsonl"
-        else partial(_export_openai, lane(agent or only_agent(conversation, conversation.position)).agent)
-    )
+    assert exporter.write is not None, "an exporter writes to a stream or into a folder"
+    whose = ""
+    if exporter.of_one_agent:
+        whose = lane(agent or only_agent(conversation, conversation.position)).agent
     if output is None or output == STDOUT:
         if click.get_current_context().params["as_json"]:
             raise click.UsageError("with --json, say where the export goes: -o FILE")
-        write(conversation, cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
+        stream = cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout
+        exporter.write(conversation, stream, whose)
         return None
-    with whole_or_not_at_all(output) as stream:
-        write(conversation, stream)
-    words = f"{conversation.name} is exported as {output}, {conversation.position} entries"
-    return done(
-        words, conversation=conversation.name, entries=conversation.position, form=form, file=str(output)
-    )
+    with whole_or_not_at_all(output) as file:
+        exporter.write(conversation, file, whose)
+    return _exported(conversation, form, output)
 
 
-def _export_crewagent(conversation: Conversation, folder: Path | None) -> CommandResult:
+def _export_folder(conversation: Conversation, exporter: Exporter, folder: Path | None) -> CommandResult:
     if folder is None or folder == STDOUT:
-        raise click.UsageError("--as crewagent: say into which folder: -o FOLDER")
-    file = export_crewagent(conversation, folder)
+        raise click.UsageError(f"--as {exporter.name}: say into which folder: -o FOLDER")
+    assert exporter.write_folder is not None, "it writes into a folder"
+    return _exported(conversation, exporter.name, exporter.write_folder(conversation, folder))
+
+
+def _exported(conversation: Conversation, form: str, file: Path) -> CommandResult:
     words = f"{conversation.name} is exported as {file}, {conversation.position} entries"
     return done(
-        words, conversation=conversation.name, entries=conversation.position, form="crewagent", file=str(file)
+        words, conversation=conversation.name, entries=conversation.position, form=form, file=str(file)
     )
-
-
-def _export_openai(agent: str, conversation: Conversation, stream: TextIO) -> None:
-    messages = export_openai(conversation, agent)
-    stream.write(f"{json.dumps(messages, ensure_ascii=False, indent=2)}\n")

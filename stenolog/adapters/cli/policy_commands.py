@@ -19,7 +19,7 @@ from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
 from stenolog.projections.analysis.whatif import WhatIf, whatif
 from stenolog.projections.requests import APIS, DEFAULT_API
 
-from .framework import command, find_conversation, open_log, takes_conversation
+from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
 from .lines import Piece
 from .position_argument import resolve
 from .prices import prices_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AT = click.option("--at", default="@", help="Up to this position or time.")
 WIRE = click.option(
-    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
+    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
 )
 THERE = click.Path(dir_okay=False, path_type=Path)
 

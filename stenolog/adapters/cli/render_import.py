@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from stenolog.adapters.importers import SUPPORTED, Imported, Refused, Report
+from stenolog.adapters.importers.detect import supported
+from stenolog.adapters.importers.importer import Refused
+from stenolog.adapters.importers.report import Imported, Report
 
 from .lines import Piece, line
 from .result import Diagnostic
 from .words import counted
 
-EXPECTED = f"expected {SUPPORTED}, "
 EMPTY, NOTHING = ("· ", "cyan"), "nothing to import"
 NAMED = 5
 """So many files that are refused for the same reason are named."""
@@ -45,13 +46,14 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
     """The refusals, those for one reason as one; what would have been taken is told once."""
+    expected = f"expected {supported()}, "
     alike: dict[tuple[str, str], list[str]] = {}
     for file, error in refused:
         alike.setdefault((type(error).__name__, str(error)), []).append(file)
     for (code, why), files in alike.items():
-        yield Diagnostic("error", code, f"{_some(files)}: {why.removeprefix(EXPECTED)}")
-    if any(why.startswith(EXPECTED) for _, why in alike):
-        yield Diagnostic("note", "expected", EXPECTED.removesuffix(", "))
+        yield Diagnostic("error", code, f"{_some(files)}: {why.removeprefix(expected)}")
+    if any(why.startswith(expected) for _, why in alike):
+        yield Diagnostic("note", "expected", expected.removesuffix(", "))
 
 
 def _some(files: Sequence[str]) -> str:

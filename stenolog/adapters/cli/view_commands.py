@@ -15,10 +15,10 @@ from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.domain.turns import RULES
+from stenolog.domain.turns import TURN_RULES
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
 
-from .framework import command, find_conversation, open_log, takes_conversation
+from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
 from .lines import Piece, line
 from .position_argument import resolve
 from .result import CommandResult
@@ -93,7 +93,7 @@ def timeline_command(db: Path, target: str, at: str) -> CommandResult:
 @takes_agent
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
 @click.option(
-    "--api", type=click.Choice([*APIS]), default=DEFAULT_API, show_default=True, help="The provider."
+    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
 )
 @click.option("--policy", help="Another context policy than the card's: last:50+tokens:16k, or JSON.")
 @click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
@@ -214,7 +214,7 @@ def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
         yield line(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
     if state.blocked:
         yield line((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
-    if state.turns and state.turns.rule not in RULES:
+    if state.turns and state.turns.rule not in TURN_RULES:
         told = (
             f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
         )

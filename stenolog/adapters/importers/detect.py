@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -14,23 +14,15 @@ from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import UnknownFormatError
 
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .crewagent.folder import are_messages as are_crewagents
+from .formats import IMPORTERS, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
-from .neurocrew.files import is_chat
-from .nostr.files import are_lines_of_a_relay, is_nostr
 from .openai.files import are_messages, conversations_in, is_message
 from .others import described
-from .report import Format
-from .workflow.files import SQLITE, are_rows, check_database, is_csv, is_row
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
 NAMED_BY = 20
 """The number of records that describe a file of an unknown format in an error."""
-SUPPORTED = (
-    "a Claude Code session or stream, a Codex rollout, OpenAI chat messages, a NeuroCrew chat, "
-    "CrewAgent messages, Nostr events, a table conversation_messages, or a stenolog export"
-)
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -45,18 +37,15 @@ _CLAUDE_ASIDE = {
     "last-prompt": "sessionId",
     "attachment": "attachment",
 }
-_DOCUMENTS: tuple[tuple[Format, Callable[[Json], bool]], ...] = (
-    ("claude-stream", is_stream),
-    ("nostr", is_nostr),
-    ("conversation-messages", are_rows),
-    ("neurocrew", is_chat),
-    ("crewagent", are_crewagents),
-    ("openai-chat", lambda document: conversations_in(document) is not None),
-)
-"""The formats of a file that is one JSON document, the most specific first."""
 
 
-def recognise(source: str | os.PathLike[str] | bytes) -> Format:
+def supported() -> str:
+    """Return the titles of all formats that can be imported, for messages."""
+    *others, own = sorted(IMPORTERS, key="stenolog".__eq__)
+    return f"{', '.join(IMPORTERS[name].title for name in others)}, or {IMPORTERS[own].title}"
+
+
+def recognise(source: str | os.PathLike[str] | bytes) -> str:
     """The format of a file, given its path, or of the bytes themselves.
 
     Raises `UnknownFormatError`, saying what was expected and what was found.
@@ -67,7 +56,7 @@ def recognise(source: str | os.PathLike[str] | bytes) -> Format:
         return recognise_stream(stream)
 
 
-def recognise_stream(stream: BinaryIO) -> Format:
+def recognise_stream(stream: BinaryIO) -> str:
     """The format of what the stream holds; the stream is left at its beginning."""
     try:
         return _recognised(stream)
@@ -75,18 +64,17 @@ def recognise_stream(stream: BinaryIO) -> Format:
         stream.seek(0)
 
 
-def _recognised(stream: BinaryIO) -> Format:
+def _recognised(stream: BinaryIO) -> str:
     first = stream.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     stream.seek(0)
     if not first:
-        raise UnknownFormatError(f"expected {SUPPORTED}, found an empty file")
+        raise UnknownFormatError(f"expected {supported()}, found an empty file")
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnknownFormatError("expected UTF-8, found UTF-16")
-    if first.startswith(SQLITE):
-        check_database(stream)
-        return "conversation-messages"
+    if found := _of_start(first, stream):
+        return found
     if first.startswith(b"PK\x03\x04"):
-        raise UnknownFormatError(f"expected {SUPPORTED}, found a ZIP archive, as Inspect keeps its logs in")
+        raise UnknownFormatError(f"expected {supported()}, found a ZIP archive, as Inspect keeps its logs in")
     if first.startswith(b"["):
         return _of_list(stream)
     if first.startswith(b"{"):
@@ -94,27 +82,46 @@ def _recognised(stream: BinaryIO) -> Format:
     if b"\n{" in first:
         with suppress(UnknownFormatError):
             return _of_objects(stream)
-    if is_csv(first):
-        return "conversation-messages"
-    raise UnknownFormatError(f"expected {SUPPORTED}, found text that begins with {first[:20]!r}")
+    raise UnknownFormatError(f"expected {supported()}, found text that begins with {first[:20]!r}")
 
 
-def _of_list(stream: BinaryIO) -> Format:
+def _plugins() -> Iterator[tuple[str, Importer]]:
+    """Yield the importers that tell by themselves what is theirs; the others are told apart here."""
+    return iter(sorted(IMPORTERS.items(), key=lambda item: -item[1].precedence))
+
+
+def _of_start(first: bytes, stream: BinaryIO) -> str | None:
+    """Return the format that is seen from a file's first bytes; None for text that has to be read."""
+    refused: UnknownFormatError | None = None
+    for name, importer in _plugins():
+        try:
+            if importer.is_start(first, stream):
+                return name
+        except UnknownFormatError as error:
+            refused = refused or error
+        finally:
+            stream.seek(0)
+    if refused is not None:
+        raise refused
+    return None
+
+
+def _of_list(stream: BinaryIO) -> str:
     """One list, or one on each line: what a relay said."""
     try:
         return _of_document(JsonLinesReader().document(stream))
     except UnknownFormatError:
         stream.seek(0)
-        if are_lines_of_a_relay(stream, LOOKED_AT):
-            return "nostr"
-        stream.seek(0)
-        lists = [value for _, value in islice(JsonLinesReader().values(stream), 2)]
-        if len(lists) == 2 and all(isinstance(value, list) for value in lists):
-            raise UnknownFormatError(f"expected {SUPPORTED}, found a list on each line") from None
+        lists = [value for _, value in islice(JsonLinesReader().values(stream), LOOKED_AT)]
+        for name, importer in _plugins():
+            if any(map(importer.is_record, lists)):
+                return name
+        if len(lists) > 1 and all(isinstance(value, list) for value in lists[:2]):
+            raise UnknownFormatError(f"expected {supported()}, found a list on each line") from None
         raise
 
 
-def _of_objects(stream: BinaryIO) -> Format:
+def _of_objects(stream: BinaryIO) -> str:
     """JSON Lines, unless the whole file is one object: on a single line, or over many."""
     first = list(islice(_records(stream), NAMED_BY))
     if not first or first[0].number != 1:
@@ -127,7 +134,7 @@ def _of_objects(stream: BinaryIO) -> Format:
             refused = error
     else:
         what = described(first[0].value, [record.value for record in first[1:]])
-        refused = UnknownFormatError(f"expected {SUPPORTED}, found {what}")
+        refused = UnknownFormatError(f"expected {supported()}, found {what}")
         if len(first) == 1:
             with suppress(UnknownFormatError):
                 return _of_document(first[0].value)
@@ -143,35 +150,38 @@ def _records(stream: BinaryIO) -> Iterator[Record]:
     return islice(JsonLinesReader().records(stream), LOOKED_AT)
 
 
-def _of_document(document: Json) -> Format:
-    for format, is_one in _DOCUMENTS:
-        if is_one(document):
-            return format
-    raise UnknownFormatError(f"expected {SUPPORTED}, found {described(document)}")
+def _of_document(document: Json) -> str:
+    for name, importer in _plugins():
+        if importer.is_document(document):
+            return name
+    if is_stream(document):
+        return "claude-stream"
+    if conversations_in(document) is not None:
+        return "openai-chat"
+    raise UnknownFormatError(f"expected {supported()}, found {described(document)}")
 
 
-def _of_lines(stream: BinaryIO) -> Format | None:
+def _of_lines(stream: BinaryIO) -> str | None:
     passed: list[JsonObject] = []
     is_of_claude = False
     for record in _records(stream):
         value = record.value
+        for name, importer in _plugins():
+            if importer.is_record(value):
+                return name
         if name := other_stream(value):
-            raise UnknownFormatError(f"expected {SUPPORTED}, found {name}, which has no importer")
+            raise UnknownFormatError(f"expected {supported()}, found {name}, which has no importer")
         if is_stream_record(value):  # others may show themselves behind it
             is_of_claude = True
             continue
         if isinstance(value.get("stenolog"), int):
             return "stenolog"
-        if is_nostr(value):
-            return "nostr"
         if value.get("type") in _CODEX and isinstance(value.get("payload"), dict):
             return "codex"
         if _is_claude(value):
             return "claude-code"
         if are_messages(value.get("messages")):
             return "openai-chat"
-        if is_row(value):
-            return "conversation-messages"
         if is_message(value):
             return _openai_lines(_records(stream))
         passed.append(value)
@@ -183,7 +193,7 @@ def _of_lines(stream: BinaryIO) -> Format | None:
     return "claude-code" if aside and not others else None
 
 
-def _openai_lines(records: Iterator[Record]) -> Format:
+def _openai_lines(records: Iterator[Record]) -> str:
     for record in records:
         if not isinstance(record.value.get("role"), str):
             raise UnknownFormatError(

@@ -9,25 +9,20 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from . import jsonl, known_files, originals
 from .batch import Batch
-from .claude import stream as claude_stream
-from .converter import Reader, SourceConversation
-from .crewagent import folder as crewagent
+from .converter import SourceConversation
 from .detect import recognise, recognise_stream
-from .json_lines import NOBODY, JsonLinesReader, regular_file
+from .formats import IMPORTERS, Importer
+from .json_lines import NOBODY, JsonLinesReader, is_list, regular_file
 from .naming import Naming, is_held
-from .neurocrew import files as neurocrew
-from .nostr import files as nostr
-from .openai import files
-from .report import Format, Imported, Report
+from .report import Imported, Report
 from .session import ConversationImport, Sessions
-from .walk import size_of
-from .workflow import files as workflow
+from .walk import folder_of, size_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -36,15 +31,6 @@ Progress: TypeAlias = Callable[[int], object]
 
 BUFFER = 1024 * 1024
 """The bytes of a file that are read at a time."""
-READERS: Mapping[Format, Reader] = {
-    "claude-stream": claude_stream.read,
-    "openai-chat": files.read,
-    "neurocrew": neurocrew.read,
-    "crewagent": crewagent.read,
-    "nostr": nostr.read,
-    "conversation-messages": workflow.read,
-}
-"""The formats whose files hold whole conversations; those of the others are told line by line."""
 
 
 class Refused(NamedTuple):
@@ -63,7 +49,7 @@ def import_file(
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
 ) -> Report:
-    """Import a transcript, or CrewAgent's folder of them, into the log, and tell what became of it.
+    """Import a transcript, or a format's folder of them, into the log, and tell what became of it.
 
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
@@ -99,20 +85,24 @@ def import_files(
     return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
 
 
-def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
-    """Import rows of a table of messages: mappings, or the cursor of a database that has selected them.
+def import_conversations(
+    log: Log,
+    conversations: Iterator[SourceConversation],
+    reading: JsonLinesReader,
+    *,
+    source: str,
+    format: str,
+    name: str | None = None,
+) -> Report:
+    """Import conversations that an importer has read from elsewhere than a file, a database say.
 
-    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
-    holds already is not appended again. Columns that are not known are kept in `meta`.
+    `source` says in the report where they are from; `reading` is the reader that notes what it skips. `name`
+    as in `import_file`.
     """
-    reading, report = JsonLinesReader(), Report("rows", "conversation-messages")
-    described = getattr(rows, "description", None)
-    names = [column[0] for column in described] if described else []
-    given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
-    importing = _Importing(log, name)
-    importing.convert(workflow.source_conversations(given, reading), report, Naming(log, "rows", name))
+    report, importing = Report(source, format), _Importing(log, name)
+    importing.convert(conversations, report, Naming(log, source, name))
     importing.batch.flush()
-    report.skipped = reading.skipped
+    report.skipped, report.repaired = reading.skipped, reading.repaired
     return report
 
 
@@ -193,17 +183,17 @@ class _Importing:
 
     def _read(self, path: Path, stream: BinaryIO) -> Report:
         report = Report(str(path), recognise_stream(stream))
-        self._check_takes_agents(report.format)
+        importer = IMPORTERS[report.format]
+        self._check_takes_agents(importer)
         reading = JsonLinesReader(agents=self._agents)
-        own = crewagent.own_name(path) if report.format == "crewagent" else path.stem
-        naming = Naming(self.log, own, self._name)
-        if report.format == "stenolog":
+        naming = Naming(self.log, importer.name_of(path), self._name)
+        if importer.lines and not (importer.read and is_list(stream)):
+            self._lines(stream, reading, report, Sessions(self.batch, importer.lines, naming))
+        elif importer.read:
+            self.convert(importer.read(stream, reading), report, naming, stream.tell)
+        else:
             self.batch.flush()
             jsonl.import_stream(self.log, stream, report, naming.name, self._moved)
-        elif report.format in READERS and not _is_on_lines(report.format, stream):
-            self.convert(READERS[report.format](stream, reading), report, naming, stream.tell)
-        else:
-            self._lines(stream, reading, report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         report.incomplete = reading.incomplete
         for found in report.conversations:
@@ -211,20 +201,18 @@ class _Importing:
         return report
 
     def _folder(self, path: Path) -> Report | None:
-        """CrewAgent's folder of conversations; None where the path is a file, of whatever else."""
-        folder = crewagent.folder_of(path)
-        if folder is None or _is_known(path):
+        """Import a format's folder of conversations; return None for any other path."""
+        folder, importer = folder_of(path)
+        if importer is None or importer.folder is None or _is_known(path):
             return None
-        self._check_takes_agents("crewagent")
-        report, reading = Report(str(folder), "crewagent"), JsonLinesReader()
-        self.convert(
-            crewagent.conversations(folder, reading), report, Naming(self.log, folder.name, self._name)
-        )
+        self._check_takes_agents(importer)
+        report, reading = Report(str(folder), importer.name), JsonLinesReader()
+        naming = Naming(self.log, folder.name, self._name)
+        self.convert(importer.folder.read(folder, reading), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         return report
 
-    def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, naming: Naming) -> None:
-        sessions = Sessions(self.batch, report.format, naming)
+    def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, sessions: Sessions) -> None:
         for record in reading.records(stream):
             sessions.send(record)
             self._moved(stream.tell())
@@ -261,19 +249,17 @@ class _Importing:
             if found.name in self.log:
                 originals.keep(self.log[found.name], stream, file.name)
 
-    def _check_takes_agents(self, format: Format) -> None:
-        if self._agents and format != "nostr":
-            raise CallerError(f"agents: expected Nostr events, whose authors are keys, found {format}")
+    def _check_takes_agents(self, importer: Importer) -> None:
+        if self._agents and not importer.takes_agents:
+            wanted = ", ".join(IMPORTERS[name].title for name in IMPORTERS if IMPORTERS[name].takes_agents)
+            raise CallerError(
+                f"agents: expected {wanted or 'a format whose importer takes them'}, found {importer.title}"
+            )
 
     def _moved(self, at: int) -> None:
         """The file that is being read has been read up to there."""
         if self._progress is not None:
             self._progress(self._done + at)
-
-
-def _is_on_lines(format: Format, stream: BinaryIO) -> bool:
-    """Return whether a file whose format may be a list has lines instead, and is read line by line."""
-    return format == "claude-stream" and not claude_stream.is_list(stream)
 
 
 def _is_known(path: Path) -> bool:

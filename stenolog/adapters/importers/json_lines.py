@@ -289,3 +289,10 @@ def _too_deep(text: str) -> bool:
         elif token in "]}":
             depth -= 1
     return deepest > DEEPEST
+
+
+def is_list(stream: BinaryIO) -> bool:
+    """Return whether a file begins a JSON list; the stream is reset to its beginning."""
+    found = stream.read(64).lstrip(codecs.BOM_UTF8 + _BLANK.encode()).startswith(b"[")
+    stream.seek(0)
+    return found

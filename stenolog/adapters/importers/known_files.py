@@ -17,6 +17,7 @@ from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.errors import PositionNotFoundError
 
+from .formats import IMPORTERS
 from .json_lines import Skipped
 from .report import Imported, Report
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 
-REVISION = 2
+REVISION = 3
 """Raised when the importers take down more of a file than they did."""
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
@@ -58,6 +59,7 @@ def remember(log: Log, file: KnownFile, report: Report) -> None:
     kept = {
         "sha": file.sha,
         "format": report.format,
+        "importer": IMPORTERS[report.format].version,
         "conversations": [_entry_of(log, found) for found in report.conversations],
         "skipped": report.skipped,
         "repaired": report.repaired,
@@ -74,6 +76,8 @@ def recall(log: Log, file: KnownFile) -> Report | None:
     if checkpoint is None:
         return None
     kept = json.loads(checkpoint.state)
+    if not _is_same_importer(**kept):
+        return None
     if kept["sha"] != file.sha or not all(_is_unchanged(log, **found) for found in kept["conversations"]):
         return None
     return Report(
@@ -116,6 +120,10 @@ def _recalled(
         beyond=Counter(beyond),
         decided=Counter(decided),
     )
+
+
+def _is_same_importer(*, format: str, importer: int, **_: Any) -> bool:
+    return format in IMPORTERS and IMPORTERS[format].version == importer
 
 
 def _version() -> str:

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from .json_lines import Skipped
-
-Format: TypeAlias = Literal[
-    "claude-code",
-    "claude-stream",
-    "codex",
-    "openai-chat",
-    "neurocrew",
-    "nostr",
-    "crewagent",
-    "conversation-messages",
-    "stenolog",
-]
 
 
 @dataclass
@@ -44,12 +31,13 @@ class Imported:
 class Report:
     """Result of importing one file.
 
-    `skipped` are the lines that could not be read, `incomplete` counts the objects cut off at the end of
-    the file (they are read when it has grown), `repaired` counts by kind what was mended on the way.
+    `format` is the name of its importer. `skipped` are the lines that could not be read, `incomplete` counts
+    the objects cut off at the end of the file (they are read when it has grown), `repaired` counts by kind
+    what was mended on the way.
     """
 
     file: str
-    format: Format
+    format: str
     conversations: list[Imported] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     repaired: Counter[str] = field(default_factory=Counter)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.errors import CallerError
 
 from .batch import Batch, PendingWrites, branch_name
-from .claude.records import ClaudeCode
-from .codex.records import Codex
 from .converter import Converter
+from .formats import LineFormat
 from .json_lines import Record, Skipped
 from .naming import Naming
-from .report import Format, Imported
+from .report import Imported
 from .steps import Append, ExistingLog, Step, read_existing
 
 
@@ -73,9 +71,9 @@ class Sessions:
     stands before the first one belongs to the first.
     """
 
-    def __init__(self, batch: Batch, format: Format, naming: Naming) -> None:
+    def __init__(self, batch: Batch, format: LineFormat, naming: Naming) -> None:
         self._batch = batch
-        self._make: type[ClaudeCode] | type[Codex] = Codex if format == "codex" else ClaudeCode
+        self._format = format
         self._naming = naming
         self._intakes: dict[str, ConversationImport] = {}
         self._now: ConversationImport | None = None
@@ -83,7 +81,7 @@ class Sessions:
 
     def send(self, record: Record) -> None:
         """Give a record to the session that it belongs to."""
-        own = self._session_of(record)
+        own = self._format.name_of(record.value, self._now is not None)
         if own:
             self._go_to(own)
         if self._now is None:
@@ -97,16 +95,9 @@ class Sessions:
             self._go_to("")
         return [intake.end() for intake in self._intakes.values()]
 
-    def _session_of(self, record: Record) -> str:
-        """The session that a record names. A rollout is one session, whoever its history was copied from."""
-        if self._make is ClaudeCode:
-            return as_str(record.value.get("sessionId")) or as_str(record.value.get("session_id"))
-        payload = as_dict(record.value.get("payload")) if record.value.get("type") == "session_meta" else {}
-        return "" if self._now is not None else as_str(payload.get("id")) or as_str(payload.get("session_id"))
-
     def _go_to(self, own: str) -> None:
         if own not in self._intakes:
-            self._intakes[own] = ConversationImport(self._batch, self._naming.name(own), self._make)
+            self._intakes[own] = ConversationImport(self._batch, self._naming.name(own), self._format.make)
         self._now = self._intakes[own]
         early, self._early = self._early, []
         for record in early:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from stenolog._version import __version__
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.handle import LogHandle
 from stenolog.adapters.store.peek import peek
@@ -16,7 +15,7 @@ from stenolog.projections.requests import PIPELINE
 from stenolog.projections.requests.incremental.bookmark import Bookmark
 from stenolog.projections.requests.incremental.session import RequestSession
 
-from .folds import Rows
+from .folds import Rows, rules_version
 from .window_cache import CachedWindow, Key, windows_of
 
 FAR = 1_024
@@ -117,5 +116,5 @@ def find(log: LogHandle, key: Key, api: str) -> StoredWindow | None:
 
 
 def _name(key: Key, api: str) -> str:
-    asked = [key.lane.agent, key.lane.task, key.policy, api, PIPELINE, __version__]
+    asked = [key.lane.agent, key.lane.task, key.policy, api, PIPELINE, rules_version()]
     return json.dumps(asked)

@@ -28,6 +28,7 @@ from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
+from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
@@ -54,11 +55,13 @@ class PersistentFold(Generic[S]):
 
     @property
     def version(self) -> str:
-        """The version that a checkpoint must match.
+        """The version that a checkpoint must match: the fold's own, and `rules_version()`."""
+        return f"{self.fold.version} of {rules_version()}"
 
-        Another release, or other registered turn rules, may fold otherwise.
-        """
-        return " ".join((f"{self.fold.version} of {__version__}", *turns.registered()))
+
+def rules_version() -> str:
+    """Return the release, and the name and version of each rule of plugins: others may fold otherwise."""
+    return " ".join((__version__, *turns.TURN_RULES.additions(), *HISTORIES.additions()))
 
 
 def persistent_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
@@ -162,6 +165,7 @@ class FoldCursor(Generic[S]):
         self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
         self._room = RUN
         self._runs: list[CheckpointRun] = []
+        self._is_keepable = True  # until an entry names a turn rule that is not registered here
         self._begin()
 
     def _begin(self) -> None:
@@ -175,6 +179,8 @@ class FoldCursor(Generic[S]):
             return
         self.position = read.position
         if isinstance(read, Entry):
+            if type(read.event) is ModeSwitch and not turns.is_known(read.event.turns):
+                self._is_keepable = False
             before, self.state = self.state, self._after(self.state, read)
             if self.state is not before:
                 self._note()
@@ -194,6 +200,8 @@ class FoldCursor(Generic[S]):
         self._changed = True
 
     def _keep(self, read: Entry | Head) -> None:
+        if not self._is_keepable:
+            return
         last = self.kept.dump(self.state)
         self._room = interval_for(last)
         *before, changed = self._since

@@ -15,15 +15,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stenolog.adapters.llms.base import Model
+from stenolog.adapters.llms.registry import MODELS
+from stenolog.adapters.plugins.loader import load_plugins
 from stenolog.domain.errors import CallerError
+from stenolog.domain.registry import HINT
 
-FORMS = (
-    "openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME, http://HOST/v1#NAME, cli:COMMAND, "
-    "acp:COMMAND or scripted:FILE"
-)
+T = TypeVar("T")
+FORMS = {"cli": "COMMAND", "acp": "COMMAND", "scripted": "FILE"}
+"""What stands behind the colon where it is not a model's name."""
 KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY", ("OPENAI_",)),
     "openai-responses": ("OPENAI_API_KEY", ("OPENAI_",)),
@@ -46,8 +48,12 @@ def model_from_string(
     kind, colon, name = written.partition(":")
     if kind in ("http", "https"):
         return _server(written, options)
-    if kind not in MAKERS or not colon or not name.strip():
-        raise CallerError(f"expected a model as {FORMS}; found {written!r:.100}")
+    load_plugins()
+    if kind not in MODELS or not colon or not name.strip():
+        known = ", ".join(f"{each}:{FORMS.get(each, 'NAME')}" for each in MODELS)
+        raise CallerError(
+            f"expected a model as {known} or http://HOST/v1#NAME; found {written!r:.100}: {HINT}"
+        )
     if not keys:
         options.pop("api_key_env", None)
     elif kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
@@ -57,22 +63,22 @@ def model_from_string(
         name = str(folder / Path(name).expanduser())
     if "cwd" in options:
         options["cwd"] = folder / options["cwd"]
-    return _create(MAKERS[kind](), name.strip(), options)
+    return create(MODELS[kind], name.strip(), options=options)
 
 
-def _create(cls: Callable[..., Model], name: str, options: Mapping[str, Any]) -> Model:
-    """The model of a class, its options checked by name."""
-    taken = inspect.signature(cls).parameters
-    given = dict(options)
-    if "api_key" in taken and (variable := given.pop("api_key_env", None)):
-        given["api_key"] = key(variable)
-    if "timeouts" in taken and "timeouts" in given:
-        given["timeouts"] = replace(taken["timeouts"].default, **given["timeouts"])
+def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -> T:
+    """Call a class or function with options, which are checked by name: its keyword-only parameters."""
+    taken = inspect.signature(make).parameters
+    chosen = dict(options)
+    if "api_key" in taken and (variable := chosen.pop("api_key_env", None)):
+        chosen["api_key"] = key(variable)
+    if "timeouts" in taken and "timeouts" in chosen:
+        chosen["timeouts"] = replace(taken["timeouts"].default, **chosen["timeouts"])
     known = [each for each, how in taken.items() if how.kind is how.KEYWORD_ONLY and each not in HIDDEN]
-    if strange := sorted(given.keys() - {*known, "api_key"}):
+    if strange := sorted(chosen.keys() - {*known, "api_key"}):
         also = ["api_key_env"] if "api_key" in taken else []
         raise CallerError(f"{strange[0]}: no such option; expected one of {', '.join([*known, *also])}")
-    return cls(name, **given)
+    return make(*given, **chosen)
 
 
 HIDDEN = ("api_key", "client", "permit")
@@ -100,12 +106,12 @@ def _server(written: str, options: Mapping[str, Any]) -> Model:
     """A model of a server of one's own."""
     url, _, name = written.partition("#")
     options = {**options, "base_url": url}
-    return _create(_openai(), name or _only_model(url, options), options)
+    return create(MODELS["openai"], name or _only_model(url, options), options=options)
 
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:
     """The model of a server that has just one. Raises `CallerError`, which lists those that there are."""
-    _openai()
+    MODELS["openai"]  # raises if the extra is missing
     import openai
 
     variable = options.get("api_key_env")
@@ -121,57 +127,3 @@ def _only_model(url: str, options: Mapping[str, Any]) -> str:
             f"{url}: expected a model, as {url}#{names[0] if names else 'NAME'}; it has {there}"
         )
     return names[0]
-
-
-def _openai() -> Callable[..., Model]:
-    from stenolog.adapters.llms.openai_chat import OpenAIChat
-
-    return OpenAIChat
-
-
-def _responses() -> Callable[..., Model]:
-    from stenolog.adapters.llms.openai_responses import OpenAIResponses
-
-    return OpenAIResponses
-
-
-def _anthropic() -> Callable[..., Model]:
-    from stenolog.adapters.llms.anthropic import Anthropic
-
-    return Anthropic
-
-
-def _gemini() -> Callable[..., Model]:
-    from stenolog.adapters.llms.gemini import Gemini
-
-    return Gemini
-
-
-def _command() -> Callable[..., Model]:
-    from stenolog.adapters.agents.command_line import CommandLine
-
-    return CommandLine
-
-
-def _acp() -> Callable[..., Model]:
-    from stenolog.adapters.agents.acp import ACP
-
-    return ACP
-
-
-def _script() -> Callable[..., Model]:
-    from stenolog.adapters.llms.script_file import scripted
-
-    return scripted
-
-
-MAKERS: Mapping[str, Callable[[], Callable[..., Model]]] = {
-    "openai": _openai,
-    "openai-responses": _responses,
-    "anthropic": _anthropic,
-    "gemini": _gemini,
-    "cli": _command,
-    "acp": _acp,
-    "scripted": _script,
-}
-"""The class of each, imported when it is asked for."""

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from stenolog.adapters.log import Log
 from stenolog.adapters.log import open as open_log
+from stenolog.adapters.plugins.loader import load_plugin, named_plugins
 from stenolog.domain.errors import OperationalError
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], 
 def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that have the log open."""
     fresh = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, fresh, _begin, (os.path.abspath(log.path),))
+    pool = ProcessPoolExecutor(jobs, fresh, _begin, (os.path.abspath(log.path), named_plugins()))
     try:
         yield pool
     except BrokenProcessPool:
@@ -110,8 +111,10 @@ _opened: list[Log] = []
 """The log of a process that was started to work on it."""
 
 
-def _begin(path: str) -> None:
+def _begin(path: str, plugins: Sequence[str]) -> None:
     """Begin in a process of the pool: Ctrl-C ends it at once and silently, and so does its parent's end."""
+    for each in plugins:
+        load_plugin(each)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     _opened.append(open_log(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .apis import register_api
 from .builder import DEFAULT_API, build, every_request, lanes
 from .pipeline.lane import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
@@ -19,4 +20,5 @@ __all__ = [
     "build",
     "every_request",
     "lanes",
+    "register_api",
 ]

@@ -28,7 +28,7 @@ class Checked(NamedTuple):
 def checked(
     entries: Iterable[Entry],
     *,
-    apis: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] | None = None,
     all_prefixes: bool = False,
     within: range | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
@@ -36,7 +36,8 @@ def checked(
 ) -> Iterator[Checked]:
     """The requests of every lane at the end of the log, or after each of its entries. Raises as `build`.
 
-    With `within`, only those at positions in that range.
+    `apis` are the names of APIs, every registered one where it is None. With `within`, only requests at
+    positions in that range.
     """
     log = list(entries)
     end = log[-1].position if log else 0
@@ -45,7 +46,7 @@ def checked(
         checks: list[_Check] = []
         for window in _windows(log, lane, positions, blobs, counters):
             if not checks or checks[0].live.window is not window:
-                checks = [_Check(window, api, blobs) for api in apis]
+                checks = [_Check(window, api, blobs) for api in (LAWS if apis is None else apis)]
             yield from (check.judged() for check in checks)
 
 
@@ -67,7 +68,7 @@ def _windows(
 def invalid_requests(
     entries: Iterable[Entry],
     *,
-    apis: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] | None = None,
     all_prefixes: bool = False,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,

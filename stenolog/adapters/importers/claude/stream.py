@@ -13,8 +13,6 @@ from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_s
 
 from .records import ClaudeCode
 
-_BLANK = b"\xef\xbb\xbf \t\r\n\0"
-
 
 def is_stream_record(value: Json) -> bool:
     """Return whether a value is a stream's message or result; a session has `sessionId` in its place."""
@@ -46,13 +44,6 @@ def other_stream(value: Json) -> str:
     if kind == "init" and has_id and "model" in record:
         return "a Gemini CLI stream"
     return "a Qwen Code stream" if kind == "system" and "qwen_code_version" in record else ""
-
-
-def is_list(stream: BinaryIO) -> bool:
-    """Return whether the objects are in one list and not on lines; the stream is reset to its beginning."""
-    found = stream.read(64).lstrip(_BLANK).startswith(b"[")
-    stream.seek(0)
-    return found
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:

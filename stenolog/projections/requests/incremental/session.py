@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, CallerError, UnsupportedVersionError
+from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import blocked_reason
@@ -285,8 +285,4 @@ def _front(window: Window, tools: Iterable[str]) -> Prefix:
 
 
 def _api(api: str | Api) -> Api:
-    if isinstance(api, Api):
-        return api
-    if api not in APIS:
-        raise CallerError(f"wire {api!r} is unknown; expected one of {', '.join(APIS)}")
-    return APIS[api]
+    return api if isinstance(api, Api) else APIS[api]

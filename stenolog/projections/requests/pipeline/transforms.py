@@ -1,6 +1,6 @@
-"""Rules of an application's own: what is done to a piece before a lane hears it.
+"""Transforms of an application's own: functions that change a message before a lane is shown it.
 
-    @rewrite("no-numbers@1", "numbers are blotted out")
+    @register_transform("no-numbers@1", "numbers are blotted out")
     def no_numbers(piece, entry):
         return piece._replace(parts=…)
 
@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Transforms
+from stenolog.domain.registry import Registry
 from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import Counter, count_parts
 
@@ -23,7 +24,7 @@ Apply: TypeAlias = Callable[[Message, Entry], Message | None]
 """The piece as it is heard; the same one where nothing is done, None where it is not heard at all."""
 
 
-class Rewrite(NamedTuple):
+class Transform(NamedTuple):
     """A rule by name and version, and what it does in a sentence."""
 
     name: str
@@ -31,33 +32,34 @@ class Rewrite(NamedTuple):
     apply: Apply
 
 
-REWRITES: dict[str, Rewrite] = {}
-"""Every rule that a policy may name."""
+TRANSFORMS: Registry[Transform] = Registry("a transform")
+"""Every transform that a policy may name."""
 
 
-def rewrite(name: str, does: str) -> Callable[[Apply], Apply]:
-    """Make a rule known under a name with its version, once, where the program begins."""
+def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
+    """Register a transform under a name with its version, once, where the program begins.
+
+    Raises `CallerError` where another transform has the name.
+    """
 
     def register(apply: Apply) -> Apply:
-        if REWRITES.setdefault(name, Rewrite(name, does, apply)).apply is not apply:
-            raise InvalidPolicyError(f"a rewrite of the name {name!r} is known already")
+        TRANSFORMS.add(name, Transform(name, does, apply))
         return apply
 
     return register
 
 
-def chosen(rule: Transforms | None) -> tuple[Rewrite, ...]:
+def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
     """The rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
     names = rule.names if rule else ()
     for name in names:
-        if name not in REWRITES:
-            known = ", ".join(REWRITES) or "none"
-            raise InvalidPolicyError(f"/rewrites/names: no rewrite {name!r} is known here; known are {known}")
-    return tuple(REWRITES[name] for name in names)
+        if name not in TRANSFORMS:
+            raise InvalidPolicyError(f"/rewrites/names: {TRANSFORMS.missing(name)}")
+    return tuple(TRANSFORMS[name] for name in names)
 
 
 def rewritten(
-    pieces: Iterable[Message], entry: Entry, rules: Iterable[Rewrite], counter: Counter
+    pieces: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
     """The pieces after every rule; what a rule changed is explained by its name."""
     heard = tuple(pieces)
@@ -67,7 +69,7 @@ def rewritten(
     return heard
 
 
-def _applied(rule: Rewrite, piece: Message, entry: Entry, counter: Counter) -> Message | None:
+def _applied(rule: Transform, piece: Message, entry: Entry, counter: Counter) -> Message | None:
     made = rule.apply(piece, entry)
     if made is None or made == piece:
         return made

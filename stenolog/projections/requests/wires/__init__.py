@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from stenolog.domain.registry import Registry
 from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.request import Message, Rendered
 
@@ -39,11 +39,13 @@ def _written(
     return writer(prefix, blobs).rendered(pieces)
 
 
-_APIS = (
+APIS: Registry[Api] = Registry("an API")
+"""Every API by its name, those that ship with stenolog and those of plugins: see `register_api`."""
+for _api in (
     written_by(openai_chat.NAME, openai_chat.VERSION, openai_chat.ChatWriter),
     written_by(openai_responses.NAME, openai_responses.VERSION, openai_responses.ResponsesWriter),
     written_by(anthropic.NAME, anthropic.VERSION, anthropic.AnthropicWriter),
     written_by(gemini.NAME, gemini.VERSION, gemini.GeminiWriter),
     written_by(plain.NAME, plain.VERSION, plain.PlainWriter),
-)
-APIS: Mapping[str, Api] = MappingProxyType({api.name: api for api in _APIS})
+):
+    APIS.add(_api.name, _api)

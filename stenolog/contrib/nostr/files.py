@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import BinaryIO, NamedTuple
 
 from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.formats import Importer
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
 from stenolog.adapters.providers.json_fields import Json, as_list, as_str
 from stenolog.domain.errors import UnknownFormatError
@@ -44,11 +44,6 @@ def is_nostr(document: Json) -> bool:
     if isinstance(document, dict):
         return is_event(document) or any(is_event(_event(item)) for item in as_list(document.get("history")))
     return any(is_event(_event(item)) for item in (document, *as_list(document)))
-
-
-def are_lines_of_a_relay(stream: BinaryIO, looked_at: int) -> bool:
-    """Return whether a stream holds a relay's messages on lines; its first `looked_at` values are checked."""
-    return any(is_event(_event(value)) for _, value in islice(JsonLinesReader().values(stream), looked_at))
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
@@ -146,3 +141,6 @@ def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]]
         else:
             around[f"kind {event.kind}"] += 1
     return threads, around
+
+
+NOSTR = Importer("nostr", "Nostr events", read, is_document=is_nostr, is_record=is_nostr, takes_agents=True)

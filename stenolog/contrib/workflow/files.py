@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.formats import Importer
+from stenolog.adapters.importers.importer import import_conversations
 from stenolog.adapters.importers.json_lines import LONGEST_LINE, JsonLinesReader, JsonObject, Record, Skipped
+from stenolog.adapters.importers.report import Report
+from stenolog.adapters.log import Log
 from stenolog.adapters.providers.json_fields import Json, as_list, name_of
 from stenolog.adapters.store.schema import APPLICATION_ID
 from stenolog.domain.errors import UnknownFormatError
@@ -168,3 +172,36 @@ def _plain(value: Any) -> Json:
             return value.isoformat()
         case _:
             return str(value)
+
+
+def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
+    """Import rows of a table of messages: mappings, or the cursor of a database that has selected them.
+
+    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
+    holds already is not appended again. Columns that are not known are kept in `meta`.
+    """
+    reading = JsonLinesReader()
+    described = getattr(rows, "description", None)
+    names = [column[0] for column in described] if described else []
+    given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
+    found = source_conversations(given, reading)
+    return import_conversations(log, found, reading, source="rows", format=WORKFLOW.name, name=name)
+
+
+def _is_start(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file begins as a database, which must have the table, or as CSV with its columns."""
+    if first.startswith(SQLITE):
+        check_database(stream)
+        return True
+    return is_csv(first)
+
+
+WORKFLOW = Importer(
+    "conversation-messages",
+    "a table conversation_messages",
+    read,
+    is_document=are_rows,
+    is_record=is_row,
+    is_start=_is_start,
+    precedence=1,  # its rows may look like a chat too
+)

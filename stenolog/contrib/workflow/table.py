@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from stenolog.adapters.tables.table import CONVERSATION, Table
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.state import address
 from stenolog.projections.describe import in_words
-
-from .table import CONVERSATION, Table
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:

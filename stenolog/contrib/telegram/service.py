@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
@@ -252,3 +253,22 @@ def _terminated(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         if is_set:
             loop.remove_signal_handler(signal.SIGTERM)
+
+
+def channel(
+    team: Team,
+    log: Log,
+    *,
+    chats: Iterable[int],
+    token_env: str = "TELEGRAM_BOT_TOKEN",
+    base_url: str | None = None,
+    names: Mapping[str, str] = NO_NAMES,
+) -> Telegram:
+    """Make the chat channel `telegram` of one bot, whose token is in the environment variable `token_env`.
+
+    Raises `CallerError` where the variable is not set, and as `Telegram`.
+    """
+    token = os.environ.get(token_env)
+    if not token:
+        raise CallerError(f"expected the bot's token in the environment variable {token_env}, found none")
+    return Telegram(team, log, token=token, chats=chats, base_url=base_url, names=names)

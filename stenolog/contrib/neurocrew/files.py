@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.formats import Importer
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
 from stenolog.domain.errors import UnknownFormatError
@@ -99,3 +100,6 @@ def _name(about: dict[str, Any]) -> str:
     id = about.get("chat_id", as_dict(about.get("metadata")).get("chat_id"))
     named = str(id) if isinstance(id, int) and not isinstance(id, bool) else as_str(id)
     return f"chat_{named}" if named else ""
+
+
+NEUROCREW = Importer("neurocrew", "a NeuroCrew chat", read, is_document=is_chat)

@@ -1,0 +1,108 @@
+"""Formats of other programs, as registered values: importers read them, exporters write them.
+
+NOTES = Importer("my-notes", "a notebook of mine", read, is_document=lambda value: "notes" in as_dict(value))
+IMPORTERS.add(NOTES.name, NOTES)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+
+from stenolog.adapters.plugins.lazy_registry import LazyRegistry
+
+from .converter import Converter, Reader, SourceConversation
+from .json_lines import Json, JsonLinesReader, JsonObject
+from .steps import ExistingLog
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+Check: TypeAlias = Callable[[Json], bool]
+
+
+def _never(value: Json) -> bool:
+    return False
+
+
+class FolderFormat(NamedTuple):
+    """A format that keeps its conversations in a folder of its own.
+
+    `find` returns the folder that a path stands for, or None, and raises `UnknownFormatError` for a folder
+    that is none; `holds` says whether a folder is one, `read` reads it, and `files` lists what is read.
+    """
+
+    find: Callable[[Path], Path | None]
+    holds: Callable[[Path], bool]
+    read: Callable[[Path, JsonLinesReader], Iterator[SourceConversation]]
+    files: Callable[[Path], Iterable[Path]]
+
+
+class LineFormat(NamedTuple):
+    """JSON Lines that are converted one by one, so that a file of any size takes little memory.
+
+    `make` begins the converter of a conversation. `name_of` returns the name of the conversation that a
+    record belongs to, empty where it tells none; its second argument is whether a conversation has begun.
+    """
+
+    make: Callable[[ExistingLog], Converter]
+    name_of: Callable[[JsonObject, bool], str]
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A format of transcripts: how its files are recognised, by their content alone, and read.
+
+    `title` names a file of it in messages ("a NeuroCrew chat"). `read` returns the conversations of a file;
+    where `lines` is given too, `read` is for a file that is one JSON list. A file is of this format if
+    `is_document` accepts the one JSON value that it holds, `is_record` one of its first values on lines, or
+    `is_start` its first bytes (it is given these and the whole stream).
+
+    `name_of` returns the conversation's name where the file tells none. `takes_agents`: names of agents can
+    be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
+    it. `version` is raised when more of a file is taken in than was before.
+    """
+
+    name: str
+    title: str
+    read: Reader | None = None
+    lines: LineFormat | None = None
+    is_document: Check = _never
+    is_record: Check = _never
+    is_start: Callable[[bytes, BinaryIO], bool] = lambda first, stream: False
+    name_of: Callable[[Path], str] = lambda path: path.stem
+    folder: FolderFormat | None = None
+    takes_agents: bool = False
+    precedence: int = 0
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A format that a conversation is written in: to a stream, or into a folder.
+
+    `write` is given the conversation, where to write, and the agent whose messages are wanted (empty where
+    `of_one_agent` is False). It returns the file that was written where that is not the one it was given.
+    """
+
+    name: str
+    title: str
+    write: Callable[[Conversation, IO[str], str], object] | None = None
+    write_folder: Callable[[Conversation, Path], Path] | None = None
+    of_one_agent: bool = False
+
+
+def _shipped(name: str) -> str:
+    return f"{__package__}.shipped:{name}"
+
+
+IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
+"""Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
+EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
+"""Every exporter by its name."""
+for _name in ("claude-code", "claude-stream", "codex", "openai-chat", "stenolog"):
+    IMPORTERS.add_reference(_name, _shipped(_name.replace("-", "_").upper()))
+for _name in ("jsonl", "openai"):
+    EXPORTERS.add_reference(_name, _shipped(f"TO_{_name.upper()}"))

@@ -1,0 +1,49 @@
+"""The formats that ship with stenolog: Claude Code, Codex, OpenAI chat messages and stenolog's own export."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING
+
+from stenolog.adapters.providers.json_fields import as_dict, as_str
+
+from .claude import stream as claude_stream
+from .claude.records import ClaudeCode
+from .codex.records import Codex
+from .formats import Exporter, Importer, LineFormat
+from .json_lines import JsonObject
+from .jsonl import export_jsonl
+from .openai import files as openai_files
+from .openai.export import export_openai
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+
+def _claude_session(record: JsonObject, _has_begun: bool) -> str:
+    return as_str(record.get("sessionId")) or as_str(record.get("session_id"))
+
+
+def _codex_session(record: JsonObject, has_begun: bool) -> str:
+    """Return the session of a rollout: its first one, whoever the rest of its history was copied from."""
+    payload = as_dict(record.get("payload")) if record.get("type") == "session_meta" else {}
+    return "" if has_begun else as_str(payload.get("id")) or as_str(payload.get("session_id"))
+
+
+def _write_jsonl(conversation: Conversation, stream: IO[str], _agent: str) -> None:
+    export_jsonl(conversation, stream)
+
+
+def _write_openai(conversation: Conversation, stream: IO[str], agent: str) -> None:
+    stream.write(f"{json.dumps(export_openai(conversation, agent), ensure_ascii=False, indent=2)}\n")
+
+
+_CLAUDE = LineFormat(ClaudeCode, _claude_session)
+CLAUDE_CODE = Importer("claude-code", "a Claude Code session", lines=_CLAUDE)
+CLAUDE_STREAM = Importer("claude-stream", "a Claude Code stream", claude_stream.read, _CLAUDE)
+CODEX = Importer("codex", "a Codex rollout", lines=LineFormat(Codex, _codex_session))
+OPENAI_CHAT = Importer("openai-chat", "OpenAI chat messages", openai_files.read)
+STENOLOG = Importer("stenolog", "a stenolog export")
+"""Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
+TO_JSONL = Exporter("jsonl", "stenolog's own JSON Lines", _write_jsonl)
+TO_OPENAI = Exporter("openai", "OpenAI chat messages", _write_openai, of_one_agent=True)

@@ -1,1 +1,0 @@
-"""Rows of a table `conversation_messages`: what workflows keep in SQL."""

@@ -1,0 +1,37 @@
+"""Registration of what is in `contrib`, by references: nothing of it is imported before it is used.
+
+Each function is an entry point of the group `stenolog.plugins` (see `pyproject.toml`).
+"""
+
+from __future__ import annotations
+
+from stenolog.adapters.chats.channels import CHANNELS
+from stenolog.adapters.importers.formats import EXPORTERS, IMPORTERS
+from stenolog.adapters.tables.registry import TABLES
+
+
+def crewagent() -> None:
+    """Register the importer and the exporter of CrewAgent's folders."""
+    IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.formats:CREWAGENT")
+    EXPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.formats:TO_CREWAGENT")
+
+
+def neurocrew() -> None:
+    """Register the importer of NeuroCrew Lab's chats."""
+    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.files:NEUROCREW")
+
+
+def nostr() -> None:
+    """Register the importer of Nostr events."""
+    IMPORTERS.add_reference("nostr", "stenolog.contrib.nostr.files:NOSTR")
+
+
+def workflow() -> None:
+    """Register the importer of workflow tables, and the table that keeps a conversation's messages."""
+    TABLES.add_reference("conversation_messages", "stenolog.contrib.workflow.table:conversation_messages")
+    IMPORTERS.add_reference("conversation-messages", "stenolog.contrib.workflow.files:WORKFLOW")
+
+
+def telegram() -> None:
+    """Register the chat channel of Telegram."""
+    CHANNELS.add_reference("telegram", "stenolog.contrib.telegram.service:channel")

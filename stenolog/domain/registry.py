@@ -1,0 +1,85 @@
+"""Registries: values of one kind by their names, those that ship with stenolog and those that plugins add.
+
+APIS: Registry[Api] = Registry("an API")
+APIS.add("telegraph", TELEGRAPH)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from .errors import CallerError, NotRegisteredError
+
+T = TypeVar("T")
+HINT = "a plugin may add it: install it, or name its module with --plugin or in STENOLOG_PLUGINS"
+
+
+class Registry(Mapping[str, T]):
+    """A mapping of names to values of one `kind` ("an API"), in the order in which they were added.
+
+    Whoever reads a log of somebody else's plugin lacks a name, so each error says what is known and how a
+    plugin is loaded. Names are added where a program begins: a registry has no lock.
+    """
+
+    def __init__(self, kind: str, values: Mapping[str, T] | None = None) -> None:
+        self.kind = kind
+        self._values: dict[str, T] = dict(values or {})
+
+    def __repr__(self) -> str:
+        return f"<Registry of {self.kind}: {', '.join(self) or 'empty'}>"
+
+    def __getitem__(self, name: str) -> T:
+        """Return the value of a name. Raises `NotRegisteredError`, which says what is known."""
+        return self._values[self._name(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, name: str, value: T) -> T:
+        """Add a value under a name and return it.
+
+        A class or function that was defined anew, as in a notebook, takes the place of its former self.
+        Raises `CallerError` where another value has the name, or it is empty.
+        """
+        if not isinstance(name, str) or not name:
+            raise CallerError(f"expected a name for {self.kind}, found {name!r}")
+        known = self._values.get(name)
+        if known is not None and known is not value and not _is_redefined(known, value):
+            raise CallerError(f"{self.kind} {name!r} is registered already: {known!r:.120}")
+        self._values[name] = value
+        return value
+
+    def remove(self, name: str) -> None:
+        """Remove a name, for instance at the end of a test. Raises `NotRegisteredError`."""
+        del self._values[self._name(name)]
+
+    def additions(self) -> tuple[str, ...]:
+        """Return `name@version` of each value that was defined outside stenolog, sorted."""
+        outside = (
+            (name, value)
+            for name, value in self._values.items()
+            if getattr(value, "__module__", "").partition(".")[0] != "stenolog"
+        )
+        return tuple(sorted(f"{name}@{getattr(value, 'version', '')}" for name, value in outside))
+
+    def missing(self, name: object) -> str:
+        """Return the message of an error for a name that is not registered."""
+        return f"expected {self.kind}: {', '.join(self) or 'none is known'}; found {name!r:.80}: {HINT}"
+
+    def _name(self, name: str) -> str:
+        if name not in self:
+            raise NotRegisteredError(self.missing(name))
+        return name
+
+
+def _is_redefined(known: object, value: object) -> bool:
+    """Return whether two classes or functions have the same name in the same module, and none in another."""
+    names = {(each.__module__, each.__qualname__) for each in (known, value) if hasattr(each, "__qualname__")}
+    return len(names) == 1 and not any("<" in name for _, name in names) and type(known) is type(value)
