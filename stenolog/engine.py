@@ -12,6 +12,7 @@ from .adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
 from .adapters.engine.runtime import Runtime
 from .adapters.engine.team import Team
 from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage
+from .domain.model import rule
 from .domain.turns import (
     ByAddress,
     NextTurn,
@@ -55,5 +56,6 @@ __all__ = [
     "present",
     "regenerate",
     "register_turn_rule",
+    "rule",
     "track_usage",
 ]

@@ -5,7 +5,13 @@
 digests, `export_openai` the messages of one agent. `docs/how-to/extend.md` shows an importer of one's own.
 """
 
-from .adapters.importers.converter import Converter, Reader, SourceConversation
+from .adapters.importers.converter import (
+    Converter,
+    Reader,
+    SourceConversation,
+    entry_converter,
+    source_conversation,
+)
 from .adapters.importers.detect import recognise
 from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import EXPORTERS, IMPORTERS, Exporter, FolderFormat, Importer, LineFormat
@@ -34,6 +40,7 @@ __all__ = [
     "Report",
     "Skipped",
     "SourceConversation",
+    "entry_converter",
     "export_jsonl",
     "export_openai",
     "files_in",
@@ -42,4 +49,5 @@ __all__ = [
     "import_files",
     "recognise",
     "size_of",
+    "source_conversation",
 ]

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from stenolog.adapters.plugins.lazy_registry import LazyRegistry
-
-if TYPE_CHECKING:
-    from stenolog.adapters.engine.team import Team
-    from stenolog.adapters.log import Log
 
 
 class ChatChannel(Protocol):
@@ -19,8 +15,8 @@ class ChatChannel(Protocol):
         """Run until the channel ends or the task is cancelled."""
 
 
-MakeChannel: TypeAlias = "Callable[[Team, Log], ChatChannel]"
-"""Makes a channel of a team and a log; its keyword-only parameters are the options of `chat --option`."""
+MakeChannel: TypeAlias = Callable[..., ChatChannel]
+"""Makes a channel of a `Team` and a `Log`; its keyword-only parameters are the options of `chat --option`."""
 
 CHANNELS: LazyRegistry[MakeChannel] = LazyRegistry("a chat channel")
 """Every chat channel by its name."""

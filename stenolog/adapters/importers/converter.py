@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
+from stenolog.domain.entry import EPOCH, NewEntry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.events import Unknown
+
 from .event_writer import EventWriter
-from .json_lines import JsonLinesReader, Record
+from .json_lines import Json, JsonLinesReader, Record
 from .steps import ExistingLog, Step
 
 
@@ -44,3 +48,55 @@ class SourceConversation:
 
 
 Reader: TypeAlias = Callable[[BinaryIO, JsonLinesReader], Iterator[SourceConversation]]
+
+
+def source_conversation(
+    values: Sequence[Json], convert: Callable[[Record], Iterable[NewEntry]], name: str = ""
+) -> SourceConversation:
+    """Return a conversation of JSON objects, each of which `convert` makes entries of: see `entry_converter`.
+
+    `name` is empty where the file tells none. Values that are no objects are counted in the report.
+    """
+    objects = [Record(str(nth), value) for nth, value in enumerate(values, 1) if isinstance(value, dict)]
+    others = Counter(type(value).__name__ for value in values if not isinstance(value, dict))
+    return SourceConversation(name, objects, entry_converter(convert), others)
+
+
+def entry_converter(
+    convert: Callable[[Record], Iterable[NewEntry]],
+) -> Callable[[ExistingLog], Converter]:
+    """Return a converter for `SourceConversation.make` of a function from a record to its entries.
+
+    An entry without an id is known by its record's line, one without a time has that of the entry before it.
+    A record of which the function raises a `ValueError`, or that is of another shape than it expects
+    (`LookupError`, `TypeError`, `AttributeError`), is skipped, and stands in the report with its line.
+    """
+    return lambda log: _EntryConverter(convert, log)
+
+
+class _EntryConverter:
+    """The converter that `entry_converter` makes."""
+
+    def __init__(self, convert: Callable[[Record], Iterable[NewEntry]], log: ExistingLog) -> None:
+        self.scribe = EventWriter("", "", log)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._convert = convert
+        self._time = EPOCH
+
+    def take(self, record: Record) -> list[Step]:
+        for nth, entry in enumerate(self._entries(record), 1):
+            if isinstance(entry.event, Unknown):
+                raise CallerError(f"expected an event of this release, found {entry.event.topic}")
+            self._time = entry.time or self._time
+            self.scribe.write(entry.event, entry.id or f"line-{record.line}-{nth}", self._time)
+        return self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        return self.scribe.drain()
+
+    def _entries(self, record: Record) -> list[NewEntry]:
+        try:
+            return list(self._convert(record))
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error

@@ -78,6 +78,9 @@ def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -
     if strange := sorted(chosen.keys() - {*known, "api_key"}):
         also = ["api_key_env"] if "api_key" in taken else []
         raise CallerError(f"{strange[0]}: no such option; expected one of {', '.join([*known, *also])}")
+    needed = [each for each in known if taken[each].default is inspect.Parameter.empty]
+    if lacking := [each for each in needed if each not in chosen]:
+        raise CallerError(f"expected the option {lacking[0]}, found none; the options are {', '.join(known)}")
     return make(*given, **chosen)
 
 

@@ -14,7 +14,9 @@ from stenolog.domain.parts import (
     ProviderPart,
     RefusalPart,
     TextPart,
+    ToolCall,
 )
+from stenolog.projections.requests.pipeline.identifiers import arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prefix import Prefix
 from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
 from stenolog.projections.requests.request import (
@@ -199,6 +201,18 @@ class BodyBuilder:
                 RequestPart(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
             )
 
+    def tools(self, prefix: Prefix, shape: Callable[[Body], Body] = lambda function: function) -> list[Body]:
+        """Return the tools that the lane is given, each in the `shape` of the API, and explain them.
+
+        A tool comes as its `name`, `description` and `parameters`, a JSON Schema of an object.
+        """
+        tools = [
+            shape({"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)})
+            for tool in prefix.tools
+        ]
+        explain_tools(self, prefix, tools)
+        return tools
+
     def rendered(self, body: Body) -> Rendered:
         """The body with everything that was said about it."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
@@ -255,6 +269,14 @@ def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
     said = [block["text"] for block in blocks if "text" in block]
     quoted = [{"type": "text", "text": quote("message", "\n".join(said), sender=speaker)}] if said else []
     return quoted + [block for block in blocks if "text" not in block]
+
+
+def tool_function(call: ToolCall) -> dict[str, Any]:
+    """Return a call's name and arguments, as APIs take them that want the arguments as an object.
+
+    Arguments that are no JSON object stand under `_raw`.
+    """
+    return {"name": tool_name(called(call)), "arguments": arguments_object(call.arguments)[0]}
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:

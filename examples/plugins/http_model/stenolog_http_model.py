@@ -1,0 +1,29 @@
+"""A model behind one HTTP call: `http-model:llama3`, with its URL as an option."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from urllib.request import Request, urlopen
+
+from stenolog import ModelError, TextPart
+from stenolog.models import MODELS, Model, ModelCall, ModelResponse, ResponseDelta, StreamItem
+
+
+class HttpModel(Model):
+    """A server that takes the body of Chat Completions and answers at once."""
+
+    def __init__(self, name: str, *, url: str = "http://127.0.0.1:8080/v1/chat/completions") -> None:
+        self.name, self.url = name, url
+
+    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+        request = Request(self.url, json.dumps(prompt.body).encode(), {"Content-Type": "application/json"})
+        try:
+            with await asyncio.to_thread(urlopen, request) as answer:
+                said = json.load(answer)["choices"][0]["message"]["content"]
+        except OSError as error:
+            raise ModelError("network", str(error)) from error
+        yield ResponseDelta(0, "text", said)
+        yield ModelResponse((TextPart(text=said),), model=self.name)
+
+
+MODELS.add("http-model", HttpModel)

@@ -1,0 +1,54 @@
+"""Requests, built from a log by hand, and the parts that an API of one's own is made of.
+
+`build` returns the request of a lane; an `Api` says how its provider wants it written, `register_api` adds
+it, and a `Check` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
+"""
+
+from .projections.requests import (
+    APIS,
+    DEFAULT_API,
+    Api,
+    LaneId,
+    Omission,
+    Request,
+    RequestPart,
+    build,
+    every_request,
+    lanes,
+    register_api,
+)
+from .projections.requests.pipeline.prefix import Prefix
+from .projections.requests.request import Message, Rendered
+from .projections.requests.validation import Violation, validate
+from .projections.requests.validation.checks import Check, law
+from .projections.requests.wires import written_by
+from .projections.requests.wires.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
+from .projections.requests.wires.writer import Writer
+
+__all__ = [
+    "APIS",
+    "DEFAULT_API",
+    "Api",
+    "BodyBuilder",
+    "Check",
+    "LaneId",
+    "Message",
+    "Omission",
+    "Prefix",
+    "Rendered",
+    "Request",
+    "RequestPart",
+    "Violation",
+    "Writer",
+    "build",
+    "every_request",
+    "explain_tools",
+    "lanes",
+    "law",
+    "register_api",
+    "schema",
+    "texts",
+    "tool_function",
+    "validate",
+    "written_by",
+]
