@@ -17,7 +17,7 @@ MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. 
 ABOUT = f"""\
 What a request is made by: context policies, rules, APIs and their laws. The pipeline is `{PIPELINE}`;
 [How a request is built](../explanation/requests.md) says why it is as it is, and
-[Add a policy, a rule, an API](../how-to/extend-requests.md) how to bring your own.
+[Add a policy, a transform, an API](../how-to/extend-requests.md) how to bring your own.
 """
 POLICIES = """\
 ## Context policies

@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from stenolog import NewEntry, UserMessage
-from stenolog.importers import (
-    IMPORTERS,
-    Importer,
-    JsonLinesReader,
-    Record,
-    SourceConversation,
-    source_conversation,
-)
+from stenolog import NewEntry, UserMessage, importers
 
 
 def is_slack(document: Any) -> bool:
@@ -20,14 +12,15 @@ def is_slack(document: Any) -> bool:
     return any(isinstance(one, dict) and {"type", "ts", "text"} <= one.keys() for one in each)
 
 
-def entries(record: Record) -> Iterator[NewEntry]:
+def entries(record: importers.Record) -> Iterator[NewEntry]:
     """Yield the entry of a message; a `ValueError` would skip it, with its number in the report."""
     ts, text, user = (record.value.get(key, "") for key in ("ts", "text", "user"))
     yield NewEntry(UserMessage(text=text, author=user), f"slack-{ts}", datetime.fromtimestamp(float(ts), UTC))
 
 
-def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
-    yield source_conversation(reader.document(stream), entries)
+def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
+    yield importers.source_conversation(reader.document(stream), entries)
 
 
-IMPORTERS.add("slack", Importer("slack", "a Slack channel", read, is_document=is_slack))
+SLACK = importers.Importer("slack", "a Slack channel", read, is_document=is_slack)
+importers.IMPORTERS.add(SLACK.name, SLACK)

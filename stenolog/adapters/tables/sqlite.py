@@ -12,6 +12,7 @@ from stenolog.adapters.store import cursors, reader, schema
 from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.errors import CallerError, TableError
 
+from .registry import TABLES
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
 from .table import TYPES, Table
 
@@ -178,15 +179,18 @@ class AttachedTable:
         make(database, self.table)
 
 
-def attach_table(log: Log, table: Table) -> AttachedTable:
-    """Have a table follow the log, in the log's own database, from now on.
+def attach_table(log: Log, table: Table | str) -> AttachedTable:
+    """Have a table, or the registered one of a name, follow the log, in the log's own database, from now on.
 
     It is made if it is not there, made anew if it was made by another version or by other columns, and
     brought up to date. From then on whatever this log appends is in it in the same transaction, together with
     what other programs, which do not know of the table, have appended meanwhile: at most 5,000 entries at
     once. Where the table's function fails, the append is made all the same, and the table goes no further
-    until `catch_up` or `rebuild`; both raise `TableError` then, and so do `select` and this.
+    until `catch_up` or `rebuild`; both raise `TableError` then, and so do `select` and this. Raises
+    `NotRegisteredError` for the name of a table that no plugin has registered.
     """
+    if isinstance(table, str):
+        table = TABLES[table]
     for other in log.datastore.kept_up:
         kept = getattr(other, "__self__", None)
         if isinstance(kept, AttachedTable) and kept.table.name == table.name:

@@ -24,7 +24,7 @@ from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import policy_of
-from stenolog.domain.turns import TurnRule
+from stenolog.domain.turns import TURN_RULES, TurnRule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.prices import table
@@ -115,9 +115,9 @@ class TeamFileReader:
             return None
         options = {key: value for key, value in self.file.turns.items() if key != "rule"}
         with self.at("turns"):
-            return rule(
-                TurnPolicy(rule=str(self.file.turns.get("rule", "")).replace("-", "_"), options=options)
-            )
+            name = str(self.file.turns.get("rule", ""))
+            shipped = name.replace("-", "_")  # a file may write round-robin
+            return rule(TurnPolicy(rule=shipped if shipped in TURN_RULES else name, options=options))
 
     def _value(self, table: str, key: str, make: Callable[..., T], *given: Any) -> T:
         with self.at(f"{table}.{key}"):

@@ -1,0 +1,151 @@
+"""How plugins are found: installed, named by a variable, named on the command line; and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from .conftest import Stenolog
+
+RULE = """
+from typing import ClassVar
+from stenolog.engine import NextTurn, TurnRule, register_turn_rule, rule
+
+@register_turn_rule
+@rule
+class LastOnly(TurnRule):
+    name: ClassVar[str] = "last-only"
+    version: ClassVar[int] = {version}
+
+    def begin(self, state):
+        return NextTurn(state.members[{which}:][:1], "only one")
+"""
+TEAM = """
+turns = { rule = "last-only" }
+[agents.a]
+model = "scripted:says.json"
+[agents.b]
+model = "scripted:says.json"
+"""
+API = """
+from stenolog.requests import Api, BodyBuilder, register_api, texts
+
+def render(messages, prefix, blobs):
+    body = BodyBuilder(blobs, prefix.counter)
+    for message in messages:
+        body.messages.append({"text": " ".join(texts(message))})
+        body.explain(message, body.messages[-1]["text"])
+    return body.rendered({"model": prefix.model, "messages": body.messages})
+
+register_api(Api("telegraph", 1, render))
+"""
+
+
+def broken_package(folder: Path) -> Path:
+    """Install a package whose plugin raises when it is imported."""
+    info = folder / "broken-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[stenolog.plugins]\nbroken = broken_plugin\n")
+    (folder / "broken_plugin.py").write_text("raise RuntimeError('no licence')\n")
+    return folder
+
+
+def test_an_installed_plugin_that_cannot_be_loaded_is_told_and_stops_nobody(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    ran = stenolog("demo", "--db", "demo.db", paths=[broken_package(tmp_path / "site")])
+
+    assert ran.returncode == 0
+    fault = "the plugin broken cannot be loaded: broken_plugin: RuntimeError: no licence"
+    assert fault in " ".join(ran.stderr.split())
+
+
+def test_a_plugin_that_is_named_has_to_load(stenolog: Stenolog) -> None:
+    by_option = stenolog("ls", "--plugin", "no_such_module")
+    by_variable = stenolog("ls", STENOLOG_PLUGINS="no_such_module")
+
+    fault = "plugin 'no_such_module': ModuleNotFoundError: No module named 'no_such_module'"
+    assert (by_option.returncode, fault in by_option.stderr) == (2, True)
+    assert (by_variable.returncode, fault in by_variable.stderr) == (2, True)
+
+
+def test_a_plugin_is_named_as_a_module_here_a_function_in_it_or_a_file(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "telegraphs.py").write_text(API)
+    (tmp_path / "later.py").write_text("def register():\n    import telegraphs\n")
+    stenolog("demo", "--db", "demo.db")
+    request = ("request", "demo", "--agent", "coder", "--db", "demo.db", "--api", "telegraph", "--raw")
+
+    bodies = {
+        stenolog(*request, "--plugin", "telegraphs").stdout,
+        stenolog(*request, "--plugin", "telegraphs.py").stdout,
+        stenolog(*request, "--plugin", "later:register").stdout,
+        stenolog(*request, STENOLOG_PLUGINS="telegraphs, later").stdout,
+    }
+
+    assert len(bodies) == 1
+    assert [*json.loads(bodies.pop())] == ["model", "messages"]
+    assert "'telegraph' is not one of openai-chat," in stenolog(*request).stderr
+
+
+def test_processes_that_verify_beside_each_other_load_the_same_plugins(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "telegraphs.py").write_text(API)
+    (tmp_path / "said.py").write_text(
+        "import asyncio, stenolog, telegraphs\n"
+        "from stenolog import Agent, Team\n"
+        "from stenolog.models import Scripted\n"
+        "async def main():\n"
+        "    with stenolog.open('talks.db') as log:\n"
+        "        for name in ('one', 'two', 'three'):\n"
+        "            async with Team([Agent('a', llm=Scripted('Yes.', api='telegraph'))]) as team:\n"
+        "                async for _ in team.run(log[name], 'Well?'):\n"
+        "                    pass\n"
+        "asyncio.run(main())\n"
+    )
+    stenolog("ls", "--plugin", "said.py")
+
+    seeing = stenolog("verify", "--requests", "--jobs", "2", "--plugin", "telegraphs", "--json")
+    blind = stenolog("verify", "--requests", "--jobs", "2", "--json")
+
+    assert seeing.returncode == 0, seeing.stdout
+    assert "telegraph" not in json.dumps(json.loads(seeing.stdout)["diagnostics"])
+    assert "telegraph" in blind.stdout
+
+
+def test_a_state_that_was_read_without_a_rule_is_not_kept(stenolog: Stenolog, tmp_path: Path) -> None:
+    (tmp_path / "says.json").write_text(json.dumps(["One."]))
+    (tmp_path / "team.toml").write_text(TEAM)
+    (tmp_path / "rules.py").write_text(RULE.format(version=1, which=-1))
+    stenolog("run", "team.toml", "Well?", "--plugin", "rules")
+    (tmp_path / "many.py").write_text(
+        "import rules, stenolog\n"
+        "with stenolog.open('talks.db') as log:\n"
+        "    for number in range(200):\n"
+        "        log['team'].append(stenolog.UserMessage(text=f'{number}', author_kind='system'))\n"
+        "    print(log['team'].position)\n"
+    )
+    stenolog("ls", "--plugin", "many")
+    for file in tmp_path.glob("talks.db-checkpoints*"):
+        file.unlink()
+
+    blind = stenolog("state", "team")
+    of_the_blind = states_kept(tmp_path)
+    seeing = stenolog("state", "team", "--plugin", "rules")
+
+    assert "not registered here" in blind.stdout
+    assert "not registered here" not in seeing.stdout
+    assert of_the_blind == 0
+    assert states_kept(tmp_path) > 0
+
+
+def states_kept(folder: Path) -> int:
+    """The number of states that stand beside the log."""
+    with closing(sqlite3.connect(folder / "talks.db-checkpoints")) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM checkpoints WHERE fold = 'state'").fetchone()
+    return int(count)
