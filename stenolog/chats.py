@@ -1,31 +1,56 @@
-"""Chats: a conversation with a team at the terminal, or by a channel of your own."""
+"""Chats: a conversation with a team at the terminal, or by a channel of your own.
 
-from .adapters.chats.base import OutgoingMessage, Question, Render, Send
+A channel is made of a `ChatSession`, which works and takes commands, and a `Delivery`, which hands each piece
+of an answer over at least once; `docs/how-to/extend.md` registers one.
+"""
+
+from .adapters.chats.approving import CALL_CODE
+from .adapters.chats.base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
 from .adapters.chats.channels import CHANNELS, ChatChannel
-from .adapters.chats.commands import COMMANDS, CommandContext, command, commands
+from .adapters.chats.commands import (
+    COMMANDS,
+    Command,
+    CommandContext,
+    TypedCommand,
+    command,
+    commands,
+    typed_command,
+)
 from .adapters.chats.console import Console
 from .adapters.chats.delivery import Delivery
-from .adapters.chats.hearing import mentioned
-from .adapters.chats.rendering import render_entry
+from .adapters.chats.hearing import agents_by_name, mentioned
+from .adapters.chats.rendering import NO_NAMES, name_of, render_entry
 from .adapters.chats.session import ChatSession
-from .adapters.chats.splitting import split, utf16_length
+from .adapters.chats.splitting import Fence, fence_of, split, utf16_length
 
 __all__ = [
+    "CALL_CODE",
     "CHANNELS",
     "COMMANDS",
+    "NO_NAMES",
+    "Backoff",
     "ChatChannel",
     "ChatSession",
+    "Command",
     "CommandContext",
     "Console",
     "Delivery",
+    "Fence",
     "OutgoingMessage",
     "Question",
     "Render",
     "Send",
+    "TypedCommand",
+    "agents_by_name",
+    "backoff",
     "command",
     "commands",
+    "fence_of",
     "mentioned",
+    "name_of",
     "render_entry",
+    "retry_forever",
     "split",
+    "typed_command",
     "utf16_length",
 ]

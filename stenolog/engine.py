@@ -10,6 +10,7 @@ from .adapters.engine.replay import Replay
 from .adapters.engine.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
 from .adapters.engine.runtime import Runtime
+from .adapters.engine.start import OnInput
 from .adapters.engine.team import Team
 from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage
 from .domain.model import rule
@@ -35,6 +36,7 @@ __all__ = [
     "LaneUsage",
     "Limits",
     "NextTurn",
+    "OnInput",
     "Options",
     "Orchestrator",
     "Parallel",

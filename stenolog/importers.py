@@ -3,6 +3,10 @@
 `import_file` takes a file of any registered format, recognised by its content; `import_files` takes many, and
 `files_in` finds those in a folder. `export_jsonl` writes what another database takes in with the same
 digests, `export_openai` the messages of one agent. `docs/how-to/extend.md` shows an importer of one's own.
+
+For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
+what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the like pick fields out of foreign
+JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many formats share.
 """
 
 from .adapters.importers.converter import (
@@ -13,41 +17,100 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import recognise
-from .adapters.importers.event_writer import EventWriter
+from .adapters.importers.event_writer import EventWriter, position_ranges
 from .adapters.importers.formats import EXPORTERS, IMPORTERS, Exporter, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
-from .adapters.importers.json_lines import JsonLinesReader, Record, Skipped
+from .adapters.importers.json_lines import (
+    LONGEST_LINE,
+    JsonLinesReader,
+    JsonObject,
+    Record,
+    Skipped,
+    regular_file,
+)
 from .adapters.importers.jsonl import export_jsonl
-from .adapters.importers.openai.export import export_openai
+from .adapters.importers.openai.export import export_openai, openai_answer_message
+from .adapters.importers.openai.messages import openai_answer_parts
 from .adapters.importers.report import Imported, Report
+from .adapters.importers.settings_writer import SettingsWriter
+from .adapters.importers.sqlite_file import SQLITE, sqlite_database
+from .adapters.importers.steps import Append, Branch, ExistingLog, Step, approvals_on
 from .adapters.importers.walk import SUFFIXES, files_in, size_of
+from .adapters.providers.error_category import error_category
+from .adapters.providers.json_fields import (
+    Json,
+    agent_called,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_time,
+    compact_json,
+    key_of,
+    name_of,
+)
+from .adapters.providers.media import Blobs, keep_base64, keep_data_url
+from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
+from .adapters.queries.outputs import offload_large
 
 __all__ = [
     "EXPORTERS",
     "IMPORTERS",
+    "LONGEST_LINE",
+    "SQLITE",
     "SUFFIXES",
+    "Append",
+    "Blobs",
+    "Branch",
     "Converter",
     "EventWriter",
+    "ExistingLog",
     "Exporter",
     "FolderFormat",
     "Imported",
     "Importer",
+    "Json",
     "JsonLinesReader",
+    "JsonObject",
     "LineFormat",
     "Reader",
     "Record",
     "Refused",
     "Report",
+    "SettingsWriter",
     "Skipped",
     "SourceConversation",
+    "Step",
+    "agent_called",
+    "approvals_on",
+    "as_dict",
+    "as_int",
+    "as_list",
+    "as_str",
+    "as_time",
+    "compact_json",
     "entry_converter",
+    "error_category",
     "export_jsonl",
     "export_openai",
     "files_in",
     "import_conversations",
     "import_file",
     "import_files",
+    "keep_base64",
+    "keep_data_url",
+    "key_of",
+    "name_of",
+    "offload_large",
+    "openai_answer_message",
+    "openai_answer_parts",
+    "openai_content",
+    "openai_tool_call",
+    "openai_user_parts",
+    "position_ranges",
     "recognise",
+    "regular_file",
     "size_of",
     "source_conversation",
+    "sqlite_database",
 ]

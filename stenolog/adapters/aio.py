@@ -181,6 +181,12 @@ class AsyncConversation:
         """The entries with `after` < position <= `at`; see `Conversation.entries`."""
         return self.log.each(lambda: self._sync().entries(after, at))
 
+    async def entry(self, position: int) -> Entry:
+        return await self._run(lambda conversation: conversation.entry(position))
+
+    async def entry_by_id(self, id: str) -> Entry | None:
+        return await self._run(lambda conversation: conversation.entry_by_id(id))
+
     def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
         """Yield the entries as stored records."""
         return self.log.each(lambda: self._sync().records(after, at))

@@ -5,9 +5,7 @@ Each function is an entry point of the group `stenolog.plugins` (see `pyproject.
 
 from __future__ import annotations
 
-from stenolog.adapters.chats.channels import CHANNELS
-from stenolog.adapters.importers.formats import EXPORTERS, IMPORTERS
-from stenolog.adapters.tables.registry import TABLES
+from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 
 def crewagent() -> None:

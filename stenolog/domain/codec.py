@@ -147,3 +147,13 @@ REGISTRY = Registry(
         "mode_switch@1": ModeSwitch,
     }
 )
+
+
+def dump_event(event: Event) -> tuple[str, bytes]:
+    """Return the topic and payload of an event, as a log stores them. Raises `InvalidEventError`."""
+    return REGISTRY.dump(event)
+
+
+def load_event(topic: str, payload: bytes) -> Event:
+    """Return the event of a stored topic and payload. Raises `CorruptLogError` where they do not fit."""
+    return REGISTRY.load(topic, payload)

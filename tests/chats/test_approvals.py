@@ -24,7 +24,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.chats.commands import CommandContext, call, typed
+from stenolog.adapters.chats.commands import CommandContext, call, typed_command
 from stenolog.adapters.chats.splitting import fence_of
 from stenolog.adapters.engine.pending import PendingApproval, waiting
 from stenolog.chats import ChatSession, Delivery, OutgoingMessage, render_entry
@@ -94,7 +94,7 @@ class Chatting(NamedTuple):
 
     async def tell(self, line: str, id: str = "", author: str = "Ann") -> str:
         """What is said to a command."""
-        command = typed(line)
+        command = typed_command(line)
         assert command is not None
         return await self.room.run_command(command, id=id, author=author)
 

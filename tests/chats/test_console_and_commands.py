@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Log, ModelError, Team, ToolCall, UserMessage
-from stenolog.adapters.chats.commands import CommandContext, Typed, call, typed
+from stenolog.adapters.chats.commands import CommandContext, TypedCommand, call, typed_command
 from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
 from stenolog.engine import RoundRobin
 from stenolog.models import ModelCall, Scripted
@@ -123,16 +123,16 @@ def test_agents_of_several_are_shown_by_name_and_mentioned_by_name(log: Log) -> 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/reset", Typed("reset", "", "")),
-        ("/Context@crew_bot  dev ", Typed("context", "crew_bot", "dev")),
-        ("/refuse too\nmuch", Typed("refuse", "", "too\nmuch")),
+        ("/reset", TypedCommand("reset", "", "")),
+        ("/Context@crew_bot  dev ", TypedCommand("context", "crew_bot", "dev")),
+        ("/refuse too\nmuch", TypedCommand("refuse", "", "too\nmuch")),
         ("/etc/fstab is full", None),
         ("see /reset", None),
         ("/", None),
     ],
 )
-def test_a_command_is_a_word_behind_a_slash(text: str, expected: Typed | None) -> None:
-    assert typed(text) == expected
+def test_a_command_is_a_word_behind_a_slash(text: str, expected: TypedCommand | None) -> None:
+    assert typed_command(text) == expected
 
 
 def test_help_lists_every_command(log: Log) -> None:
@@ -214,12 +214,12 @@ def test_what_is_under_way_is_cancelled_and_goes_on_again(log: Log) -> None:
             await room.receive("one")
             await begun.wait()
             replies = [
-                await room.run_command(Typed("status", "", "")),
-                await room.run_command(Typed("cancel", "", "")),
+                await room.run_command(TypedCommand("status", "", "")),
+                await room.run_command(TypedCommand("cancel", "", "")),
             ]
             await room.drain()
-            replies.append(await room.run_command(Typed("cancel", "", "")))
-            replies.append(await room.run_command(Typed("continue", "", "")))
+            replies.append(await room.run_command(TypedCommand("cancel", "", "")))
+            replies.append(await room.run_command(TypedCommand("continue", "", "")))
             await until(lambda: texts)
             return replies
 
@@ -253,7 +253,7 @@ def test_a_reset_while_agents_work_stops_them_first(log: Log) -> None:
         async with ChatSession(who, Delivery(log["ann"], "mail:ann", send)).open() as room:
             await room.receive("one")
             await begun.wait()
-            said = await room.run_command(Typed("reset", "", ""), id="ann:2")
+            said = await room.run_command(TypedCommand("reset", "", ""), id="ann:2")
             await room.drain()
             await room.receive("two")
             await room.drain()

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from stenolog._version import __version__
 from stenolog.adapters.llms.base import StreamItem
-from stenolog.adapters.providers.error_category import category
+from stenolog.adapters.providers.error_category import error_category
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 
@@ -174,7 +174,7 @@ class Session(AgentSession):
             if error.code == INTERNAL_ERROR and (last := self._process.last_words):
                 words = f"{words} ({last})"
             raise ModelError(
-                "unauthorized" if error.code == AUTH_REQUIRED else category(words), words
+                "unauthorized" if error.code == AUTH_REQUIRED else error_category(words), words
             ) from None
         if isinstance(error, ValidationError):
             raise ModelError("invalid_response", f"the agent's answer: {error.errors()[0]['msg']}") from None

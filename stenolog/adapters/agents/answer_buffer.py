@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn, get_args
 
 from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
-from stenolog.adapters.providers.error_category import category as category_of
+from stenolog.adapters.providers.error_category import error_category as category_of
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart

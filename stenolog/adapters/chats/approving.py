@@ -18,7 +18,7 @@ from .rendering import question
 
 Action: TypeAlias = Literal["approve", "refuse"]
 REMEMBERED, PAGE = 10_000, 256
-CODE = re.compile(f"[{LETTERS}]{{{CODE_LENGTH}}}")
+CALL_CODE = re.compile(f"[{LETTERS}]{{{CODE_LENGTH}}}")
 
 
 class Chosen(NamedTuple):
@@ -44,7 +44,7 @@ def chosen(
     person since that person last said something.
     """
     first, behind = [*rest.split(maxsplit=1), "", ""][:2]
-    word = first.casefold() if CODE.fullmatch(first.casefold()) else ""
+    word = first.casefold() if CALL_CODE.fullmatch(first.casefold()) else ""
     known = any(call.code == word for call in calls)
     if about and known and about != word:
         return Unclear(word)  # the reply names one call, and the words another

@@ -14,7 +14,6 @@ from stenolog.adapters.engine.editing import approval
 from stenolog.adapters.engine.pending import PendingApproval, waiting
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store import reader
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
@@ -58,10 +57,7 @@ class CommandContext(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Return whether the command was given before and is in the log."""
-        return (
-            bool(self.id)
-            and reader.find(self.conversation.log.datastore, self.conversation.stream, self.id) is not None
-        )
+        return bool(self.id) and self.conversation.entry_by_id(self.id) is not None
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:
         """Record what it tells, under its id: once. Raises `IllegalCommandError`."""
@@ -90,7 +86,7 @@ def command(function: Command) -> Command:
     return function
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     """A command as it was typed: its name, whom it is for (empty: everybody), and the rest."""
 
     name: str
@@ -98,10 +94,10 @@ class Typed(NamedTuple):
     rest: str
 
 
-def typed(text: str) -> Typed | None:
+def typed_command(text: str) -> TypedCommand | None:
     """The command that a text is; None for a message."""
     found = COMMAND.fullmatch(text.strip())
-    return Typed(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
+    return TypedCommand(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
 
 
 async def call(name: str, told: CommandContext) -> str:

@@ -17,9 +17,9 @@ from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 
 from .base import OutgoingMessage
-from .commands import COMMANDS, Command, typed
+from .commands import COMMANDS, Command, typed_command
 from .delivery import Delivery
-from .hearing import called, mentioned
+from .hearing import agents_by_name, mentioned
 from .rendering import NO_NAMES, render_entry
 from .session import ChatSession
 
@@ -83,10 +83,10 @@ class Console:
             await self.room.drain()
 
     async def _take(self, line: str, id: str) -> None:
-        if command := typed(line):
+        if command := typed_command(line):
             self.show(await self.room.run_command(command, id=id, author=self.author))
         elif line.strip():
-            to = mentioned(line, called(self.team.agents))
+            to = mentioned(line, agents_by_name(self.team.agents))
             try:
                 await self.room.receive(UserMessage(text=line, author=self.author), to=to, id=id)
             except CallerError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stenolog.adapters.engine.mentions import called, mentioned_agents
+from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 
-__all__ = ["called", "mentioned"]
+__all__ = ["agents_by_name", "mentioned"]
 
 
 def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:

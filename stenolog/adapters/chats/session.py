@@ -20,7 +20,7 @@ from stenolog.projections.acts import act_in_words
 
 from .approving import last_word
 from .base import OutgoingMessage, Question, retry_forever
-from .commands import COMMANDS, Command, CommandContext, Typed, call
+from .commands import COMMANDS, Command, CommandContext, TypedCommand, call
 from .delivery import Delivery
 
 JUDGING = ("approve", "refuse")
@@ -75,7 +75,7 @@ class ChatSession:
 
     async def run_command(
         self,
-        command: Typed,
+        command: TypedCommand,
         *,
         id: str = "",
         author: str = "",

@@ -11,7 +11,7 @@ from stenolog.domain.errors import CallerError
 Weigh: TypeAlias = Callable[[str], int]
 """A function that returns a text's weight, the sum over its characters."""
 LIMIT = 4096
-"""The limit of a Telegram message in UTF-16 code units."""
+"""The default limit of a piece, in UTF-16 code units."""
 LEAST = 200
 """A piece has room for the fence of a block of code and for some of the code."""
 FENCE = re.compile(r" {0,3}(`{3,20}(?=[^`]*$)|~{3,20})[ \t]*+(.{0,40}?)[ \t]*")
@@ -47,7 +47,7 @@ def in_block(text: str) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """Return a text's length in UTF-16 code units, in which Telegram counts."""
+    """Return a text's length in UTF-16 code units, in which many chats count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

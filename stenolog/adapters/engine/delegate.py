@@ -129,7 +129,7 @@ class AgentTool(WorkerTool):
         """Return the worker's conversation, with its task, which may be there from an earlier run."""
         if lane.task and self.worker.name in conversation.state().members:
             raise ToolError(_needs_a_name(self.worker))
-        called = next(conversation.entries(call.position - 1, call.position))
+        called = conversation.entry(call.position)
         assert isinstance(called.event, AssistantMessage), "calls are of answers"
         child = (
             conversation

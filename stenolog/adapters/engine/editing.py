@@ -41,7 +41,7 @@ def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> T
     """Return a call as it runs: with the arguments of its approval, where that has changed them."""
     if not call.edited:
         return made
-    said = next(conversation.entries(call.approved - 1, call.approved)).event
+    said = conversation.entry(call.approved).event
     assert isinstance(said, UserMessage), "approvals are messages"
     control = said.control
     assert control is not None, "approvals are controls"

@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
-from stenolog.adapters.store import imported
 from stenolog.adapters.store.claims import Claim, Claims
 from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.domain.effects import (
@@ -163,7 +162,7 @@ class Journal(LiveState):
         return as_approved(self.conversation, self._answer_of(run).tool_calls[run.call.nth], run.call)
 
     def _answer_of(self, run: RunTool) -> AssistantMessage:
-        event = next(self.conversation.entries(run.call.position - 1, run.call.position)).event
+        event = self.conversation.entry(run.call.position).event
         assert isinstance(event, AssistantMessage), "open calls are of answers"
         return event
 
@@ -212,7 +211,7 @@ class Journal(LiveState):
     def is_foreign(self, call: OpenCall) -> bool:
         """Return whether a file's author let a call run: its approval was imported, or the call that needs
         none."""
-        spans = imported.spans(self.conversation.log.datastore, self.conversation.stream)
+        spans = self.conversation.imported_ranges()
         return any((call.approved or call.position) in span for span in spans)
 
     def _request(self, effect: CallModel) -> Request | tuple[ErrorCategory, str]:

@@ -35,7 +35,7 @@ def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name))
 
 
-def called(agents: Iterable[str]) -> dict[str, str]:
+def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
     """The agents by what they may be called: their names, in lower case, with `_` for each blank."""
     return {"_".join(name.casefold().split()): name for name in agents}
 

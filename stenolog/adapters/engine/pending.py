@@ -95,6 +95,6 @@ def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
 
 def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
     """Return an open call as its model made it."""
-    made = next(conversation.entries(call.position - 1, call.position)).event
+    made = conversation.entry(call.position).event
     assert isinstance(made, AssistantMessage), "open calls are of answers"
     return made.tool_calls[call.nth]

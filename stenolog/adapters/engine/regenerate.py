@@ -15,7 +15,6 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, UserMessage
@@ -63,11 +62,7 @@ async def regenerate(
     """
     mark = short_key(sha256(f"{conversation.stream.key}/{position}/{wish}".encode()).hexdigest())
     id = f"regenerated-{mark}"
-    done = (
-        await asyncio.to_thread(reader.find, conversation.log.datastore, conversation.stream, id)
-        if in_place
-        else None
-    )
+    done = await asyncio.to_thread(conversation.entry_by_id, id) if in_place else None
     if done is not None:
         return done
     old = await asyncio.to_thread(_old, conversation, position, agent.name)
@@ -158,7 +153,7 @@ async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> 
     status = (await asyncio.to_thread(fork.state)).lane(lane.address).status
     if status == "failed":
         await team.resume(fork, lane.agent, lane.task)
-    is_said = await asyncio.to_thread(reader.find, fork.log.datastore, fork.stream, WISH) is not None
+    is_said = await asyncio.to_thread(fork.entry_by_id, WISH) is not None
     words = "" if is_said else wish or (GO_ON if status == "idle" else "")
     async for _ in team.run(fork, UserMessage(text=words, to=[lane.address]) if words else None, id=WISH):
         pass

@@ -255,7 +255,7 @@ class Runner:
         lanes = (lane for lane in scribe.state.lanes.values() if lane.agent in members)
         if not scribe.queue or any(lane.status in BUSY for lane in lanes):
             return False
-        waited = next(self.conversation.entries(scribe.queue[0] - 1, scribe.queue[0]))
+        waited = self.conversation.entry(scribe.queue[0])
         scribe.settle(lambda _: (dequeue(waited),) if waited.position in scribe.queue else ())
         return True
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.store import reader
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
@@ -119,7 +118,7 @@ def _after(standing: LiveState, switches: Iterable[Event | NewEntry]) -> State:
 
 def _was_said(standing: LiveState, words: Input) -> bool:
     conversation = standing.conversation
-    found = reader.find(conversation.log.datastore, conversation.stream, words.id) if words.id else None
+    found = conversation.entry_by_id(words.id) if words.id else None
     if found is None or not isinstance(found.event, UserMessage):
         return False
     message = words.message

@@ -32,7 +32,7 @@ from stenolog.projections.prices import Prices, price_of
 from .agent import Agent
 from .editing import Arguments, approval
 from .live_state import LiveState
-from .mentions import called, mentioned_agents
+from .mentions import agents_by_name, mentioned_agents
 from .options import WORLD, OnUnknown, Options
 from .pending import PendingApproval, waiting
 from .retries import CircuitBreaker
@@ -252,7 +252,7 @@ class Team:
         names = [to] if isinstance(to, str) and to else list(to)
         if isinstance(message, str):
             if not names and self.options.mentions:
-                names = [*mentioned_agents(message, called(self.agents))]
+                names = [*mentioned_agents(message, agents_by_name(self.agents))]
             message = UserMessage(text=message)
         return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
 

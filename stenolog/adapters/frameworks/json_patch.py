@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.json_types import clean, deep_copy_json
 
 Json: TypeAlias = Any
@@ -39,7 +39,7 @@ def make_patch(plain: Json, given: Json) -> Difference:
         places = {str(nth): make_patch(plain[nth], value) for nth, value in enumerate(given)}
         less = []
     else:
-        return {"json": True} if plain == compact(given) else {"is": given}
+        return {"json": True} if plain == compact_json(given) else {"is": given}
     found = {"in": {key: each for key, each in places.items() if each}, "less": less}
     return {name: kept for name, kept in found.items() if kept}
 

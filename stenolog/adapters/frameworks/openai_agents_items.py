@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import arguments, as_dict, as_list, as_str, compact
+from stenolog.adapters.providers.json_fields import arguments, as_dict, as_list, as_str, compact_json
 from stenolog.adapters.providers.media import Blobs, data_url, keep_data_url
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import (
@@ -101,7 +101,7 @@ def _content(part: Item, blobs: Blobs) -> UserPart:
         case {"type": "input_file", "file_url": str(url)}:
             return FilePart(name=as_str(part.get("filename")), url=url)
         case _:
-            return TextPart(text=compact(part))
+            return TextPart(text=compact_json(part))
 
 
 def _answer(group: Sequence[Item], agent: str, model: str) -> AssistantMessage:
@@ -123,7 +123,7 @@ def _parts(item: Item) -> list[AssistantPart]:
         ]
     if kind.endswith(CALLS) and isinstance(item.get("call_id"), str):
         return [_call(item, kind)]
-    return [ProviderPart(provider=PROVIDER, raw=compact(item))]
+    return [ProviderPart(provider=PROVIDER, raw=compact_json(item))]
 
 
 def _spoken(part: Any) -> AssistantPart:
@@ -133,7 +133,7 @@ def _spoken(part: Any) -> AssistantPart:
         case {"type": "refusal", "refusal": str(words)}:
             return RefusalPart(text=words)
         case _:
-            return ProviderPart(provider=PROVIDER, raw=compact(part))
+            return ProviderPart(provider=PROVIDER, raw=compact_json(part))
 
 
 def _call(item: Item, kind: str) -> ToolCall:

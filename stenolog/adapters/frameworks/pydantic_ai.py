@@ -13,7 +13,7 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.log import Conversation, Pending
-from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
@@ -91,7 +91,7 @@ def written(
 
 def validated(messages: Sequence[Json]) -> list[ModelMessage]:
     """Messages of pydantic-ai's from their JSON."""
-    return adapter().validate_json(compact(messages))
+    return adapter().validate_json(compact_json(messages))
 
 
 def dumped(messages: Sequence[ModelMessage]) -> list[Json]:

@@ -20,7 +20,7 @@ from stenolog.adapters.providers.json_fields import (
     as_list,
     as_str,
     as_time,
-    compact,
+    compact_json,
 )
 from stenolog.adapters.providers.media import Blobs, keep
 from stenolog.domain.entry import NewEntry
@@ -92,7 +92,7 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
                 source=source,
             )
         case _:
-            kept = (TextPart(text=compact(part)),)
+            kept = (TextPart(text=compact_json(part)),)
             return UserMessage(parts=kept, author_kind="system", in_context=False, source=source)
 
 
@@ -124,7 +124,7 @@ def _content(part: Any, blobs: Blobs) -> UserPart:
         case str():
             return TextPart(text=part)
         case {"kind": "binary", "data": str(data), "media_type": str(media)}:
-            return _binary(data, media, blobs) or TextPart(text=compact(part))
+            return _binary(data, media, blobs) or TextPart(text=compact_json(part))
         case {"kind": "image-url", "url": str(url)}:
             return ImagePart(url=url, media_type=as_str(part.get("media_type")) or "image/png")
         case {"kind": "document-url" | "audio-url" | "video-url", "url": str(url)}:
@@ -134,7 +134,7 @@ def _content(part: Any, blobs: Blobs) -> UserPart:
         case {"kind": "cache-point"}:
             return TextPart(text="")  # it keeps its place among the others, and says nothing
         case _:
-            return TextPart(text=compact(part))
+            return TextPart(text=compact_json(part))
 
 
 def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
@@ -192,7 +192,7 @@ def _answer_part(part: Json) -> AssistantPart:
         case {"part_kind": "tool-call", "tool_call_id": str(id), "tool_name": str(name)}:
             return ToolCall(id=id, name=name, arguments=arguments(part.get("args")))
         case _:
-            return ProviderPart(provider=SYSTEM, raw=compact(part))
+            return ProviderPart(provider=SYSTEM, raw=compact_json(part))
 
 
 def plain_response(event: AssistantMessage, time: datetime) -> Json:

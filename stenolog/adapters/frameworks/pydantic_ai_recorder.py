@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import NewEntry
@@ -184,7 +184,7 @@ class _Run(PydanticAIRecorder):
         """The id of a call, and what the tool gave back."""
         assert isinstance(draft.event, ToolResult)
         value = returned(draft.event, self.conversation.log.blobs)
-        return draft.event.call_id, RETURNED.validate_json(compact(value))
+        return draft.event.call_id, RETURNED.validate_json(compact_json(value))
 
 
 def _card(asked: ModelRequestContext) -> AgentCard:

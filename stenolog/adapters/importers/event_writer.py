@@ -218,7 +218,7 @@ class EventWriter:
         out = set(spared)
         for call in (call for calls in self._calls.values() for call in calls):
             out |= {call.position, *self._results.get(call.ref.entry, ())}
-        return tuple(spans((p for p in self._seen if p >= start and p not in out), self._silent))
+        return tuple(position_ranges((p for p in self._seen if p >= start and p not in out), self._silent))
 
     def _put(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes]) -> int:
         position = self.log.positions.get(id)
@@ -287,7 +287,7 @@ class EventWriter:
             self._seen.append(answer.position)
 
 
-def spans(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
+def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
     """The runs of the positions; what is silent, a setting, does not break a run."""
     first = last = 0
     for position in sorted(positions):

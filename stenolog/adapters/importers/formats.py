@@ -13,14 +13,14 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins.lazy_registry import LazyRegistry
 
-from .converter import Converter, Reader, SourceConversation
-from .json_lines import Json, JsonLinesReader, JsonObject
-from .steps import ExistingLog
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # every `stenolog.open` imports this module
     from stenolog.adapters.log import Conversation
 
-Check: TypeAlias = Callable[[Json], bool]
+    from .converter import Converter, Reader, SourceConversation
+    from .json_lines import Json, JsonLinesReader, JsonObject
+    from .steps import ExistingLog
+
+Check: TypeAlias = "Callable[[Json], bool]"
 
 
 def _never(value: Json) -> bool:

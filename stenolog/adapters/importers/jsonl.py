@@ -15,7 +15,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import compact
+from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.adapters.store import blobs, conversation_rows, event_rows, imported
 from stenolog.adapters.store.event_rows import START
 from stenolog.domain.codec import REGISTRY
@@ -80,7 +80,7 @@ def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
 
 
 def _write(stream: IO[str], line: JsonObject) -> None:
-    stream.write(compact(line) + "\n")
+    stream.write(compact_json(line) + "\n")
 
 
 def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, usage
 from stenolog.adapters.providers.errors import redact
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact_json
 from stenolog.domain.errors import ModelError
 from stenolog.domain.json_types import clean
 from stenolog.domain.parts import AssistantPart
@@ -130,6 +130,6 @@ def _id(block: dict[str, Any], index: int) -> str:
 
 def _mended(block: dict[str, Any]) -> dict[str, Any]:
     """The block with no halves of surrogate pairs in it."""
-    written = compact(block)
+    written = compact_json(block)
     whole_text = clean(written)
     return block if whole_text is written else as_dict(json.loads(whole_text))

@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog.adapters.providers.errors import redact
-from stenolog.adapters.providers.json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from stenolog.adapters.providers.json_fields import (
+    Json,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+)
 from stenolog.domain.errors import ModelError
 from stenolog.domain.json_types import clean
 from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
@@ -95,7 +103,7 @@ class GeminiChunks:
         return self._collecting.put(key, thought)
 
     def _opaque(self, part: dict[str, Any]) -> list[ResponseDelta]:
-        raw = clean(compact(part))
+        raw = clean(compact_json(part))
         return self._collecting.put(
             self._next(None), ProviderPart(provider=PROVIDER, model=clean(self.model), raw=raw)
         )

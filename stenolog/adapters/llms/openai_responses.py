@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str, compact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str, compact_json
 from stenolog.adapters.providers.openai_items import assistant_parts
 from stenolog.domain.errors import ModelError
 from stenolog.domain.json_types import clean
@@ -109,5 +109,5 @@ class Events:
 
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
     """The item as it can be written."""
-    raw = compact(item)
+    raw = compact_json(item)
     return item if clean(raw) is raw else as_dict(json.loads(clean(raw)))

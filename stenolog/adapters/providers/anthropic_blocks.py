@@ -16,7 +16,7 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Usage
 
-from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact_json
 from .media import Blobs, keep, keep_base64
 
 PROVIDER = "anthropic"
@@ -27,7 +27,7 @@ def blocks(content: Json) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [
-        block if isinstance(block, dict) else {"type": "text", "text": compact(block)}
+        block if isinstance(block, dict) else {"type": "text", "text": compact_json(block)}
         for block in as_list(content)
     ]
 
@@ -50,7 +50,7 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
                 arguments=arguments(block.get("input")),
             )
         case _:
-            return ProviderPart(provider=PROVIDER, model=model, raw=compact(block))
+            return ProviderPart(provider=PROVIDER, model=model, raw=compact_json(block))
 
 
 def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
@@ -64,7 +64,7 @@ def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
         case "document":
             return _document(block, source, blobs)
         case _:
-            return TextPart(text=compact(block))
+            return TextPart(text=compact_json(block))
 
 
 def _image(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
@@ -73,7 +73,7 @@ def _image(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserP
         return ImagePart(media_type=media_type, blob=blob)
     if url := as_str(source.get("url")):
         return ImagePart(media_type=media_type, url=url)
-    return TextPart(text=compact(block))
+    return TextPart(text=compact_json(block))
 
 
 def _document(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> UserPart:
@@ -86,7 +86,7 @@ def _document(block: dict[str, Any], source: dict[str, Any], blobs: Blobs) -> Us
         return FilePart(name=name, media_type=media_type, blob=found)
     if url := as_str(source.get("url")):
         return FilePart(name=name, media_type=media_type, url=url)
-    return TextPart(text=compact(block))
+    return TextPart(text=compact_json(block))
 
 
 def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:

@@ -32,7 +32,7 @@ _WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 )
 
 
-def category(words: str, status: int = 0) -> ErrorCategory:
+def error_category(words: str, status: int = 0) -> ErrorCategory:
     """The category that the words name, else that of the HTTP status; `other` where neither tells."""
     if not status and (found := re.search(r"\b([45]\d\d)\b", words[:80])):
         status = int(found[1])

@@ -39,14 +39,14 @@ def as_int(value: Json) -> int:
     return int(min(max(value, 0), LARGEST)) if is_number and value == value else 0  # a NaN is not itself
 
 
-def compact(value: Json) -> str:
+def compact_json(value: Json) -> str:
     """The value as JSON without blanks, keys in their own order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def arguments(value: Json) -> str:
     """The arguments of a tool call as a raw string: as they are, or dumped where they are no string."""
-    return value if isinstance(value, str) else compact({} if value is None else value)
+    return value if isinstance(value, str) else compact_json({} if value is None else value)
 
 
 def as_time(value: Json, default: datetime = EPOCH) -> datetime:

@@ -17,7 +17,7 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Usage
 
-from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact
+from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact_json
 from .media import Blobs, keep_data_url
 
 PROVIDER = "openai"
@@ -42,14 +42,14 @@ def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[Assi
         case "local_shell_call":
             return [_call(item, call_id, "local_shell", item.get("action"))]
         case _:
-            return [ProviderPart(provider=PROVIDER, model=model, raw=compact(item))]
+            return [ProviderPart(provider=PROVIDER, model=model, raw=compact_json(item))]
 
 
 def content(value: Json) -> list[dict[str, Any]]:
     """The parts of a message; a string is one part of text."""
     if isinstance(value, str):
         return [{"type": "input_text", "text": value}]
-    return [as_dict(part) or {"text": compact(part)} for part in as_list(value)]
+    return [as_dict(part) or {"text": compact_json(part)} for part in as_list(value)]
 
 
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
@@ -71,7 +71,7 @@ def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
         case _ if isinstance(part.get("text"), str):
             return TextPart(text=part["text"])
         case _:
-            return ProviderPart(provider=PROVIDER, raw=compact(part))
+            return ProviderPart(provider=PROVIDER, raw=compact_json(part))
 
 
 def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
@@ -79,7 +79,7 @@ def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
     output = item.get("output", item.get("tools"))
     if isinstance(output, list) and item.get("type") != "tool_search_output":
         return tuple(user_part(part, blobs) for part in content(output))
-    return (TextPart(text=output if isinstance(output, str) else compact(output)),)
+    return (TextPart(text=output if isinstance(output, str) else compact_json(output)),)
 
 
 def usage(counted: Json) -> Usage | None:
@@ -99,7 +99,7 @@ def _spoken(part: dict[str, Any], model: str, phase: str) -> AssistantPart:
         return RefusalPart(text=part["refusal"])
     if isinstance(part.get("text"), str):
         return TextPart(text=part["text"], phase=phase)
-    return ProviderPart(provider=PROVIDER, model=model, raw=compact(part))
+    return ProviderPart(provider=PROVIDER, model=model, raw=compact_json(part))
 
 
 def _reasoning(item: dict[str, Any]) -> ReasoningPart:

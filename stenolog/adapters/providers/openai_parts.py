@@ -9,14 +9,14 @@ from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, TextPart, ToolCall, UserPart
 
-from .json_fields import Json, arguments, as_dict, as_str, compact
+from .json_fields import Json, arguments, as_dict, as_str, compact_json
 from .media import Blobs, data_url, keep_base64, keep_data_url
 
 PDF = "application/pdf"
 PROVIDER = "openai"
 
 
-def user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
+def openai_user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
     """A message's content: a string, or a list of parts. A part of an unknown type is kept as its JSON."""
     if isinstance(content, str):
         return (TextPart(text=content),)
@@ -49,7 +49,7 @@ def _user_part(part: dict[str, Any], raw: Json, blobs: Blobs) -> UserPart:
             return (
                 TextPart(text=raw)
                 if isinstance(raw, str)
-                else ProviderPart(provider=PROVIDER, raw=compact(raw))
+                else ProviderPart(provider=PROVIDER, raw=compact_json(raw))
             )
 
 
@@ -59,7 +59,7 @@ def _sound(audio: dict[str, Any], blobs: Blobs) -> FilePart | None:
     return None if blob is None else FilePart(media_type=f"audio/{as_str(audio.get('format'))}", blob=blob)
 
 
-def tool_call(call: Json, stand_in: str) -> ToolCall:
+def openai_tool_call(call: Json, stand_in: str) -> ToolCall:
     """A tool call; `stand_in` is its id where it has none."""
     custom = as_dict(as_dict(call).get("custom"))
     function = as_dict(as_dict(call).get("function")) or custom
@@ -73,7 +73,7 @@ def tool_call(call: Json, stand_in: str) -> ToolCall:
     )
 
 
-def content(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> Json:
+def openai_content(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> Json:
     """Parts as content: a string where it is one text, None where there is nothing, else a list."""
     shown = [part for part in parts if isinstance(part, TextPart | ImagePart | FilePart | ProviderPart)]
     if not shown:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from stenolog.adapters.store import reader
 from stenolog.adapters.store.handle import LogHandle, StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import BlobNotFoundError, CallerError, PositionNotFoundError, StenologError
@@ -173,7 +172,7 @@ class Outputs(Mapping[str, str]):
 
     def _result(self, path: str, id: str) -> Output | None:
         if id:
-            entry = reader.find(self._talk.log.datastore, self._talk.stream, id)
+            entry = self._talk.entry_by_id(id)
             return _output(entry, entry.event) if entry and isinstance(entry.event, ToolResult) else None
         return next((output for output in self.listed() if output.alias == path), None)
 

@@ -23,8 +23,9 @@ from stenolog.domain.errors import (
     StoredDataError,
     StoreError,
 )
+from stenolog.domain.values import PositionRange
 
-from . import arguments, blob_collection, checkpoints, conversation_rows, pins, reader
+from . import arguments, blob_collection, checkpoints, conversation_rows, imported, pins, reader
 from .blob_collection import Collected
 from .blobs import Blobs
 from .bookmarks import Bookmarks
@@ -262,6 +263,11 @@ class StreamHandle:
         return self.stream.name
 
     @property
+    def key(self) -> int | None:
+        """The number of the conversation in its file, which no other gets; None while it has no entries."""
+        return reader.resolve(self._datastore, self.stream)
+
+    @property
     def position(self) -> int:
         """The position of the last entry; 0 while there is none."""
         return reader.head(self._datastore, self.stream).position
@@ -280,6 +286,19 @@ class StreamHandle:
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
         """
         return reader.entries(self._datastore, self.stream, after, at)
+
+    def entry(self, position: int) -> Entry:
+        """Return the entry at a position. Raises `PositionNotFoundError`, `ConversationNotFoundError`."""
+        self.checked(position, least=1)
+        return next(self.entries(position - 1, position))
+
+    def entry_by_id(self, id: str) -> Entry | None:
+        """Return the entry of that id, None if there is none; a fork's own before one that it inherits."""
+        return reader.find(self._datastore, self.stream, id)
+
+    def imported_ranges(self) -> tuple[PositionRange, ...]:
+        """Return the positions that came from an exported file, inherited ones too: others wrote them."""
+        return imported.spans(self._datastore, self.stream)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """Yield the entries as stored records."""

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stenolog.adapters.importers.json_lines import JsonLinesReader, regular_file
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
-from stenolog.domain.errors import CallerError, UnknownFormatError
+from stenolog.errors import CallerError, UnknownFormatError
+from stenolog.importers import Json, JsonLinesReader, as_dict, as_list, as_str, regular_file
 
 from .folder import INDEX, MESSAGES, index_in
 from .schema import Message

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, key_of
-from stenolog.domain.entry import LONGEST_NAME, check_name
-from stenolog.domain.errors import InvalidEventError
+from stenolog.errors import InvalidEventError
+from stenolog.events import LONGEST_NAME, check_name
+from stenolog.importers import Json, Record, as_dict, as_str, key_of
 
 from .schema import OURS
 

@@ -8,22 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.providers.json_fields import as_dict, as_str, name_of
-from stenolog.adapters.providers.media import Blobs
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, UnsupportedVersionError
-from stenolog.domain.events import (
+from stenolog.analysis import Context, context, settings
+from stenolog.errors import CallerError, UnsupportedVersionError
+from stenolog.events import (
     UNCHANGED,
     AssistantMessage,
+    Entry,
     Known,
     LlmError,
     ModeSwitch,
     ToolResult,
     Unknown,
 )
-from stenolog.domain.settings import settings
-from stenolog.projections.context import Context, context
+from stenolog.importers import Blobs, Record, as_dict, as_str, name_of
 
 from .conversation_files import put
 from .entry_ids import ids_of
@@ -34,7 +31,7 @@ from .schema import OURS, SYSTEM, Message, restored
 from .write_message import WritePlace, is_sent, iso, written
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog import Conversation
 
 
 def export_crewagent(conversation: Conversation, folder: Path) -> Path:

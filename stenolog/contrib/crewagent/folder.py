@@ -9,10 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped, regular_file
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    Json,
+    JsonLinesReader,
+    Record,
+    Skipped,
+    SourceConversation,
+    as_dict,
+    as_list,
+    as_str,
+    regular_file,
+)
 
 from .messages import CrewAgent
 from .schema import MARKS, Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from stenolog.adapters.importers.formats import Exporter, FolderFormat, Importer
+from stenolog.importers import Exporter, FolderFormat, Importer
 
 from .export import export_crewagent
 from .folder import CONVERSATIONS, MESSAGES, are_messages, conversations, folder_of, is_one, own_name, read

@@ -6,22 +6,36 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.openai.messages import MAIN
-from stenolog.adapters.importers.steps import ExistingLog, Step, approvals_on
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, as_time
-from stenolog.adapters.providers.media import Blobs, keep_base64
-from stenolog.domain.card import AgentCard
-from stenolog.domain.errors import DuplicateIdError, InvalidEventError
-from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import Origin
+from stenolog.errors import DuplicateIdError, InvalidEventError
+from stenolog.events import (
+    DEFAULT_MODE,
+    UNCHANGED,
+    AgentCard,
+    AssistantMessage,
+    Known,
+    LlmError,
+    ModeSwitch,
+    Origin,
+    UserMessage,
+)
+from stenolog.importers import (
+    Blobs,
+    EventWriter,
+    ExistingLog,
+    Json,
+    Record,
+    Step,
+    approvals_on,
+    as_dict,
+    as_str,
+    as_time,
+    keep_base64,
+)
 
 from .entry_ids import MODE, OPENING, ids_of, made_up
 from .position_refs import Trail, is_made, placed
 from .read_message import MessageReader, is_native, ours_of
-from .schema import OURS, SETTINGS, SYSTEM, Message, read
+from .schema import MAIN, OURS, SETTINGS, SYSTEM, Message, read
 
 
 class CrewAgent:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from stenolog.adapters.importers.event_writer import spans
-from stenolog.adapters.providers.json_fields import Json, as_list
-from stenolog.domain.codec import REGISTRY
-from stenolog.domain.events import UNCHANGED, Known, ModeSwitch
+from stenolog.events import UNCHANGED, Known, ModeSwitch, dump_event
+from stenolog.importers import Json, as_list, position_ranges
 
 from .schema import SETTINGS, SYSTEM, Message
 
@@ -47,7 +45,7 @@ class Trail:
         """One more entry."""
         if is_made(event) and isinstance(event, ModeSwitch):  # what the index tells may change
             event = replace(event, meta={}, title=UNCHANGED, source=None)
-        topic, payload = REGISTRY.dump(event)
+        topic, payload = dump_event(event)
         whole = [self._digests[-1], position, id, topic, json.loads(payload)]
         self._digests.append(sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())
 
@@ -91,7 +89,7 @@ def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
         return [told]
     return [
         {"first": span.first, "last": span.last}
-        for span in spans(_existing_positions(told, positions), set())
+        for span in position_ranges(_existing_positions(told, positions), set())
     ]
 
 

@@ -8,33 +8,41 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, get_args
 
-from stenolog.adapters.importers.openai.messages import MAIN, spoken
-from stenolog.adapters.providers.error_category import category
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, compact
-from stenolog.adapters.providers.media import Blobs
-from stenolog.adapters.providers.openai_parts import tool_call, user_parts
-from stenolog.adapters.queries.outputs import offload_large
-from stenolog.domain.card import AgentCard
-from stenolog.domain.codec import REGISTRY
-from stenolog.domain.errors import StenologError
-from stenolog.domain.events import (
+from stenolog.errors import StenologError
+from stenolog.events import (
+    DEFAULT_MODE,
     UNCHANGED,
+    AgentCard,
     AssistantMessage,
     ErrorCategory,
     Known,
     LlmError,
     ModeSwitch,
+    Origin,
     Purpose,
     ToolResult,
     Unknown,
     UserMessage,
+    WorkflowRun,
+    dump_event,
+    load_event,
 )
-from stenolog.domain.parts import ToolCall
-from stenolog.domain.settings import DEFAULT_MODE
-from stenolog.domain.values import Origin, WorkflowRun
+from stenolog.importers import (
+    Blobs,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    error_category,
+    offload_large,
+    openai_answer_parts,
+    openai_tool_call,
+    openai_user_parts,
+)
+from stenolog.parts import ToolCall
 
 from . import schema
-from .schema import OURS, SYSTEM, FieldDifference, Message
+from .schema import MAIN, OURS, SYSTEM, FieldDifference, Message
 from .write_message import WritePlace, is_sent, written
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
@@ -100,10 +108,10 @@ class MessageReader:
             common["in_context"] &= self._results
             return _result(plain, common, blobs)
         if not role:
-            raise ValueError(f"expected a role, found {compact(plain.get('role'))}")
+            raise ValueError(f"expected a role, found {compact_json(plain.get('role'))}")
         known = {} if role == "user" else {"author_kind": "system", "in_context": False}
         return UserMessage(
-            parts=user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
+            parts=openai_user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
         )
 
     def switch(self, plain: Message, **common: Any) -> ModeSwitch:
@@ -119,7 +127,7 @@ class MessageReader:
             return ModeSwitch(
                 cards={self.agent: AgentCard(persona=said)}, run=common["run"], node=common["node"]
             )
-        parts = user_parts(said, blobs)
+        parts = openai_user_parts(said, blobs)
         return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
 
 
@@ -143,11 +151,11 @@ def is_native(message: Message) -> bool:
 
 def patched(event: Known, ours: Message) -> Known:
     """The event with what stands in the `stenolog` of its message; as it is, where that does not fit it."""
-    topic, payload = REGISTRY.dump(event)
+    topic, payload = dump_event(event)
     found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
     try:
-        whole = REGISTRY.load(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
+        whole = load_event(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
     except (StenologError, ValueError):
         return event
     return event if isinstance(whole, Unknown) else whole
@@ -155,7 +163,7 @@ def patched(event: Known, ours: Message) -> Known:
 
 def beyond(event: Known, heard: Known) -> Message:
     """Return the changes by which `patched` restores the event from the one read from its message."""
-    (topic, payload), (heard_topic, heard_payload) = REGISTRY.dump(event), REGISTRY.dump(heard)
+    (topic, payload), (heard_topic, heard_payload) = dump_event(event), dump_event(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))
     told = {
         "topic": topic if topic != heard_topic else None,
@@ -179,17 +187,17 @@ def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> Assis
     if isinstance(plain.get("function_call"), dict):
         calls.append(_call({"function": plain["function_call"]}, f"{id}-function"))
     purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
-    return AssistantMessage(parts=[*spoken(plain), *calls], purpose=purpose, **common)
+    return AssistantMessage(parts=[*openai_answer_parts(plain), *calls], purpose=purpose, **common)
 
 
 def _call(call: Any, stand_in: str) -> ToolCall:
     """A call in OpenAI's form, or with name and arguments beside its id."""
     found = as_dict(call)
     if as_dict(found.get("function")) or as_dict(found.get("custom")):
-        return tool_call(found, stand_in)
+        return openai_tool_call(found, stand_in)
     name = as_str(found.get("name")) or as_str(found.get("toolName"))
     function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
-    return tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
+    return openai_tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
 
 
 def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
@@ -201,7 +209,7 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
     result = ToolResult(
         call_id=as_str(plain.get("tool_call_id")),
         name=_name(plain),
-        parts=user_parts(plain.get("content"), blobs),
+        parts=openai_user_parts(plain.get("content"), blobs),
         is_error=plain.get("isError") is True,
         **common,
     )
@@ -215,7 +223,7 @@ def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
     told = as_dict(error).get("category")
     return LlmError(
         agent=agent,
-        category=next((each for each in CATEGORIES if each == told), category(words)),
+        category=next((each for each in CATEGORIES if each == told), error_category(words)),
         message=words,
         text=said if error else "",
         **common,

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list
+from stenolog.importers import Json, as_dict, as_list
 
 Message: TypeAlias = dict[str, Any]
+MAIN = "assistant"
+"""The agent whose messages name nobody."""
 SYSTEM = "crewagent"
 """The system that an imported event's `source` names, and the key of what is kept in `meta`."""
 FORM = "crewagent.form"

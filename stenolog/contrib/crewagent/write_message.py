@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from stenolog.adapters.importers.openai.export import answer_message
-from stenolog.adapters.importers.openai.messages import MAIN
-from stenolog.adapters.providers.json_fields import Json
-from stenolog.adapters.providers.openai_parts import content
-from stenolog.domain.entry import EPOCH
-from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import says_something
+from stenolog.events import EPOCH, AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.importers import Json, openai_answer_message, openai_content
+from stenolog.parts import says_something
 
-from .schema import SYSTEM, Message
+from .schema import MAIN, SYSTEM, Message
 
 Blobs = Mapping[str, bytes]
 
@@ -75,9 +71,9 @@ def _answer_message(event: Known, place: WritePlace, blobs: Blobs) -> dict[str, 
         case UserMessage(parts=parts, author=author):
             told = event.source is not None and event.author_kind == "system"
             role = "system" if told else "user"
-            return {"role": role, "content": content(parts, blobs), **_name_fields(author)}
+            return {"role": role, "content": openai_content(parts, blobs), **_name_fields(author)}
         case AssistantMessage(agent=agent):
-            return {**answer_message(event, blobs), **_name_fields(agent if agent != MAIN else "")}
+            return {**openai_answer_message(event, blobs), **_name_fields(agent if agent != MAIN else "")}
         case ToolResult(call_id=call_id, name=name):
             failed = {"isError": True} if event.is_error else {}
             return {
@@ -103,7 +99,7 @@ def full_output(result: ToolResult, blobs: Blobs) -> Json:
             return blobs[result.blob].decode()
         except UnicodeDecodeError:
             pass  # no text: what stands for it in the event must do
-    return content(result.parts, blobs)
+    return openai_content(result.parts, blobs)
 
 
 def _name_fields(name: str) -> dict[str, str]:

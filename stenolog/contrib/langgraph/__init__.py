@@ -12,7 +12,7 @@ messages.py  a LangChain message as an event
 
 from __future__ import annotations
 
-from stenolog.domain.errors import MissingExtraError
+from stenolog.errors import MissingExtraError
 
 try:
     from .saver import LangGraphSaver

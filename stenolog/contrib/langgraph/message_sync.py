@@ -15,17 +15,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 
 from langchain_core.messages import RemoveMessage, ToolMessage
 from pydantic import JsonValue
 
-from stenolog.adapters.importers.event_writer import spans
-from stenolog.adapters.providers.media import Blobs
-from stenolog.adapters.store.sources import new_id
-from stenolog.domain.entry import NewEntry, check_name
-from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.events import AssistantMessage, ToolResult
-from stenolog.domain.values import PositionRange
+from stenolog.errors import InvalidEventError
+from stenolog.events import AssistantMessage, NewEntry, PositionRange, ToolResult, check_name
+from stenolog.importers import Blobs, position_ranges
 
 from .channel_messages import ChannelMessage, key_of
 from .messages import Spoken, clean, event_of, name_of
@@ -93,7 +90,7 @@ class MessageSync:
         Not `whole`: only part of the state is known.
         """
         gone = self.thread.spoken if whole else self.thread.hidden_positions() | self._removed
-        return tuple(spans(gone - self.shown, self.thread.records))
+        return tuple(position_ranges(gone - self.shown, self.thread.records))
 
     def speakers(self) -> list[str]:
         """Return the agents that speak in the new entries, each once."""
@@ -195,11 +192,11 @@ class MessageSync:
     def _entry_id(self, id: str) -> str:
         """The message's own id, where an entry may have it and none has."""
         if id in self.thread.entry_ids or any(draft.id == id for draft in self.drafts):
-            return new_id()
+            return token_hex(8)
         try:
             return check_name(id, what="message id")
         except InvalidEventError:
-            return new_id()
+            return token_hex(8)
 
     def _under(self, key: str) -> list[int]:
         """Return the positions of messages with that key."""

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_str, compact
-from stenolog.adapters.providers.media import Blobs, keep_base64
-from stenolog.domain.events import AssistantMessage, AuthorKind, ToolResult, UserMessage
-from stenolog.domain.parts import (
+from stenolog.events import AssistantMessage, AuthorKind, CallRef, Origin, ToolResult, Usage, UserMessage
+from stenolog.importers import Blobs, as_dict, as_int, as_str, compact_json, keep_base64
+from stenolog.parts import (
     AssistantPart,
     FilePart,
     ImagePart,
@@ -21,7 +20,6 @@ from stenolog.domain.parts import (
     ToolCall,
     UserPart,
 )
-from stenolog.domain.values import CallRef, Origin, Usage
 
 Spoken = UserMessage | AssistantMessage | ToolResult
 Block: TypeAlias = dict[str, Any]
@@ -162,7 +160,7 @@ def _raw(block: Block) -> str:
 def _json(value: object) -> str:
     """The value as JSON; what JSON has no place for, as Python writes it."""
     try:
-        return compact(value)
+        return compact_json(value)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stenolog.domain.events import AssistantMessage, Event, ToolResult
-from stenolog.domain.values import CallRef
+from stenolog.events import AssistantMessage, CallRef, Event, ToolResult
 
 
 class PendingCall(NamedTuple):

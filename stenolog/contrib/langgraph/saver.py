@@ -23,9 +23,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.domain.entry import NewEntry
-from stenolog.domain.errors import CallerError
+from stenolog import Conversation, Log
+from stenolog.errors import CallerError
+from stenolog.events import NewEntry
 
 from .channel_messages import ChannelMessage, matches, messages_in
 from .message_sync import MessageSync

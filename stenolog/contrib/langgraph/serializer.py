@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stenolog.domain.errors import CallerError, CorruptLogError
+from stenolog.errors import CallerError, CorruptLogError
 
 Allowed: TypeAlias = Iterable[type | tuple[str, ...]]
 """Classes, or their modules and names."""

@@ -28,8 +28,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from stenolog.adapters.providers.json_fields import compact
-from stenolog.domain.errors import CorruptLogError
+from stenolog.errors import CorruptLogError
+from stenolog.importers import compact_json
 
 from .serializer import SafeSerializer
 
@@ -162,7 +162,7 @@ class ValueWriter:
             if name not in self._known and name not in self.links:
                 break
             before, known = name, known + 1
-        if not known and len(compact(items)) <= SHORT_LIST:
+        if not known and len(compact_json(items)) <= SHORT_LIST:
             return {"l": items}
         if known < len(items):
             self._lists.append([before, items[known:]])

@@ -18,12 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CorruptLogError
-from stenolog.domain.events import AssistantMessage, ModeSwitch
-from stenolog.domain.settings import members_after
-from stenolog.domain.values import PositionRange
-from stenolog.projections.context import within
+from stenolog.analysis import members_after, within
+from stenolog.errors import CorruptLogError
+from stenolog.events import AssistantMessage, Entry, ModeSwitch, PositionRange
 
 from .pending_calls import OpenCalls
 from .stored_values import Links, Ref, joined

@@ -8,19 +8,17 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.providers.media import Blobs
-from stenolog.adapters.store import imported
-from stenolog.domain.entry import OPENING_ID, NewEntry, check_name
-from stenolog.domain.errors import (
+from stenolog import Conversation, Log
+from stenolog.analysis import within
+from stenolog.errors import (
     CallerError,
     ConversationExistsError,
     ConversationNotFoundError,
     InvalidEventError,
     VersionConflictError,
 )
-from stenolog.domain.events import ModeSwitch
-from stenolog.projections.context import within
+from stenolog.events import OPENING_ID, ModeSwitch, NewEntry, check_name
+from stenolog.importers import Blobs
 
 from .thread_fold import Saved, Thread
 
@@ -128,12 +126,12 @@ class ThreadStore:
 
     def _read(self, conversation: Conversation) -> Thread:
         """Return the thread of a conversation, updated from its new entries."""
-        key, head = conversation.stream.key, conversation.position
+        key, head = conversation.key, conversation.position
         thread = self._threads.pop(conversation.name, None)
         if thread is None or thread.stream != key:
             thread = Thread(key)
         if thread.position < head:
-            is_imported = within(imported.spans(self.log.datastore, conversation.stream))
+            is_imported = within(conversation.imported_ranges())
             is_trusted = conversation.name in self._trusted
             for entry in conversation.entries(thread.position, head):
                 thread.take(entry, trusted=is_trusted or not is_imported(entry.position))

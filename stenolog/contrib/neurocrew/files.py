@@ -8,12 +8,19 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.formats import Importer
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
-from stenolog.domain.errors import UnknownFormatError
-from stenolog.domain.json_types import check_json
+from stenolog.errors import UnknownFormatError
+from stenolog.events import check_json
+from stenolog.importers import (
+    Importer,
+    Json,
+    JsonLinesReader,
+    Record,
+    Skipped,
+    SourceConversation,
+    as_dict,
+    as_list,
+    as_str,
+)
 
 from .messages import AGENT, NAMED, NeuroCrew, content_of, kind_of
 

@@ -10,17 +10,23 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.json_fields import Json, agent_called, as_str, as_time, compact
-from stenolog.domain.entry import EPOCH
-from stenolog.domain.errors import DuplicateIdError
-from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.domain.turns import RoundRobin
+from stenolog.errors import DuplicateIdError
+from stenolog.events import EPOCH, UNCHANGED, AssistantMessage, ModeSwitch, TurnPolicy, UserMessage
+from stenolog.importers import (
+    EventWriter,
+    ExistingLog,
+    Json,
+    Record,
+    Step,
+    agent_called,
+    as_str,
+    as_time,
+    compact_json,
+)
 
 AGENT = "agent"
 PASS = "....."
+TURNS = TurnPolicy(rule="round_robin", options={"pass_token": PASS})
 NAMES = ("role_display_name", "role_name", "agent_name")
 """The fields with an agent's name, the displayed name first."""
 NAMED = frozenset(NAMES)
@@ -144,7 +150,7 @@ class NeuroCrew:
         switch = ModeSwitch(
             mode=UNCHANGED if self._held.head else "chat",
             joins=self._newcomers,
-            turns=UNCHANGED if self._held.head else RoundRobin(pass_token=PASS),
+            turns=UNCHANGED if self._held.head else TURNS,
             meta={"neurocrew": self._about} if self._about else {},
             source=self.scribe.source("", "settings"),
         )
@@ -175,7 +181,7 @@ def _speaks(message: dict[str, Any]) -> bool:
 
 def _text(message: dict[str, Any]) -> str:
     content = content_of(message)
-    return content if isinstance(content, str) else compact(content)
+    return content if isinstance(content, str) else compact_json(content)
 
 
 def _other_fields(message: dict[str, Any]) -> dict[str, Any]:

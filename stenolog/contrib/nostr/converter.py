@@ -9,16 +9,10 @@ from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
 
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.settings_writer import SettingsWriter
-from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.error_category import category
-from stenolog.adapters.providers.json_fields import as_time
-from stenolog.domain.errors import DuplicateIdError
-from stenolog.domain.events import AssistantMessage, Known, LlmError, UserMessage
-from stenolog.domain.parts import ReasoningPart, TextPart
-from stenolog.domain.values import Usage
+from stenolog.errors import DuplicateIdError
+from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessage
+from stenolog.importers import EventWriter, ExistingLog, Record, SettingsWriter, Step, as_time, error_category
+from stenolog.parts import ReasoningPart, TextPart
 
 from .display_names import Who
 from .events import METADATA, PROFILE, NostrEvent
@@ -128,7 +122,7 @@ class Nostr:
         common |= {"model": event.value("llm-model"), "usage": _usage(event)}
         common["session"] = _session(event)
         if event.has("error"):
-            return LlmError(category=category(text), message=text, **common)
+            return LlmError(category=error_category(text), message=text, **common)
         parts = (ReasoningPart if event.has("reasoning") else TextPart)(text=text)
         return AssistantMessage(parts=[parts] if text else [], to=to, **common)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stenolog.adapters.importers.steps import ExistingLog
+from stenolog.importers import ExistingLog
 
 from .events import NostrEvent
 from .participants import SHORT, People

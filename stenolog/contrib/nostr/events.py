@@ -7,8 +7,7 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from stenolog.adapters.importers.json_lines import JsonLinesReader
-from stenolog.adapters.providers.json_fields import Json, as_list, compact
+from stenolog.importers import Json, JsonLinesReader, as_list, compact_json
 
 FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
 PROFILE, METADATA = 0, 513
@@ -100,6 +99,6 @@ def _missing(value: Json) -> str:
 
 def _hashes(event: NostrEvent) -> set[str]:
     """The ids it may have: control characters should be hashed as they are, most programs escape them."""
-    escaped = compact([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
+    escaped = compact_json([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
     plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
     return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}

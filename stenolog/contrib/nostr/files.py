@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.formats import Importer
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
-from stenolog.adapters.providers.json_fields import Json, as_list, as_str
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    Importer,
+    Json,
+    JsonLinesReader,
+    Record,
+    Skipped,
+    SourceConversation,
+    as_list,
+    as_str,
+)
 
 from .converter import Nostr, Whole
 from .events import MESSAGES, METADATA, NostrEvent, event_of, is_event, unpacked

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stenolog.adapters.providers.json_fields import agent_called, as_dict, as_str
-from stenolog.domain.errors import CallerError
+from stenolog.errors import CallerError
+from stenolog.importers import agent_called, as_dict, as_str
 
 from .events import MESSAGES, PROFILE, NostrEvent, is_hex
 from .references import referred

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.domain.errors import MissingExtraError
+from stenolog.errors import MissingExtraError
 
 from .events import NostrEvent
 

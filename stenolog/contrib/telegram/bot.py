@@ -12,7 +12,7 @@ import telegram
 from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, TelegramError
 
-from stenolog.domain.errors import CallerError
+from stenolog.errors import CallerError
 
 from .markdown import rendered
 from .token_transport import Request

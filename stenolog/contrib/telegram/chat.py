@@ -9,17 +9,22 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from stenolog.adapters.chats.base import Backoff, OutgoingMessage, retry_forever
-from stenolog.adapters.chats.commands import Command, Typed
-from stenolog.adapters.chats.delivery import Delivery
-from stenolog.adapters.chats.rendering import name_of, render_entry
-from stenolog.adapters.chats.session import ChatSession
-from stenolog.adapters.chats.splitting import LIMIT, split
-from stenolog.adapters.engine.start import OnInput
-from stenolog.adapters.engine.team import Team
-from stenolog.adapters.log import Conversation
-from stenolog.domain.errors import StenologError
-from stenolog.domain.state import decision
+from stenolog import Conversation
+from stenolog.analysis import decision
+from stenolog.chats import (
+    Backoff,
+    ChatSession,
+    Command,
+    Delivery,
+    OutgoingMessage,
+    TypedCommand,
+    name_of,
+    render_entry,
+    retry_forever,
+    split,
+)
+from stenolog.engine import OnInput, Team
+from stenolog.errors import StenologError
 
 from .bot import Bot
 from .incoming import IncomingMessage, topic_of
@@ -27,6 +32,8 @@ from .markdown import weigh
 
 LOGGER = logging.getLogger("stenolog.chats")
 HEADING = "**{name}**\n"
+LIMIT = 4096
+"""The limit of a message in UTF-16 code units."""
 RESERVED = 300
 """Room for a heading, where another bot has to speak for an agent's own."""
 TORN = "(A part of this call cannot be shown here, so it cannot be approved here.)"
@@ -108,7 +115,7 @@ class Chat:
                     task.cancel()
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
-    async def tell(self, bot: Bot, command: Typed, said: IncomingMessage, id: str) -> str:
+    async def tell(self, bot: Bot, command: TypedCommand, said: IncomingMessage, id: str) -> str:
         """Do what a command tells; what to say to that. It means no question that came after it."""
         if said.press:
             await bot.pressed(said.press)

@@ -11,18 +11,17 @@ import telegram
 from pydantic import JsonValue
 from telegram.constants import ChatType
 
-from stenolog.adapters.chats.approving import CODE
-from stenolog.adapters.log import Conversation
-from stenolog.domain.events import UserMessage
-from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
-from stenolog.domain.values import Origin
+from stenolog import Conversation
+from stenolog.chats import CALL_CODE
+from stenolog.events import Origin, UserMessage
+from stenolog.parts import FilePart, ImagePart, TextPart, UserPart
 
 from .markdown import SPECIAL
 
 SYSTEM = "telegram"
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LONGEST_NAME = 200
-PRESSED = re.compile(rf"(approve|refuse) ({CODE.pattern})")
+PRESSED = re.compile(rf"(approve|refuse) ({CALL_CODE.pattern})")
 """A pattern for the data of a pressed button."""
 
 
@@ -161,7 +160,7 @@ def _topic(message: telegram.Message) -> int:
 def topic_of(conversation: Conversation, position: int) -> int:
     """The topic in which the message stands that an entry goes back to; 0: none."""
     while position:
-        event = next(conversation.entries(position - 1, position)).event
+        event = conversation.entry(position).event
         if isinstance(event, UserMessage) and not event.cause:
             told = event.meta.get(SYSTEM)
             topic = told.get("topic") if isinstance(told, dict) else 0

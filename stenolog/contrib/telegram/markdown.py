@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from stenolog.adapters.chats.splitting import Fence, fence_of, utf16_length
+from stenolog.chats import Fence, fence_of, utf16_length
 
 MARKS = "_*[]()~`>#+-=|{}.!\\"
 SPECIAL = re.compile(rf"[{re.escape(MARKS)}]")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import telegram
 
-from stenolog.adapters.chats.base import Backoff, retry_forever
+from stenolog.chats import Backoff, retry_forever
 
 from .bot import Bot
 

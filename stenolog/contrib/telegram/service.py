@@ -17,14 +17,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.aio import AsyncLog
-from stenolog.adapters.chats.base import Backoff, backoff, retry_forever
-from stenolog.adapters.chats.commands import COMMANDS, Command
-from stenolog.adapters.chats.rendering import NO_NAMES
-from stenolog.adapters.engine.start import OnInput
-from stenolog.adapters.engine.team import Team
-from stenolog.adapters.log import Log
-from stenolog.domain.errors import CallerError, MissingExtraError, OperationalError
+from stenolog import AsyncLog, Log
+from stenolog.chats import COMMANDS, NO_NAMES, Backoff, Command, backoff, retry_forever
+from stenolog.engine import OnInput, Team
+from stenolog.errors import CallerError, MissingExtraError, OperationalError
 
 if TYPE_CHECKING:
     from .bot import Bot

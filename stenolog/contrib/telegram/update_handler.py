@@ -11,22 +11,24 @@ from typing import NamedTuple
 
 import telegram
 
-from stenolog.adapters.chats.base import Backoff, retry_forever
-from stenolog.adapters.chats.commands import typed
-from stenolog.adapters.chats.hearing import called, mentioned
-from stenolog.adapters.chats.rendering import name_of
-from stenolog.adapters.chats.session import ChatSession
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.store import reader
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import (
+from stenolog import Conversation
+from stenolog.chats import (
+    Backoff,
+    ChatSession,
+    agents_by_name,
+    mentioned,
+    name_of,
+    retry_forever,
+    typed_command,
+)
+from stenolog.errors import (
     CallerError,
     ConversationNotFoundError,
     DuplicateIdError,
     InvalidEventError,
     OperationalError,
 )
-from stenolog.domain.events import UserMessage
+from stenolog.events import Entry, UserMessage
 
 from .bot import Bot
 from .chat import BotSet, Chat
@@ -76,7 +78,7 @@ class UpdateHandler:
         self.leave = leave
         self.bounds = bounds
         self.backoff = backoff
-        self._called = called(agents)
+        self._called = agents_by_name(agents)
         self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
         self._headed = {unmarked(name_of(agent, names)): agent for agent in agents}
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
@@ -153,7 +155,7 @@ class UpdateHandler:
                 chat.refuse(bot, STRANGE, said.topic)
         elif fault := self.bounds.fault(said):
             chat.reply(bot, fault, said.topic)
-        elif (command := typed(said.text)) and not said.media:
+        elif (command := typed_command(said.text)) and not said.media:
             if not said.edited and command.to.casefold() in self._ours:
                 reply = await chat.tell(bot, command, self._answering(said), self._id(bot, said))
                 chat.reply(bot, reply, said.topic)
@@ -218,7 +220,7 @@ def _edited(
 ) -> UserMessage | None:
     """An edit in the place of the wording before it; None where it changes nothing. `first` is the id of the
     first wording; an edit of what is not in the log is a new message."""
-    original = reader.find(conversation.log.datastore, conversation.stream, first)
+    original = conversation.entry_by_id(first)
     if original is None:
         return event
     wordings = (entry for entry in conversation.entries(original.position) if _is_wording(entry, said))

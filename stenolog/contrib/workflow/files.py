@@ -5,29 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.formats import Importer
-from stenolog.adapters.importers.importer import import_conversations
-from stenolog.adapters.importers.json_lines import LONGEST_LINE, JsonLinesReader, JsonObject, Record, Skipped
-from stenolog.adapters.importers.report import Report
-from stenolog.adapters.log import Log
-from stenolog.adapters.providers.json_fields import Json, as_list, name_of
-from stenolog.adapters.store.schema import APPLICATION_ID
-from stenolog.domain.errors import UnknownFormatError
-from stenolog.domain.json_types import check_json
+from stenolog import Log
+from stenolog.errors import UnknownFormatError
+from stenolog.events import check_json
+from stenolog.importers import (
+    LONGEST_LINE,
+    SQLITE,
+    Importer,
+    Json,
+    JsonLinesReader,
+    JsonObject,
+    Record,
+    Report,
+    Skipped,
+    SourceConversation,
+    as_list,
+    import_conversations,
+    name_of,
+    sqlite_database,
+)
 
 from .rows import WorkflowRows, at_of, workflow_of
 
 TABLE = "conversation_messages"
-SQLITE = b"SQLite format 3\0"
 NEEDED = frozenset(("role", "content"))
 
 
@@ -49,14 +54,9 @@ def is_csv(first: bytes) -> bool:
 
 def check_database(stream: BinaryIO) -> None:
     """Raises `UnknownFormatError` where a database has no such table, or is a log of ours."""
-    with closing(_database(stream)) as connection:
-        try:
-            if connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,):
-                raise UnknownFormatError("it is a stenolog database: open it with --db, or `export` from it")
-            names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
-            found = [name for (name,) in connection.execute(names)]
-        except sqlite3.Error as error:
-            raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
+    with sqlite_database(stream) as connection:
+        names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        found = [name for (name,) in connection.execute(names)]
     if TABLE not in found:
         there = ", ".join(found[:6]) or "none"
         raise UnknownFormatError(
@@ -118,28 +118,12 @@ def _in_order(records: list[Record]) -> list[Record]:
     return early + [record for _, record in sorted(timed, key=lambda one: one[0] or datetime.min)]
 
 
-def _database(stream: BinaryIO) -> sqlite3.Connection:
-    """The database of a stream: where it is a file, together with what stands in its write-ahead log."""
-    name = getattr(stream, "name", None)
-    if isinstance(name, str):
-        connection = sqlite3.connect(f"{Path(name).absolute().as_uri()}?mode=ro", uri=True)
-    else:
-        connection = sqlite3.connect(":memory:")
-        content = stream.read()
-        connection.deserialize(content[:18] + b"\1\1" + content[20:])  # in memory there is no write-ahead log
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    return connection
-
-
 def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
-    with closing(_database(stream)) as connection:
-        try:
-            found = connection.execute(f'SELECT * FROM "{TABLE}"')
-            names = [column[0] for column in found.description]
-            for row in found:
-                yield dict(zip(names, row, strict=True))
-        except sqlite3.Error as error:
-            raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
+    with sqlite_database(stream) as connection:
+        found = connection.execute(f'SELECT * FROM "{TABLE}"')
+        names = [column[0] for column in found.description]
+        for row in found:
+            yield dict(zip(names, row, strict=True))
 
 
 def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:

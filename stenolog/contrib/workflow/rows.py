@@ -8,16 +8,31 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.json_fields import Json, agent_called, as_str, as_time, compact, key_of
-from stenolog.domain.card import AgentCard
-from stenolog.domain.entry import EPOCH
-from stenolog.domain.events import UNCHANGED, AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.state import address
-from stenolog.domain.turns import ByAddress
-from stenolog.domain.values import Origin
+from stenolog.events import (
+    EPOCH,
+    UNCHANGED,
+    AgentCard,
+    AssistantMessage,
+    Known,
+    ModeSwitch,
+    Origin,
+    ToolResult,
+    TurnPolicy,
+    UserMessage,
+    address,
+)
+from stenolog.importers import (
+    EventWriter,
+    ExistingLog,
+    Json,
+    Record,
+    Step,
+    agent_called,
+    as_str,
+    as_time,
+    compact_json,
+    key_of,
+)
 
 SYSTEM = "conversation_messages"
 WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
@@ -60,6 +75,11 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
     return found[::-1]
 
 
+def _addressed(agent: str) -> TurnPolicy:
+    """Turns by address, and this agent's where a message names nobody."""
+    return TurnPolicy(rule="addressed", options={"default": [agent]})
+
+
 class WorkflowRows:
     """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
 
@@ -86,7 +106,7 @@ class WorkflowRows:
         self._at = at_of(row) or self._at
         if not self._opened:
             self._opened = True
-            turns = ByAddress(default=[self._first.partition("/")[0]]) if self._first else UNCHANGED
+            turns = _addressed(self._first.partition("/")[0]) if self._first else UNCHANGED
             opening = ModeSwitch(mode="chat", turns=turns, source=self.scribe.source("", "settings"))
             self.scribe.write(opening, "settings", self._at)
         key = self._key(row)
@@ -100,7 +120,7 @@ class WorkflowRows:
     def _key(self, row: dict[str, Any]) -> str:
         id = str(row.get("id", ""))
         if not 0 < len(id) <= LONGEST_ID:
-            id = sha256(compact(row).encode()).hexdigest()[:16]
+            id = sha256(compact_json(row).encode()).hexdigest()[:16]
         key = key_of(f"row-{id}")
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
@@ -138,7 +158,7 @@ class WorkflowRows:
         if isinstance(content, str):
             return content
         self.decided["content that is no text, taken as JSON"] += 1
-        return compact(content)
+        return compact_json(content)
 
     def _meta(self, row: dict[str, Any]) -> dict[str, Json]:
         """Return the fields without a place in the event, including a time that cannot be read."""

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from stenolog.adapters.tables.table import CONVERSATION, Table
-from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, TextPart
-from stenolog.domain.state import address
-from stenolog.projections.describe import in_words
+from stenolog.events import AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage, address
+from stenolog.parts import Part, ProviderPart, ReasoningPart, TextPart, in_words
+from stenolog.tables import CONVERSATION, Table
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall, merged, spans
+from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall, merged, position_ranges
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
 from stenolog.adapters.importers.steps import ExistingLog
 from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, blocks, usage, user_part
-from stenolog.adapters.providers.error_category import category
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, compact, title_of
+from stenolog.adapters.providers.error_category import error_category
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, compact_json, title_of
 from stenolog.adapters.providers.media import Blobs
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
@@ -217,7 +217,7 @@ class ClaudeMessages:
 
     def _take_out(self, positions: list[int]) -> None:
         if positions:
-            self._emptied.append((self.scribe.here, tuple(spans(positions, set()))))
+            self._emptied.append((self.scribe.here, tuple(position_ranges(positions, set()))))
             self._hide()
 
     def microcompact(self, line: Line) -> None:
@@ -242,7 +242,7 @@ class ClaudeMessages:
             agent=line.agent,
             purpose="summary",
             covers=self.scribe.visible(self.setup.context_from or 1, hidden) if main else (),
-            parts=tuple(TextPart(text=as_str(block.get("text")) or compact(block)) for block in content),
+            parts=tuple(TextPart(text=as_str(block.get("text")) or compact_json(block)) for block in content),
             to=(USER if main else line.agent,),
             source=self.source(line),
         )
@@ -310,7 +310,7 @@ class ClaudeMessages:
         """A model call that failed."""
         error = LlmError(
             agent=line.agent,
-            category=category(words, status),
+            category=error_category(words, status),
             message=words,
             attempt=max(attempt, 1),
             retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from stenolog.adapters.providers.anthropic_blocks import blocks
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact_json
 
 
 class Repeats:
@@ -56,4 +56,4 @@ def content_of(value: dict[str, Any]) -> list[int]:
 
 def _hash(block: Json) -> int:
     fields = sorted(as_dict(block).items())
-    return hash(tuple((name, each if isinstance(each, str) else compact(each)) for name, each in fields))
+    return hash(tuple((name, each if isinstance(each, str) else compact_json(each)) for name, each in fields))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, compact
+from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, compact_json
 from stenolog.adapters.providers.openai_items import PROVIDER, content
 from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
 
@@ -45,7 +45,7 @@ class Compaction:
         for item in map(as_dict, reversed(as_list(payload.get("replacement_history")))):
             words = _text_key(item)
             if item.get("type") != "message" or item.get("role") == "assistant":
-                parts.append(ProviderPart(provider=PROVIDER, model=model, raw=compact(item)))
+                parts.append(ProviderPart(provider=PROVIDER, model=model, raw=compact_json(item)))
             elif places := self._said.get(words):
                 kept.setdefault(words, []).insert(0, places.pop())
             elif not (summary and any(summary in said for said in words)):
@@ -56,4 +56,4 @@ class Compaction:
 
 
 def _text_key(message: dict[str, Any]) -> Words:
-    return tuple(as_str(part.get("text")) or compact(part) for part in content(message.get("content")))
+    return tuple(as_str(part.get("text")) or compact_json(part) for part in content(message.get("content")))

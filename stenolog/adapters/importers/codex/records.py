@@ -11,12 +11,12 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from stenolog.adapters.importers.event_writer import Answer, EventWriter, merged, spans
+from stenolog.adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
 from stenolog.adapters.importers.json_lines import Record
 from stenolog.adapters.importers.settings_writer import SettingsWriter
 from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.error_category import category
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_str, as_time, compact, title_of
+from stenolog.adapters.providers.error_category import error_category
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_str, as_time, compact_json, title_of
 from stenolog.adapters.providers.media import Blobs
 from stenolog.adapters.providers.openai_items import (
     OUTPUTS,
@@ -244,7 +244,7 @@ class Codex:
             self._failed(line, line.key, as_str(line.payload.get("reason")) or "aborted", "cancelled")
         elif kind in ("error", "stream_error"):
             words = as_str(line.payload.get("message"))
-            self._failed(line, line.key, words, category(words))
+            self._failed(line, line.key, words, error_category(words))
         elif kind == "thread_rolled_back":
             self._roll_back(as_int(line.payload.get("num_turns")))
 
@@ -255,8 +255,8 @@ class Codex:
         self._responded()
         error = line.payload.get("error")
         if error and not (self._has_failed or self._aborted):
-            words = as_str(as_dict(error).get("message")) or as_str(error) or compact(error)
-            self._failed(line, line.key, words, category(words))
+            words = as_str(as_dict(error).get("message")) or as_str(error) or compact_json(error)
+            self._failed(line, line.key, words, error_category(words))
 
     def _count(self, line: Line) -> None:
         """The tokens of the response that has just ended, if it is still in our hands."""
@@ -300,7 +300,7 @@ class Codex:
         if not (covers or new.parts):
             return
         if without_result := self.scribe.open_calls(MAIN):
-            self.setup.hides = merged((*(self.setup.hides or ()), *spans(without_result, set())))
+            self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(without_result, set())))
         self.setup.settle(line.key, line.time)
         summary = AssistantMessage(
             agent=MAIN,

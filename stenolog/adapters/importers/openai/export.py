@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.providers.json_fields import as_dict
-from stenolog.adapters.providers.openai_parts import content
+from stenolog.adapters.providers.openai_parts import openai_content
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.events import (
@@ -73,7 +73,7 @@ def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Mes
         case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
             return {"role": "user", "content": event.text}
         case AssistantMessage() as message if lane.owns(message):
-            return answer_message(message, blobs) | _imported_fields(message, "assistant")
+            return openai_answer_message(message, blobs) | _imported_fields(message, "assistant")
         case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
             return {"role": "user", "content": as_text(event.parts), "name": agent}
         case ToolResult() as result:
@@ -100,19 +100,19 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
     named = {"name": message.author} if message.author else {}
     return {
         "role": role,
-        "content": content(message.parts, blobs),
+        "content": openai_content(message.parts, blobs),
         **named,
         **_imported_fields(message, "user"),
     }
 
 
-def answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
+def openai_answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
     """An answer as a message: content (None where there is none), reasoning, refusal, calls."""
     thought = "\n\n".join(
         part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
     )
     refused = "\n".join(part.text for part in message.parts if isinstance(part, RefusalPart))
-    made: Message = {"role": "assistant", "content": content(message.parts, blobs)}
+    made: Message = {"role": "assistant", "content": openai_content(message.parts, blobs)}
     if thought:
         made["reasoning_content"] = thought
     if refused:
@@ -134,7 +134,7 @@ def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) 
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}
     named = {"name": result.name} if result.name else {}
-    said = content(result.parts, blobs)
+    said = openai_content(result.parts, blobs)
     return {
         "role": "tool",
         "tool_call_id": result.call_id,

@@ -9,9 +9,9 @@ from typing import Any
 from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.json_lines import Record
 from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, as_time, compact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, as_time, compact_json
 from stenolog.adapters.providers.media import Blobs
-from stenolog.adapters.providers.openai_parts import tool_call, user_parts
+from stenolog.adapters.providers.openai_parts import openai_tool_call, openai_user_parts
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
@@ -89,7 +89,7 @@ class OpenAIChat:
     def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
         said = UserMessage(
-            parts=user_parts(message.get("content"), blobs),
+            parts=openai_user_parts(message.get("content"), blobs),
             author=as_str(message.get("name")),
             author_kind="person" if role == "user" else "system",
             meta=_other_fields(message, "user"),
@@ -98,7 +98,7 @@ class OpenAIChat:
         self.scribe.write(said, key, self._at, blobs)
 
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
-        parts = [*spoken(message), *self._calls(key, message)]
+        parts = [*openai_answer_parts(message), *self._calls(key, message)]
         said = AssistantMessage(
             agent=MAIN,
             parts=tuple(parts),
@@ -110,11 +110,12 @@ class OpenAIChat:
 
     def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
         calls: list[AssistantPart] = [
-            tool_call(call, f"{key}-{nth}") for nth, call in enumerate(as_list(message.get("tool_calls")))
+            openai_tool_call(call, f"{key}-{nth}")
+            for nth, call in enumerate(as_list(message.get("tool_calls")))
         ]
         if isinstance(message.get("function_call"), dict):
             self._function_call = f"{key}-function"
-            calls.append(tool_call({"function": message["function_call"]}, self._function_call))
+            calls.append(openai_tool_call({"function": message["function_call"]}, self._function_call))
         return calls
 
     def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
@@ -124,7 +125,7 @@ class OpenAIChat:
             call_id=call_id,
             call=self.scribe.answered(call_id),
             name=as_str(message.get("name")),
-            parts=user_parts(message.get("content"), blobs),
+            parts=openai_user_parts(message.get("content"), blobs),
             meta=_other_fields(message, "tool"),
             source=self._source(key, role),
         )
@@ -168,7 +169,7 @@ def _persona(message: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
 
 
-def spoken(message: dict[str, Any]) -> list[AssistantPart]:
+def openai_answer_parts(message: dict[str, Any]) -> list[AssistantPart]:
     """Return the parts of an answer beside its calls: reasoning, text, refusals."""
     parts: list[AssistantPart] = []
     if thought := as_str(message.get("reasoning_content")):
@@ -181,7 +182,7 @@ def spoken(message: dict[str, Any]) -> list[AssistantPart]:
         elif refused := as_str(as_dict(part).get("refusal")):
             parts.append(RefusalPart(text=refused))
         else:
-            parts.append(ProviderPart(provider="openai", raw=compact(part)))
+            parts.append(ProviderPart(provider="openai", raw=compact_json(part)))
     if refused := as_str(message.get("refusal")):
         parts.append(RefusalPart(text=refused))
     return parts

@@ -1,0 +1,43 @@
+"""SQLite databases as files to import: opened for reading, with what is in their write-ahead log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from stenolog.adapters.store.schema import APPLICATION_ID
+from stenolog.domain.errors import UnknownFormatError
+
+SQLITE = b"SQLite format 3\0"
+"""The first bytes of every SQLite database."""
+
+
+@contextmanager
+def sqlite_database(stream: BinaryIO) -> Iterator[sqlite3.Connection]:
+    """Open the database of a stream for reading; text that is not UTF-8 gets U+FFFD for its bytes.
+
+    Raises `UnknownFormatError` where it cannot be read, then or in the block, and for a log of stenolog.
+    """
+    with closing(_connect(stream)) as connection:
+        try:
+            if connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,):
+                raise UnknownFormatError("it is a stenolog database: open it with --db, or `export` from it")
+            yield connection
+        except sqlite3.Error as error:
+            raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
+
+
+def _connect(stream: BinaryIO) -> sqlite3.Connection:
+    """Connect to the file of a stream, so that its write-ahead log is read too, or to a copy of its bytes."""
+    name = getattr(stream, "name", None)
+    if isinstance(name, str):
+        connection = sqlite3.connect(f"{Path(name).absolute().as_uri()}?mode=ro", uri=True)
+    else:
+        connection = sqlite3.connect(":memory:")
+        content = stream.read()
+        connection.deserialize(content[:18] + b"\1\1" + content[20:])  # in memory there is no write-ahead log
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return connection

@@ -1,0 +1,75 @@
+"""Events, what they are made of, and the entries that they become in a log.
+
+`dump_event` and `load_event` write an event as a log stores it, and read it back. `check_name` says whether a
+text can name a conversation or an entry, `check_json` whether a value can be stored as JSON.
+"""
+
+from .domain.card import AgentCard
+from .domain.codec import dump_event, load_event
+from .domain.entry import EPOCH, LONGEST_NAME, OPENING_ID, Entry, NewEntry, check_name
+from .domain.events import (
+    UNCHANGED,
+    AssistantMessage,
+    AuthorKind,
+    ErrorCategory,
+    Event,
+    Known,
+    LlmError,
+    ModeSwitch,
+    Purpose,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from .domain.json_types import check_json
+from .domain.settings import DEFAULT_MODE
+from .domain.state import address
+from .domain.values import (
+    CallRef,
+    Control,
+    ConversationRef,
+    Origin,
+    PositionRange,
+    Receipt,
+    Tool,
+    TurnPolicy,
+    Usage,
+    WorkflowRun,
+)
+
+__all__ = [
+    "DEFAULT_MODE",
+    "EPOCH",
+    "LONGEST_NAME",
+    "OPENING_ID",
+    "UNCHANGED",
+    "AgentCard",
+    "AssistantMessage",
+    "AuthorKind",
+    "CallRef",
+    "Control",
+    "ConversationRef",
+    "Entry",
+    "ErrorCategory",
+    "Event",
+    "Known",
+    "LlmError",
+    "ModeSwitch",
+    "NewEntry",
+    "Origin",
+    "PositionRange",
+    "Purpose",
+    "Receipt",
+    "Tool",
+    "ToolResult",
+    "TurnPolicy",
+    "Unknown",
+    "Usage",
+    "UserMessage",
+    "WorkflowRun",
+    "address",
+    "check_json",
+    "check_name",
+    "dump_event",
+    "load_event",
+]

@@ -1,0 +1,31 @@
+"""Parts: what a message is made of, be it text, a picture, a file, a tool call or a provider's own."""
+
+from .domain.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+    says_something,
+)
+from .projections.describe import in_words
+
+__all__ = [
+    "AssistantPart",
+    "FilePart",
+    "ImagePart",
+    "Part",
+    "ProviderPart",
+    "ReasoningPart",
+    "RefusalPart",
+    "TextPart",
+    "ToolCall",
+    "UserPart",
+    "in_words",
+    "says_something",
+]

@@ -1,0 +1,81 @@
+"""Plugins: loading them, and the registries that they add to.
+
+from stenolog.plugins import IMPORTERS
+
+IMPORTERS.add_reference("my-notes", "my_package.notes:NOTES")
+
+A `LazyRegistry` takes references, so that nothing is imported before it is used. Nor is a registry imported
+before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .adapters.plugins.lazy_registry import LazyRegistry
+from .adapters.plugins.loader import failed_plugins, load_plugin, load_plugins, named_plugins
+from .domain.registry import Registry
+
+if TYPE_CHECKING:
+    from .adapters.agents.output_formats import OUTPUT_FORMATS
+    from .adapters.chats.channels import CHANNELS
+    from .adapters.importers.formats import EXPORTERS, IMPORTERS
+    from .adapters.llms.registry import MODELS
+    from .adapters.tables.registry import TABLES
+    from .domain.policy import HISTORIES, register_history
+    from .domain.turns import TURN_RULES, register_turn_rule
+    from .projections.requests import APIS, register_api
+    from .projections.requests.pipeline.transforms import TRANSFORMS, register_transform
+
+_WHERE: dict[str, str] = {
+    "APIS": "projections.requests",
+    "CHANNELS": "adapters.chats.channels",
+    "EXPORTERS": "adapters.importers.formats",
+    "HISTORIES": "domain.policy",
+    "IMPORTERS": "adapters.importers.formats",
+    "MODELS": "adapters.llms.registry",
+    "OUTPUT_FORMATS": "adapters.agents.output_formats",
+    "TABLES": "adapters.tables.registry",
+    "TRANSFORMS": "projections.requests.pipeline.transforms",
+    "TURN_RULES": "domain.turns",
+    "register_api": "projections.requests",
+    "register_history": "domain.policy",
+    "register_transform": "projections.requests.pipeline.transforms",
+    "register_turn_rule": "domain.turns",
+}
+"""The names that are imported when they are first asked for, and the modules that they come from."""
+
+__all__: list[str] = [
+    "APIS",
+    "CHANNELS",
+    "EXPORTERS",
+    "HISTORIES",
+    "IMPORTERS",
+    "MODELS",
+    "OUTPUT_FORMATS",
+    "TABLES",
+    "TRANSFORMS",
+    "TURN_RULES",
+    "LazyRegistry",
+    "Registry",
+    "failed_plugins",
+    "load_plugin",
+    "load_plugins",
+    "named_plugins",
+    "register_api",
+    "register_history",
+    "register_transform",
+    "register_turn_rule",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_WHERE[name]}", __package__), name)

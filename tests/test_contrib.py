@@ -1,0 +1,114 @@
+"""What comes with stenolog as a plugin has what anybody's plugin has: the public modules alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import resolve_name
+from pathlib import Path
+
+import stenolog
+
+PACKAGE = Path(stenolog.__file__).parent
+CONTRIB = sorted((PACKAGE / "contrib").rglob("*.py"))
+CORE = sorted({*PACKAGE.rglob("*.py")} - {*CONTRIB})
+SYSTEMS = {path.parent.name for path in CONTRIB} - {"contrib"}
+FACES = {f"stenolog.{path.stem}" for path in PACKAGE.glob("*.py") if not path.stem.startswith("_")}
+PUBLIC = {"stenolog", "stenolog.testing", *FACES}
+"""The modules from which programs and plugins import."""
+INTERNAL = {"application", "bookmarks", "checkpoints", "datastore", "edge", "index", "stream", "windows"}
+"""Attributes of logs and conversations that are the store's own."""
+
+
+def test_contrib_imports_public_modules_alone() -> None:
+    against = [
+        f"{path.relative_to(PACKAGE)}: {module}"
+        for path in CONTRIB
+        for module in _imported(path)
+        if module.split(".")[0] == "stenolog" and module not in PUBLIC and not _is_own(path, module)
+    ]
+
+    assert against == []
+
+
+def test_contrib_takes_public_names_alone() -> None:
+    against = [
+        f"{path.relative_to(PACKAGE)}: {module}.{name}"
+        for path in CONTRIB
+        for module, name in _names(path)
+        if module in PUBLIC and name not in import_module(module).__all__
+    ]
+
+    assert against == []
+
+
+def test_contrib_reaches_through_no_log_or_conversation_into_the_store() -> None:
+    against = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}"
+        for path in CONTRIB
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in INTERNAL
+        if ast.unparse(node.value).split(".")[-1] in ("conversation", "log")
+    ]
+
+    assert against == []
+
+
+def test_nothing_else_names_what_is_in_contrib() -> None:
+    """Neither in an import nor in a reference of a string: the entry points of the distribution do."""
+    references = re.compile(rf"stenolog\.contrib|^({'|'.join(SYSTEMS)})(\.\w+)*:\w+$")
+    against = [
+        f"{path.relative_to(PACKAGE)}: {found}"
+        for path in CORE
+        for found in (*_imported(path), *filter(references.search, _strings(path)))
+        if found.startswith("stenolog.contrib") or references.search(found)
+    ]
+
+    assert against == []
+
+
+def test_a_public_module_has_all_that_it_lists_and_defines_nothing_itself() -> None:
+    lacking = [
+        f"{module}.{name}"
+        for module in sorted(PUBLIC)
+        for name in import_module(module).__all__
+        if not hasattr(import_module(module), name)
+    ]
+    defined = [
+        f"{module}.{node.name}"
+        for module in sorted(FACES)
+        for node in ast.parse((PACKAGE / f"{module.partition('.')[2]}.py").read_text()).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("__")
+    ]
+
+    assert (lacking, defined) == ([], [])
+
+
+def _is_own(path: Path, module: str) -> bool:
+    """Return whether a module is in the same package of `contrib` as a file."""
+    return module.split(".")[1:3] == ["contrib", path.relative_to(PACKAGE).parts[1].removesuffix(".py")]
+
+
+def _names(path: Path) -> Iterator[tuple[str, str]]:
+    """The names that a file imports, each with its module."""
+    package = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, and those that it imports from."""
+    yield from (module for module, _ in _names(path))
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _strings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
