@@ -69,6 +69,7 @@ async def test_every_answer_is_that_of_the_log_itself(path: Path) -> None:
         )
         assert [e async for e in conversation.entries()] == list(sync.entries())
         assert [r async for r in conversation.records(after=1, at=2)] == list(sync.records(1, 2))
+        assert await conversation.entry(2) == await conversation.entry_by_id("m1") == entry
         assert await conversation.state() == sync.state()
         assert await conversation.settings() == sync.settings()
         assert await conversation.timeline() == sync.timeline()

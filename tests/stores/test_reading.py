@@ -10,9 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, CorruptLogError, Log, Unknown, UserMessage
+from stenolog import (
+    Conversation,
+    ConversationNotFoundError,
+    CorruptLogError,
+    Log,
+    PositionNotFoundError,
+    PositionRange,
+    Unknown,
+    UserMessage,
+)
 from stenolog.adapters.store import event_rows
 from stenolog.domain.entry import digest_of
+from stenolog.importers import export_jsonl, import_file
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
 
@@ -32,6 +42,71 @@ def test_a_conversation_without_entries_reads_as_empty(log: Log) -> None:
     assert list(log["nobody"].entries()) == []
     assert list(log["nobody"].records()) == []
     assert list(log) == []
+
+
+def test_an_entry_is_found_by_its_position_and_by_its_id(log: Log, conversation: Conversation) -> None:
+    appended = conversation.append(UserMessage(text="a"), id="mine")
+
+    assert conversation.entry(appended.position) == appended
+    assert conversation.entry_by_id("mine") == appended
+    assert conversation.entry_by_id("nobody's") is None
+    assert log["nobody"].entry_by_id("mine") is None
+
+
+@pytest.mark.parametrize("position", [0, -1, 3, True, "1"])
+def test_a_position_without_an_entry_is_an_error(conversation: Conversation, position: int) -> None:
+    said(conversation, "a")
+
+    with pytest.raises(PositionNotFoundError, match="expected a position from 1 to 2"):
+        conversation.entry(position)
+
+
+def test_a_conversation_without_entries_has_no_entry_at_any_position(log: Log) -> None:
+    with pytest.raises(ConversationNotFoundError):
+        log["nobody"].entry(1)
+
+
+def test_a_fork_finds_its_own_entry_before_the_one_it_inherits(conversation: Conversation) -> None:
+    inherited = conversation.append(UserMessage(text="a"), id="first")
+    fork = conversation.fork()
+    conversation.append(UserMessage(text="b"), id="later")
+    own = fork.append(UserMessage(text="c"), id="later")
+
+    assert (
+        fork.entry_by_id("first")
+        == fork.entry(inherited.position)
+        == inherited._replace(conversation=fork.name)
+    )
+    assert fork.entry_by_id("later") == own
+
+
+def test_a_conversation_has_a_key_that_a_new_one_of_its_name_has_not(log: Log) -> None:
+    assert log["demo"].key is None
+    said(log["demo"], "a")
+    first = log["demo"].key
+    log["demo"].rename("other")
+    assert log["other"].key == first
+
+    log["other"].delete()
+    said(log["other"], "b")
+
+    assert log["other"].key not in (None, first)
+
+
+def test_what_came_from_an_exported_file_is_known_in_forks_too(
+    log: Log, conversation: Conversation, tmp_path: Path
+) -> None:
+    said(conversation, "a", "b")
+    file = tmp_path / "demo.jsonl"
+    with file.open("w") as stream:
+        export_jsonl(conversation, stream)
+    import_file(log, file, name="copy")
+    copy = log["copy"]
+    said(copy, "c")
+
+    assert conversation.imported_ranges() == log["nobody"].imported_ranges() == ()
+    assert copy.imported_ranges() == (PositionRange(first=1, last=3),)
+    assert copy.fork(after=2).imported_ranges() == (PositionRange(first=1, last=2),)
 
 
 @settings(derandomize=True, deadline=None)
