@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
 from pathlib import Path
@@ -48,7 +51,7 @@ def test_contrib_reaches_through_no_log_or_conversation_into_the_store() -> None
     against = [
         f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}"
         for path in CONTRIB
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in _nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in INTERNAL
         if ast.unparse(node.value).split(".")[-1] in ("conversation", "log")
     ]
@@ -86,6 +89,16 @@ def test_a_public_module_has_all_that_it_lists_and_defines_nothing_itself() -> N
     assert (lacking, defined) == ([], [])
 
 
+def test_opening_a_log_imports_no_plugin_that_is_not_used() -> None:
+    """`stenolog.open` loads the installed plugins, which register themselves by references."""
+    code = "import sys, stenolog; stenolog.open(':memory:').close(); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.split())
+
+    assert {name for name in loaded if name.startswith("stenolog.contrib.")} == {"stenolog.contrib.plugins"}
+    assert {name for name in loaded & FACES if name != "stenolog.plugins"} == set()
+
+
 def _is_own(path: Path, module: str) -> bool:
     """Return whether a module is in the same package of `contrib` as a file."""
     return module.split(".")[1:3] == ["contrib", path.relative_to(PACKAGE).parts[1].removesuffix(".py")]
@@ -94,7 +107,7 @@ def _is_own(path: Path, module: str) -> bool:
 def _names(path: Path) -> Iterator[tuple[str, str]]:
     """The names that a file imports, each with its module."""
     package = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.ImportFrom):
             module = resolve_name("." * node.level + (node.module or ""), package)
             yield from ((module, alias.name) for alias in node.names)
@@ -103,12 +116,17 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
 def _imported(path: Path) -> Iterator[str]:
     """The modules that a file imports, and those that it imports from."""
     yield from (module for module, _ in _names(path))
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
 
 
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def _strings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value

@@ -42,7 +42,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     "agents",
     metavar="KEY=NAME",
     multiple=True,
-    help="Whose public key is an agent's, and its name, where the events do not tell (Nostr). Repeatable.",
+    help="Whose public key is an agent's, and its name, where the file does not tell. Repeatable.",
 )
 @click.option(
     "-v",
@@ -62,7 +62,7 @@ def import_command(
 ) -> CommandResult:
     """Bring in transcripts of other programs, and our own exports.
 
-    Claude Code sessions, Codex rollouts, lists of OpenAI messages, Nostr events and others: what a file is,
+    Claude Code sessions, Codex rollouts, lists of OpenAI messages, and what plugins read: what a file is,
     is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
     .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
 

@@ -55,7 +55,7 @@ class LineFormat(NamedTuple):
 class Importer:
     """A format of transcripts: how its files are recognised, by their content alone, and read.
 
-    `title` names a file of it in messages ("a NeuroCrew chat"). `read` returns the conversations of a file;
+    `title` names a file of it in messages ("a Codex rollout"). `read` returns the conversations of a file;
     where `lines` is given too, `read` is for a file that is one JSON list. A file is of this format if
     `is_document` accepts the one JSON value that it holds, `is_record` one of its first values on lines, or
     `is_start` its first bytes (it is given these and the whole stream).

@@ -54,7 +54,7 @@ def import_file(
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
     `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so far.
-    `agents` are names of agents by their public keys, for Nostr events, where these do not tell them.
+    `agents` are names of agents by their ids in a file, such as public keys, where it does not tell them.
 
     Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
     was changed, `MissingExtraError`, `CallerError` for `agents` of another file, and OSError where the file

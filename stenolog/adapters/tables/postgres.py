@@ -1,6 +1,6 @@
 """Tables in PostgreSQL, kept up to date by a follower of the log.
 
-    with Follower(log, "dbname=acme", conversation_messages) as follower:
+    with Follower(log, "dbname=acme", messages) as follower:
         follower.follow()
 
 Rows, the names of conversations and how far the follower has come are written in one transaction: wherever

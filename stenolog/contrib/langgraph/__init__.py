@@ -1,13 +1,14 @@
 """LangGraph's checkpoints, kept in the log: `graph.compile(checkpointer=LangGraphSaver(log))`.
 
-saver.py     what LangGraph asks for: put, get, list, delete …
-threads.py   a thread as the log tells it: a fold of its conversation
-values.py    the values of channels, each long one kept once
-serializer.py  which classes a stored value may name
-telling.py   which messages of a state are told as events, and which of those told are out of it now
-finding.py   the messages in the channels of a state
-calls.py     the calls that wait for their results
-messages.py  a LangChain message as an event
+saver.py             what LangGraph asks for: put, get, list, delete …
+thread_store.py      the threads of a log, each a conversation
+thread_fold.py       a thread as the log tells it: a fold of its conversation
+stored_values.py     the values of channels, each long one kept once
+serializer.py        which classes a stored value may name
+message_sync.py      which messages of a state become events, and which of those in the log are out of it now
+channel_messages.py  the messages in the channels of a state
+pending_calls.py     the calls that wait for their results
+messages.py          a LangChain message as an event
 """
 
 from __future__ import annotations
