@@ -12,11 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from stenolog.domain.errors import PluginError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "stenolog.plugins"
 """The group of entry points."""
@@ -40,6 +43,8 @@ def load_plugins() -> None:
         if "" in _loaded:
             return
         _loaded.add("")
+        from importlib.metadata import entry_points  # late: `import stenolog` need not wait for it
+
         for point in entry_points(group=GROUP):
             _load_installed(point)
         try:
@@ -64,6 +69,8 @@ def load_plugin(module: str) -> None:
             if module.endswith(".py"):
                 _run_file(Path(module))
             else:
+                from importlib.metadata import EntryPoint
+
                 _call(EntryPoint(module, module, GROUP))
         except Exception as error:
             raise PluginError(f"plugin {module!r}: {type(error).__name__}: {error}") from error
