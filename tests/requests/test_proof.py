@@ -26,6 +26,7 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN, Policy, SinceLastTurn, policy
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
+from stenolog.domain.registry import HINT
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, PIPELINE, Api, build
 from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
@@ -133,8 +134,8 @@ def test_where_the_window_was_cut_elsewhere_both_cuts_are_told() -> None:
     [
         ({"pipeline": "requests@0"}, f"pipeline requests@0 is not here, {PIPELINE} is"),
         ({"pipeline": ""}, f"pipeline (unnamed) is not here, {PIPELINE} is"),
-        ({"api": "openai-chat@0"}, "wire openai-chat@0 is not here"),
-        ({"api": "telex@1"}, "wire telex@1 is not here"),
+        ({"api": "openai-chat@0"}, "API openai-chat@0 is not here"),
+        ({"api": "telex@1"}, f"API telex@1 is not here: {HINT}"),
         ({"counter": "abacus@1"}, "counter abacus@1 is not here"),
         (
             {"policy": {"budget": {"tokens": 9, "counter": "abacus"}}, "counter": "abacus@1"},
@@ -220,7 +221,7 @@ def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
     request = build(log(*TALK[:2]), "coder", api=own)
     entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
 
-    assert [one.reason for one in proofs(entries)] == ["wire telex@3 is not here"]
+    assert [one.reason for one in proofs(entries)] == [f"API telex@3 is not here: {HINT}"]
     assert [one.outcome for one in proofs(entries, apis={**APIS, "telex": own})] == ["same"]
 
 

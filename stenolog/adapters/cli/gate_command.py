@@ -93,11 +93,11 @@ def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:
 
 
 def _same_question(then: Header, chosen: Policy | None) -> Header:
-    """Return the older file's policy, and those of its APIs that this release has."""
+    """Return the older file's policy and its APIs. Raises `NotRegisteredError` for one that is not here."""
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEventError(f"expected the policy of the older file, {theirs}, found {chosen.json}")
-    known = {name: APIS[name] for name in then.apis if name in APIS}
+    known = {name: APIS[name] for name in then.apis}
     if not known:
         raise InvalidEventError(
             "expected an older file with the APIs that were asked for, found none of them"

@@ -13,7 +13,14 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
-from .framework import command, find_conversation, find_conversations, open_log, takes_conversation
+from .framework import (
+    RegisteredName,
+    command,
+    find_conversation,
+    find_conversations,
+    open_log,
+    takes_conversation,
+)
 from .lines import Piece, line
 from .receipts import request_data, request_line, request_notes
 from .refusals import refusal
@@ -180,7 +187,7 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
 
 @command("fsck")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
-@click.option("--api", "apis", multiple=True, type=click.Choice([*LAWS]), help="A provider; else all.")
+@click.option("--api", "apis", multiple=True, type=RegisteredName(LAWS), help="A provider; else all.")
 @takes_jobs
 @takes_conversation
 def fsck_command(
@@ -192,7 +199,7 @@ def fsck_command(
 
     log = open_log(db)
     names = [conversation.name for conversation in find_conversations(log, target)]
-    made = check(log, names, apis=apis or tuple(LAWS), all_prefixes=all_prefixes, jobs=jobs)
+    made = check(log, names, apis=apis or None, all_prefixes=all_prefixes, jobs=jobs)
     found = _by_conversation(_watched(made, sum(heads(log, names).values())))
     notes = tuple(note for one in found for note in one.notes)
     data = {

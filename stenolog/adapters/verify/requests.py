@@ -38,20 +38,21 @@ def check(
     log: Log,
     names: Sequence[str],
     *,
-    apis: Sequence[str] = tuple(LAWS),
+    apis: Sequence[str] | None = None,
     all_prefixes: bool = False,
     jobs: int | None = 1,
 ) -> Iterator[CheckedRequests]:
     """Check the requests of conversations, in order; a long one is found in several parts.
 
-    `jobs` is a number of processes; None takes one for each processor, where that pays. With more than one
-    the main module of the program is imported in each.
+    `apis` are names of APIs, every registered one where it is None. `jobs` is a number of processes; None
+    takes one for each processor, where that pays. With more than one the main module of the program is
+    imported in each.
     """
-    found = heads(log, names)
+    found, chosen = heads(log, names), tuple(LAWS if apis is None else apis)
     if jobs is None:
         jobs = cores() if sum(found.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
     tasks = shares(found, SIZE, split=all_prefixes)
-    return chain.from_iterable(run_in_processes(log, partial(_checked, apis, all_prefixes), tasks, jobs))
+    return chain.from_iterable(run_in_processes(log, partial(_checked, chosen, all_prefixes), tasks, jobs))
 
 
 def _checked(

@@ -17,6 +17,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
+from stenolog.domain.registry import HINT
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Receipt, TurnPolicy
@@ -156,7 +157,7 @@ def _api(call: Called, here: Here) -> Api:
     if name not in here.apis:
         raise CallerError(
             f"the call answered at position {call.position} went over the API {name!r}, which is not known "
-            f"here ({', '.join(sorted(here.apis))}); from Python, pass it: "
+            f"here ({', '.join(sorted(here.apis))}): {HINT}; from Python, pass it: "
             f"rerun(entries, here=Here(apis={{**APIS, {name!r}: api}}))"
         )
     return here.apis[name]

@@ -12,6 +12,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, is_erased
 from stenolog.domain.policy import policy
+from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
@@ -110,7 +111,8 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping
     if receipt.pipeline != PIPELINE:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
     if sent.api not in apis or receipt.api != f"{sent.api}@{apis[sent.api].version}":
-        return f"wire {receipt.api or '(unnamed)'} is not here"
+        hint = "" if sent.api in apis or not sent.api else f": {HINT}"
+        return f"API {receipt.api or '(unnamed)'} is not here{hint}"
     try:
         name = policy(receipt.policy).counter
     except InvalidPolicyError as error:
