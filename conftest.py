@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,27 @@ def pytest_report_header(config: pytest.Config) -> str:
     )
 
 
+def registries_as_they_are() -> contextlib.ExitStack:
+    """Return a stack whose closing takes back what has been registered since."""
+    from stenolog import plugins
+    from stenolog.projections.requests.validation import LAWS
+
+    plugins.load_plugins()
+    named = (plugins.APIS, plugins.CHANNELS, plugins.EXPORTERS, plugins.HISTORIES, plugins.IMPORTERS, LAWS)
+    others = (plugins.MODELS, plugins.OUTPUT_FORMATS, plugins.TABLES, plugins.TRANSFORMS, plugins.TURN_RULES)
+    stack = contextlib.ExitStack()
+    for registry in (*named, *others):
+        stack.enter_context(registry.restored())
+    return stack
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_stays_registered() -> Iterator[None]:
+    """Keep what a test module registers from the modules behind it."""
+    with registries_as_they_are():
+        yield
+
+
 def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     """Each document runs in an empty folder that has the project's `docs` in it, and nothing else."""
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -56,7 +78,7 @@ def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     patch.chdir(folder.name)
     for name, value in PLAIN.items():
         patch.setenv(name, value)
-    namespace["__undo__"] = (patch.undo, folder.cleanup)
+    namespace["__undo__"] = (patch.undo, folder.cleanup, registries_as_they_are().close)
 
 
 def back_again(namespace: dict[str, Any]) -> None:

@@ -20,8 +20,7 @@ import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.aio import AsyncConversation
-from stenolog.adapters.store.group_commit import GroupCommit
-from stenolog.adapters.store.savepoints import PendingWrite
+from stenolog.adapters.store.group_commit import GroupCommit, PendingWrite
 
 WRITERS = 64
 EACH = 50

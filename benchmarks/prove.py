@@ -16,10 +16,9 @@ from stenolog import Log
 from stenolog.adapters import log as logs
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.parallel import cores
-from stenolog.adapters.verify.receipts import prove
-from stenolog.adapters.verify.requests import check
+from stenolog.adapters.verify.requests import check, prove
 from stenolog.importers import import_files
-from stenolog.projections.requests.validate import checked
+from stenolog.projections.requests.receipts import checked
 from tests.requests.corpus import TRANSCRIPTS, files
 from tests.requests.sessions import conversation, session, session_log
 

@@ -19,7 +19,7 @@ from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests.builder import from_window
 from stenolog.projections.requests.incremental.window import window
-from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.view import LaneId
 from stenolog.testing import entries
 from tests.requests.judging import MODELS
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from stenolog.adapters.cli.app import SECTIONS, app
-from stenolog.adapters.cli.exits import EXITS
+from stenolog.adapters.cli.app import EXITS, SECTIONS, app
+from stenolog.adapters.plugins import load_plugins
 from stenolog.domain import errors
 
+load_plugins()  # their names stand among the choices of the commands
 HERE = Path(__file__).parent
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 PREFACE = """\

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from stenolog.domain import card, lifecycle, parts, values
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
-from stenolog.domain.json_types import Integer, Json, Key, Utc
 from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Row, Status, Trigger
+from stenolog.domain.model import Integer, Json, Key, Utc
 from stenolog.domain.state import LaneState, State, decision
 from stenolog.testing import examples
 

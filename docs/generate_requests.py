@@ -8,8 +8,7 @@ from dataclasses import MISSING, fields
 
 from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
 from stenolog.projections.requests import APIS, PIPELINE
-from stenolog.projections.requests.pipeline.budget import KEPT, RESERVE
-from stenolog.projections.requests.pipeline.retention import STAYS
+from stenolog.projections.requests.pipeline.budget import KEPT, RESERVE, STAYS
 from stenolog.projections.requests.rules import REPAIRS, STAGES
 from stenolog.projections.requests.validation import LAWS
 

@@ -71,9 +71,9 @@ from .projections.timeline import TimelineItem
 if TYPE_CHECKING:
     from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
-    from .adapters.engine.run_events import EntryAppended, StreamDelta
+    from .adapters.engine.options import EntryAppended, StreamDelta
     from .adapters.engine.team import Team
-    from .adapters.verify.restore import restore
+    from .adapters.verify.integrity import restore
     from .projections.requests import Omission, Request, RequestPart
 
 __all__ = [
@@ -166,9 +166,9 @@ _LATE = {
     **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
     **dict.fromkeys(("Omission", "Request", "RequestPart"), "projections.requests"),
     "Agent": "adapters.engine.agent",
-    **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.run_events"),
+    **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.options"),
     "Team": "adapters.engine.team",
-    "restore": "adapters.verify.restore",
+    "restore": "adapters.verify.integrity",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

@@ -4,7 +4,6 @@ A channel is made of a `ChatSession`, which works and takes commands, and a `Del
 of an answer over at least once; `docs/how-to/extend.md` registers one.
 """
 
-from .adapters.chats.approving import CALL_CODE
 from .adapters.chats.base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
 from .adapters.chats.channels import CHANNELS, ChatChannel
 from .adapters.chats.commands import (
@@ -12,16 +11,25 @@ from .adapters.chats.commands import (
     Command,
     CommandContext,
     TypedCommand,
+    agents_by_name,
     command,
     commands,
+    mentioned,
     typed_command,
 )
 from .adapters.chats.console import Console
 from .adapters.chats.delivery import Delivery
-from .adapters.chats.hearing import agents_by_name, mentioned
-from .adapters.chats.rendering import NO_NAMES, name_of, render_entry
+from .adapters.chats.rendering import (
+    CALL_CODE,
+    NO_NAMES,
+    Fence,
+    fence_of,
+    name_of,
+    render_entry,
+    split,
+    utf16_length,
+)
 from .adapters.chats.session import ChatSession
-from .adapters.chats.splitting import Fence, fence_of, split, utf16_length
 
 __all__ = [
     "CALL_CODE",

@@ -27,7 +27,7 @@ from .domain.policy import (
     policy,
     register_history,
 )
-from .projections.requests.pipeline.transforms import register_transform
+from .projections.requests.pipeline.attribution import register_transform
 
 __all__ = [
     "Attribution",

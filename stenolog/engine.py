@@ -1,15 +1,12 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
-from .adapters.engine.compaction import compact
+from .adapters.engine.approvals import PendingApproval
 from .adapters.engine.delegate import AgentTool
-from .adapters.engine.options import Options
-from .adapters.engine.pending import PendingApproval
-from .adapters.engine.regenerate import regenerate
+from .adapters.engine.forks import compact, regenerate
+from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
 from .adapters.engine.replay import Replay
 from .adapters.engine.retries import CircuitBreaker, RetryPolicy
-from .adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
-from .adapters.engine.runtime import Runtime
 from .adapters.engine.start import OnInput
 from .adapters.engine.team import Team
 from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage

@@ -21,7 +21,7 @@ from .domain.events import (
     Unknown,
     UserMessage,
 )
-from .domain.json_types import check_json
+from .domain.model import check_json
 from .domain.settings import DEFAULT_MODE
 from .domain.state import address
 from .domain.values import (

@@ -16,7 +16,7 @@ from .adapters.importers.converter import (
     entry_converter,
     source_conversation,
 )
-from .adapters.importers.detect import recognise
+from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import EventWriter, position_ranges
 from .adapters.importers.formats import EXPORTERS, IMPORTERS, Exporter, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
@@ -31,13 +31,12 @@ from .adapters.importers.json_lines import (
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
-from .adapters.importers.report import Imported, Report
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database
-from .adapters.importers.steps import Append, Branch, ExistingLog, Step, approvals_on
-from .adapters.importers.walk import SUFFIXES, files_in, size_of
-from .adapters.providers.error_category import error_category
+from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
+from .adapters.providers.failures import error_category
 from .adapters.providers.json_fields import (
+    Blobs,
     Json,
     agent_called,
     as_dict,
@@ -46,10 +45,11 @@ from .adapters.providers.json_fields import (
     as_str,
     as_time,
     compact_json,
+    keep_base64,
+    keep_data_url,
     key_of,
     name_of,
 )
-from .adapters.providers.media import Blobs, keep_base64, keep_data_url
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
 

@@ -4,16 +4,22 @@ No SDK is imported before a model of it is made.
 """
 
 from .adapters.agents.acp import ACP
-from .adapters.agents.answer_buffer import ResponseBuilder
+from .adapters.agents.answer_buffer import PermissionRequest, ResponseBuilder
 from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
-from .adapters.agents.permission import PermissionRequest
 from .adapters.llms.anthropic import Anthropic
-from .adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem, Timeouts
+from .adapters.llms.base import (
+    MODELS,
+    Model,
+    ModelCall,
+    ModelResponse,
+    Progress,
+    ResponseDelta,
+    StreamItem,
+    Timeouts,
+)
 from .adapters.llms.gemini import Gemini
-from .adapters.llms.openai_chat import OpenAIChat
-from .adapters.llms.openai_responses import OpenAIResponses
-from .adapters.llms.registry import MODELS
+from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
 from .adapters.team_file.model_names import model_from_string
 

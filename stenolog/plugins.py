@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .adapters.plugins.lazy_registry import LazyRegistry
-from .adapters.plugins.loader import failed_plugins, load_plugin, load_plugins, named_plugins
+from .adapters.plugins import LazyRegistry, failed_plugins, load_plugin, load_plugins, named_plugins
 from .domain.registry import Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
     from .adapters.chats.channels import CHANNELS
     from .adapters.importers.formats import EXPORTERS, IMPORTERS
-    from .adapters.llms.registry import MODELS
-    from .adapters.tables.registry import TABLES
+    from .adapters.llms.base import MODELS
+    from .adapters.tables.table import TABLES
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.requests import APIS, register_api
-    from .projections.requests.pipeline.transforms import TRANSFORMS, register_transform
+    from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
     "APIS": "projections.requests",
@@ -33,14 +32,14 @@ _WHERE: dict[str, str] = {
     "EXPORTERS": "adapters.importers.formats",
     "HISTORIES": "domain.policy",
     "IMPORTERS": "adapters.importers.formats",
-    "MODELS": "adapters.llms.registry",
+    "MODELS": "adapters.llms.base",
     "OUTPUT_FORMATS": "adapters.agents.output_formats",
-    "TABLES": "adapters.tables.registry",
-    "TRANSFORMS": "projections.requests.pipeline.transforms",
+    "TABLES": "adapters.tables.table",
+    "TRANSFORMS": "projections.requests.pipeline.attribution",
     "TURN_RULES": "domain.turns",
     "register_api": "projections.requests",
     "register_history": "domain.policy",
-    "register_transform": "projections.requests.pipeline.transforms",
+    "register_transform": "projections.requests.pipeline.attribution",
     "register_turn_rule": "domain.turns",
 }
 """The names that are imported when they are first asked for, and the modules that they come from."""

@@ -17,7 +17,7 @@ from .projections.requests import (
     lanes,
     register_api,
 )
-from .projections.requests.pipeline.prefix import Prefix
+from .projections.requests.pipeline.prompt import Prefix
 from .projections.requests.request import Message, Rendered
 from .projections.requests.validation import Violation, validate
 from .projections.requests.validation.checks import Check, law

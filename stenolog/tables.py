@@ -1,9 +1,8 @@
 """Tables of SQL that follow the log: in its own database with every append, in PostgreSQL by a follower."""
 
 from .adapters.tables.postgres import Follower
-from .adapters.tables.registry import TABLES
 from .adapters.tables.sqlite import AttachedTable, TableStatus, attach_table, attached_tables
-from .adapters.tables.table import CONVERSATION, POSITION, Delete, Table
+from .adapters.tables.table import CONVERSATION, POSITION, TABLES, Delete, Table
 
 __all__ = [
     "CONVERSATION",

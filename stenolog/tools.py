@@ -3,7 +3,7 @@
 from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
 from .adapters.tools.functions import tool
 from .adapters.tools.mcp import MCPServer
-from .adapters.tools.read_output import ReadOutput
+from .adapters.tools.results import ReadOutput
 
 __all__ = [
     "Attachment",

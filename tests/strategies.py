@@ -38,7 +38,7 @@ from stenolog import (
     evolve,
 )
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.json_types import Integer, Json, Key, Name, Utc
+from stenolog.domain.model import Integer, Json, Key, Name, Utc
 from stenolog.domain.step import INITIAL
 from stenolog.testing import START, entries
 

@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog import Agent, Team, ToolCall
 from stenolog.adapters.llms.base import Model, ModelResponse
-from stenolog.adapters.providers.redaction import hide
+from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import ToolError
 from stenolog.models import Scripted

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from rich.text import Text
 
-from stenolog.adapters.chats import splitting
+from stenolog.adapters.chats import rendering
 from stenolog.adapters.cli import terminal
 from stenolog.adapters.importers.claude import messages
 from stenolog.projections.requests.pipeline import quoting
-from stenolog.projections.showing import shown_call
+from stenolog.projections.terminal_text import shown_call
 
 SECONDS = 2.0
 """Of the processor. What takes the square of the length takes ten seconds at least, here."""
@@ -33,7 +33,7 @@ def title(text: str) -> str:
         (quoting.escape, f"<{' ' * 40_000}é"),
         (lambda text: shown_call("f", text), "\u200b" + '\\"' * 60_000),
         (lambda text: shown_call("f", text), "\u200b" + '"\\' * 60_000),
-        (splitting.split, f"```{' ' * 16_000}{'x' * 50}"),
+        (rendering.split, f"```{' ' * 16_000}{'x' * 50}"),
         (title, f"<command-name>{' ' * 4_000}"),
         (title, "<command-name>" * 15_000),
         (drawn, f"a{' ' * 60_000}b"),

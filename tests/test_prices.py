@@ -25,8 +25,7 @@ from stenolog.adapters.providers.prices import listed
 from stenolog.domain.limits import Limits, delegated_usage, no_price
 from stenolog.engine import Agent, AgentTool, Team
 from stenolog.models import CommandLine, Model, ModelCall, ModelResponse, ResponseDelta, Scripted
-from stenolog.projections.prices import Price, price_of
-from stenolog.projections.usage import usage
+from stenolog.projections.usage import Price, price_of, usage
 from stenolog.testing import entries
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import stenolog
 from stenolog import Agent, CallerError, Conversation, Log, ModelError, ReplayMismatchError, Team
-from stenolog.adapters.cli.prices import prices_of
+from stenolog.adapters.providers.prices import prices_of
 from stenolog.engine import Replay, regenerate
 from stenolog.models import Model, model_from_string
-from stenolog.projections.prices import Prices
+from stenolog.projections.usage import Prices
 
 from ..shell import run
 from . import show

@@ -12,8 +12,7 @@ from rich.table import Table
 from stenolog import AssistantMessage, Conversation, EntryAppended, Log, StreamDelta
 from stenolog.domain.limits import Tokens
 from stenolog.engine import RunEvent
-from stenolog.projections.prices import Prices, cost
-from stenolog.projections.usage import By, together, usage
+from stenolog.projections.usage import By, Prices, cost, together, usage
 
 from ..shell import Terminal
 from .workflow import answers, in_words, mails, quality_of, said

@@ -31,8 +31,7 @@ from stenolog.projections.timeline import TimelineItem
 from . import log as logs
 from .log import Conversation, Log, Pending, drafted
 from .queries.folds import PersistentFold
-from .store.group_commit import GroupCommit
-from .store.savepoints import Job, PendingWrite
+from .store.group_commit import GroupCommit, Job, PendingWrite
 from .store.stream import Stream
 
 if TYPE_CHECKING:

@@ -24,29 +24,28 @@ from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
+from stenolog.projections.fold import transitions
 from stenolog.projections.timeline import TimelineItem as TimelineItem
 from stenolog.projections.timeline import timeline
-from stenolog.projections.transitions import transitions
 
-from .plugins.loader import load_plugins
+from .plugins import load_plugins
 from .queries import folds, forks
 from .queries.folds import PersistentFold
 from .store import appends, arguments
-from .store.appends import Append
+from .store.appends import Append, Sources, new_id, now, random_bytes
+from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
 from .store.eventsourcing_app import LogApplication
-from .store.follow import follow
 from .store.handle import LogHandle, StreamHandle
-from .store.sources import Sources, new_id, now, random_bytes
 from .store.stream import Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.requests import Api, Request
 
-    from .maintenance.open_claims import OpenClaim
     from .queries.outputs import Outputs
     from .search.lookup import Hit
+    from .store.claims import OpenClaim
 
 S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
@@ -97,7 +96,9 @@ class Log(LogHandle):
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
         if self.windows is not None and not self.datastore.closed:
-            from .queries.bookmarks import leave_all  # late: a program that builds no request has no windows
+            from .queries.window_cache import (
+                leave_all,  # late: a program that builds no request has no windows
+            )
 
             leave_all(self)
         super().close()
@@ -147,9 +148,9 @@ class Log(LogHandle):
 
         Raises `ConversationNotFoundError`.
         """
-        from .maintenance import open_claims  # late, as above
+        from .store import claims as claims_module  # late, as above
 
-        return open_claims.listed(self, conversation)
+        return claims_module.open_claims(self, conversation)
 
     def take_claims(self, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
         """Take the effects of a conversation from the runners that are at them, and return them.
@@ -158,9 +159,9 @@ class Log(LogHandle):
         settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
         Raises `ConversationNotFoundError`.
         """
-        from .maintenance import open_claims  # late, as above
+        from .store import claims as claims_module  # late, as above
 
-        return open_claims.take(self, conversation, owner)
+        return claims_module.take_over(self, conversation, owner)
 
 
 class Conversation(StreamHandle):

@@ -10,13 +10,13 @@ from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 def crewagent() -> None:
     """Register the importer and the exporter of CrewAgent's folders."""
-    IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.formats:CREWAGENT")
-    EXPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.formats:TO_CREWAGENT")
+    IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:CREWAGENT")
+    EXPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:TO_CREWAGENT")
 
 
 def neurocrew() -> None:
     """Register the importer of NeuroCrew Lab's chats."""
-    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.files:NEUROCREW")
+    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew:NEUROCREW")
 
 
 def nostr() -> None:
@@ -26,7 +26,7 @@ def nostr() -> None:
 
 def workflow() -> None:
     """Register the importer of workflow tables, and the table that keeps a conversation's messages."""
-    TABLES.add_reference("conversation_messages", "stenolog.contrib.workflow.table:conversation_messages")
+    TABLES.add_reference("conversation_messages", "stenolog.contrib.workflow:conversation_messages")
     IMPORTERS.add_reference("conversation-messages", "stenolog.contrib.workflow.files:WORKFLOW")
 
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from .json_types import Json
-from .model import Many, frozen_value
+from .model import Json, Many, frozen_value
 from .policy import policy
 from .values import Tool
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from .errors import IllegalCommandError, UnsupportedVersionError
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .lifecycle import Trigger, legal
-from .state import LaneState, OpenCall, State, address, blocked_reason, find_call, named_call
-from .summaries import Summary
+from .state import LaneState, OpenCall, State, Summary, address, blocked_reason, find_call, named_call
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES

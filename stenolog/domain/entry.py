@@ -18,8 +18,8 @@ from typing import NamedTuple
 from .codec import REGISTRY, Registry
 from .errors import CorruptLogError, InvalidEventError
 from .events import ERASED, Event
-from .json_types import EPOCH as EPOCH
-from .json_types import in_utc
+from .model import EPOCH as EPOCH
+from .model import in_utc
 
 GENESIS = b""
 MICROSECOND = timedelta(microseconds=1)

@@ -19,8 +19,7 @@ from pydantic import Field
 
 from .card import AgentCard
 from .errors import InvalidEventError
-from .json_types import Integer, Json, Key, Name, Utc
-from .model import Many, frozen_value
+from .model import Integer, Json, Key, Many, Name, Utc, frozen_value
 from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
 from .values import (
     CallRef,

@@ -14,8 +14,7 @@ from pydantic import Field, JsonValue
 
 from .entry import Entry
 from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from .json_types import Natural
-from .model import rule
+from .model import Natural, rule
 from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
 from .state import address
 from .values import TurnPolicy, Usage

@@ -1,20 +1,26 @@
-"""Decorators for the values of the domain: frozen, strictly validated dataclasses with keyword-only fields.
+"""Machinery of the domain's values: their JSON types, frozen strict dataclasses, copies of named tuples.
 
 `frozen_value` makes one. `rule` makes one whose fields may be given by place as well, as those of a policy
 are: `LastN(50)`.
+
+moved = field_replacer(Lane, "status")
+moved(lane, "idle") == lane._replace(status="idle")
 """
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, dataclass_transform
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
 from .errors import InvalidEventError, InvalidPolicyError
-from .json_types import deep_copy_json
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
@@ -160,3 +166,98 @@ def non_default_fields(rule: Any) -> dict[str, Any]:
         if given != default and given != {}:
             shown[each.name] = deep_copy_json(given)
     return shown
+
+
+Positive: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
+"""An integer from 1; `Integer` with a bound of its own would keep the wider one."""
+Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DEEPEST = 100
+"""Maximum nesting depth of JSON: half of what the decoder can read, since an event adds levels of its own."""
+LARGEST = 10**1000
+"""Exclusive bound of integers in JSON: JSON Schemas have more than 64 bits, the decoder reads 4300 digits."""
+
+
+def in_utc(time: datetime) -> datetime:
+    """Convert a time to UTC. Raises `ValueError` if it has no offset, or no year from 1 to 9999."""
+    try:
+        return EPOCH + (time - EPOCH)
+    except (OverflowError, TypeError):
+        raise ValueError("expected an aware datetime of the years 1 to 9999 in UTC") from None
+
+
+def check_json(value: Any, depth: int = 0) -> Any:
+    """The JSON value itself, if what is written of it can be read again; else a `ValueError`.
+
+    No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
+    levels.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"expected JSON of at most {DEEPEST} levels")
+    match value:
+        case str():
+            check_utf8(value)
+        case float():
+            if not -float("inf") < value < float("inf"):
+                raise ValueError("expected a finite number")
+        case int():
+            if not -LARGEST < value < LARGEST:
+                raise ValueError("expected an integer of at most 1000 digits")
+        case list():
+            for inner in value:
+                check_json(inner, depth + 1)
+        case dict():
+            for key, inner in value.items():
+                check_utf8(key)
+                check_json(inner, depth + 1)
+        case _:
+            pass
+    return value
+
+
+def deep_copy_json(value: Any) -> Any:
+    """The JSON value with objects and lists of its own."""
+    if isinstance(value, dict):
+        return {key: deep_copy_json(inner) for key, inner in value.items()}
+    return [deep_copy_json(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def check_utf8(text: str) -> str:
+    """The text, if it can be written as UTF-8; else a `ValueError`."""
+    text.encode()
+    return text
+
+
+def clean(text: str) -> str:
+    """The text as it can be written: halves of a surrogate pair become their character, a lone one U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
+"""An agent's name: `agent/task` is the address of one of its lanes, so it holds no slash."""
+Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
+Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
+Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
+
+
+Fields = TypeVar("Fields", bound="tuple[Any, ...]")
+
+
+def field_replacer(cls: type[Fields], *names: str) -> Callable[..., Fields]:
+    """Return a function that copies a `cls` with new values for the named fields, in this order."""
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    places = {name: len(fields) + nth for nth, name in enumerate(names)}
+    chosen = itemgetter(*(places.pop(name, nth) for nth, name in enumerate(fields)))
+    if places:
+        raise TypeError(f"{cls.__name__}: no such field: {', '.join(places)}")
+    new = tuple.__new__
+
+    def replaced(old: Fields, *given: object) -> Fields:
+        return new(cls, chosen(old + given))
+
+    return replaced

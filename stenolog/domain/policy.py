@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from pydantic import Field as Declared
 
 from .errors import InvalidPolicyError
-from .json_types import Natural, Positive
-from .model import Many, construct, non_default_fields, rule
+from .model import Many, Natural, Positive, construct, non_default_fields, rule
 from .registry import Registry
 
 T = TypeVar("T")

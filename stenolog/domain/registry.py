@@ -7,6 +7,7 @@ APIS.add("telegraph", TELEGRAPH)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from .errors import CallerError, NotRegisteredError
@@ -59,6 +60,15 @@ class Registry(Mapping[str, T]):
     def remove(self, name: str) -> None:
         """Remove a name, for instance at the end of a test. Raises `NotRegisteredError`."""
         del self._values[self._name(name)]
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Take back whatever is added or removed inside of the `with` block: for tests of a plugin."""
+        before = dict(self._values)
+        try:
+            yield
+        finally:
+            self._values = before
 
     def additions(self) -> tuple[str, ...]:
         """Return `name@version` of each value that was defined outside stenolog, sorted."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .entry import Entry
 from .lifecycle import Row, Status, Trigger, move
-from .replacing import field_replacer
+from .model import field_replacer
 from .state import Decision, LaneState, State, decision
 from .triggers import LaneTrigger, following, interpret
 from .turn_taking import resting

@@ -21,10 +21,9 @@ from .events import (
     UserMessage,
 )
 from .lifecycle import Trigger
-from .replacing import field_replacer
+from .model import field_replacer
 from .settings import members_after
-from .state import Blocked, LaneState, OpenCall, State, address, find_call, named_call
-from .summaries import Summary, fault, joined
+from .state import Blocked, LaneState, OpenCall, State, Summary, address, fault, find_call, joined, named_call
 from .turn_taking import (
     after_turn,
     apply_turn_rule,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, UserMessage
 from .lifecycle import BUSY
-from .replacing import field_replacer
+from .model import field_replacer
 from .state import LaneState, State, TurnState, address
 from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
 from .values import Control, TurnPolicy

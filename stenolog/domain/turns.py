@@ -15,8 +15,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidPolicyError
-from .json_types import Natural
-from .model import Many, non_default_fields, rule
+from .model import Many, Natural, non_default_fields, rule
 from .registry import Registry
 from .state import State
 from .values import TurnPolicy

@@ -8,8 +8,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from .json_types import Integer, Json, Positive
-from .model import Many, frozen_value
+from .model import Integer, Json, Many, Positive, frozen_value
 
 
 @frozen_value

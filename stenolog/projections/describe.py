@@ -1,9 +1,10 @@
-"""Events in a few words: who, to whom, and what."""
+"""Events in words: in a line for people, in full for the search index, and the opening of a conversation."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
@@ -27,7 +28,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.state import address
-from stenolog.domain.values import Control
+from stenolog.domain.values import Control, WorkflowRun
 
 from .timeline import CUT_OFF, changes, cut_words
 
@@ -127,3 +128,181 @@ def _to(who: str, to: Iterable[str]) -> str:
 
 def _joined(*pieces: str) -> str:
     return " ".join(piece for piece in pieces if piece)
+
+
+def searchable_text(event: Event) -> str:
+    """All words of the event, a line break between two pieces; empty where nobody can know its words."""
+    match event:
+        case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
+            pieces = _part_texts(parts)
+        case LlmError(category=category, message=message, parts=parts):
+            pieces = [category, message, *_part_texts(parts)]
+        case ModeSwitch(title=title, handoff=handoff, active_run=run):
+            pieces = [words for words in (title, handoff) if isinstance(words, str)]
+            if isinstance(run, WorkflowRun):
+                pieces += (run.directive, run.brief, run.context)
+        case _:
+            pieces = []
+    return "\n".join(filter(None, pieces))
+
+
+def agent_of(event: Event) -> str:
+    """The agent whose words they are; empty where they are no agent's."""
+    match event:
+        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+            return agent
+        case UserMessage(author=author, author_kind="agent"):
+            return author
+        case _:
+            return ""
+
+
+def _part_texts(parts: Iterable[Part]) -> list[str]:
+    words: list[str] = []
+    for part in parts:
+        match part:
+            case TextPart(text=text) | ReasoningPart(text=text) | RefusalPart(text=text):
+                words.append(text)
+            case ToolCall(name=name, arguments=arguments):
+                words += (name, *_argued(arguments))
+            case FilePart(name=name, url=url):
+                words += (name, url)
+            case ImagePart(url=url):
+                words.append(url)
+            case _:
+                pass
+    return words
+
+
+def _argued(arguments: str) -> list[str]:
+    """The words of a call's arguments: JSON would spell a line break as a letter."""
+    try:
+        left = [json.loads(arguments)]
+    except (ValueError, RecursionError):
+        return [arguments]
+    words: list[str] = []
+    while left:
+        match left.pop():
+            case dict(fields):
+                left += [word for pair in reversed(fields.items()) for word in reversed(pair)]
+            case list(items):
+                left += reversed(items)
+            case None | bool():
+                pass
+            case value:
+                words.append(str(value))
+    return words
+
+
+LONGEST = 100
+"""Characters of the first words."""
+
+
+class Opening(NamedTuple):
+    """`words`: the first that a person said, on one line. `folder`: the working folder noted first."""
+
+    words: str = ""
+    folder: str = ""
+
+
+def opening(entries: Iterable[Entry]) -> Opening:
+    """Return the opening of a conversation, from its first entries.
+
+    An importer notes the folder in a mode switch, as `{"codex": {"cwd": "/home/user/bakery"}}`.
+    """
+    words = folder = ""
+    for entry in entries:
+        match entry.event:
+            case UserMessage(author_kind="person", control=None, text=text) if not words and text.strip():
+                words = _line(text)
+            case ModeSwitch(meta=meta) if not folder:
+                noted = (each.get("cwd") for each in meta.values() if isinstance(each, dict))
+                folder = next((cwd for cwd in noted if isinstance(cwd, str)), "")
+            case _:
+                pass
+        if words and folder:
+            break
+    return Opening(words, folder)
+
+
+def _line(text: str) -> str:
+    words = " ".join(text[: 10 * LONGEST].split())
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
+
+
+PROVIDERS = ("acp", "claude-code", "codex", "command-line")
+"""Whose opaque parts are acts."""
+GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
+"""The arguments that tell most of a call, the best first."""
+LONGEST_ACT = 160
+
+
+def act_in_words(raw: str) -> str:
+    """Return what was done in a line; empty for what is no act, such as the result of one."""
+    try:
+        thing = json.loads(raw)
+    except ValueError:
+        return ""
+    return _act_line(_describe(thing)) if isinstance(thing, dict) else ""
+
+
+def is_act(part: object) -> bool:
+    """Return whether a part of an answer is an act of a program, in words that a person can read."""
+    return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
+
+
+def _describe(thing: dict[str, Any]) -> str:
+    match thing:
+        case {"type": "tool_use", "name": str(name)}:
+            return _call(name, thing.get("input"))
+        case {"toolCallId": _}:
+            title = str(thing.get("title") or thing.get("kind") or "tool")
+            gist = _gist(thing.get("rawInput"))
+            return title if not gist or gist in title else f"{title}: {gist}"
+        case {"type": "command_execution", "command": str(command)}:
+            return _call("command", {"command": command})
+        case {"type": "file_change", "changes": list(changes)}:
+            paths = [str(change.get("path", "")) for change in changes if isinstance(change, dict)]
+            return f"file change: {', '.join(paths)}"
+        case {"type": "mcp_tool_call"}:
+            return _call(f"{thing.get('server', '')}.{thing.get('tool', '')}", thing.get("arguments"))
+        case {"type": "tool_result" | "todo_list" | "error"}:
+            return ""
+        case {"type": str(kind)}:
+            return _call(kind.replace("_", " "), thing)
+        case _:
+            return ""
+
+
+def _call(name: str, arguments: object) -> str:
+    gist = _gist(arguments)
+    return f"{name}: {gist}" if gist else name
+
+
+def _gist(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return str(arguments) if isinstance(arguments, str) else ""
+    for name in GISTS:
+        match arguments.get(name):
+            case str(gist) if gist:
+                return gist
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return " ".join(map(str, words))
+            case _:
+                pass
+    return ""
+
+
+def _act_line(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= LONGEST_ACT else f"{line[: LONGEST_ACT - 1]}…"
+
+
+def was_retried(event: Event) -> bool:
+    """Return whether an event is an error after which the same call is made again from the start.
+
+    What had arrived of it is not part of the answer then. What a program had done by itself still counts.
+    """
+    if not isinstance(event, LlmError) or event.retry_at is None:
+        return False
+    return not any(is_act(part) for part in event.parts)

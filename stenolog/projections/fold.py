@@ -1,4 +1,4 @@
-"""A projection is a pure function of the log, in one of two shapes.
+"""Projections, which are pure functions of the log, in two shapes; the engine's transitions are one.
 
 A **stream** is a plain generator over entries and gives a list. A **fold** gives a state:
 
@@ -24,6 +24,8 @@ from typing import Generic, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import Event
+from stenolog.domain.state import State
+from stenolog.domain.step import INITIAL, Transition, step
 
 S = TypeVar("S")
 
@@ -63,3 +65,10 @@ def fold(
 ) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
     """Make a fold of `evolve(state, entry) -> state`. Never grow a tuple in it: that is quadratic."""
     return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version, kinds)
+
+
+def transitions(entries: Iterable[Entry], state: State = INITIAL) -> Iterator[Transition]:
+    """Every transition that the entries caused, in order, beginning in `state`."""
+    for entry in entries:
+        state, made = step(state, entry)
+        yield from made

@@ -1,4 +1,7 @@
-"""Timeline of a conversation for people: messages, tool cards with results, errors, mode changes, cuts."""
+"""Timeline of a conversation for people: messages, tool cards with results, errors, mode changes, cuts.
+
+A window that moves at every answer is told of once, where it began to move.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
+
+from pydantic import JsonValue
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
@@ -20,12 +25,11 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import Part, ToolCall
 from stenolog.domain.state import State, address
+from stenolog.domain.state import in_words as spans_in_words
 from stenolog.domain.step import fold
-from stenolog.domain.summaries import in_words as spans_in_words
-from stenolog.domain.values import ConversationRef, TurnPolicy, WorkflowRun
+from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
 from .context import Context, context
-from .cuts import cuts
 from .tool_pairs import CallKey
 
 ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown", "erased"]
@@ -220,3 +224,32 @@ def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
             yield TimelineItem(
                 "running", end.position, end.time, where, detail="awaiting its model", status="running"
             )
+
+
+def cuts(entries: Iterable[Entry]) -> dict[int, str]:
+    """Return the cut spans, as `2-51, 60-71`, by the position of the first answer that was made without
+    them."""
+    found: dict[int, str] = {}
+    lanes: dict[str, tuple[str, bool]] = {}
+    for entry in entries:
+        match entry.event:
+            case (
+                AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
+                | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
+            ):
+                before, moving = lanes.get(address(agent, task), ("", False))
+                cut = cut_of(receipt)
+                moved = bool(cut) and cut != before
+                if moved and not moving:
+                    found[entry.position] = cut
+                lanes[address(agent, task)] = cut, moved
+            case _:
+                pass
+    return found
+
+
+def cut_of(receipt: Receipt) -> str:
+    """Return the spans cut from a request, as `2-51, 60-71`; its plan may hold other things, too."""
+    cut: JsonValue = receipt.plan.get("cut")
+    runs = cut if isinstance(cut, list) else []
+    return ", ".join(f"{run[0]}-{run[1]}" for run in runs if isinstance(run, list) and len(run) == 2)

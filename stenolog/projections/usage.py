@@ -1,24 +1,174 @@
-"""Usage of a conversation: model calls, tokens, tools, errors and durations, by lane, run and model.
+"""Usage and cost of a conversation: calls, tokens, tools, errors and times, by lane, run and model.
 
 >>> usage([]).total.calls
 0
+
+Each range is a tenth wider than the one before, and a number stands for the middle of its range: what is read
+off is at most 5 % from the true number (up to 20 it is exact). Whole numbers make it the same everywhere.
+
+Money is counted in whole micro-dollars, so that sums are the same on every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import reduce
-from typing import Literal, NamedTuple, TypeAlias
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.limits import Tokens, added
+from stenolog.domain.limits import MICRO, Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
 from .fold import Fold
-from .histogram import Histogram
-from .prices import Prices, known_cost, unpriced
+
+LARGEST = 86_400_000
+"""A day in milliseconds; what is longer counts as this."""
+
+
+def _bounds() -> Iterator[int]:
+    bound = 0
+    while True:
+        yield bound
+        bound = max(bound + 1, bound * 11 // 10)
+
+
+BOUNDS = tuple(takewhile(lambda bound: bound <= LARGEST, _bounds()))
+"""Lower bounds of the ranges."""
+
+
+class Histogram(NamedTuple):
+    """Count of numbers in each range, by the range's place in `BOUNDS`."""
+
+    counts: dict[int, int] = {}  # noqa: RUF012 - never changed in place; `add` makes a new one
+
+    def add(self, number: int) -> Histogram:
+        """The histogram with one more number; one below 0 counts as 0."""
+        place = bisect_right(BOUNDS, max(0, number)) - 1
+        return Histogram({**self.counts, place: self.counts.get(place, 0) + 1})
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Both together."""
+        places = self.counts.keys() | other.counts.keys()
+        return Histogram({at: self.counts.get(at, 0) + other.counts.get(at, 0) for at in sorted(places)})
+
+    def percentile(self, percent: int) -> int | None:
+        """The number that so many of a hundred do not exceed; None where there is none."""
+        rank = -(-sum(self.counts.values()) * percent // 100)
+        for place, count in sorted(self.counts.items()):
+            rank -= count
+            if rank <= 0:
+                return _middle(place)
+        return None
+
+
+def _middle(place: int) -> int:
+    end = BOUNDS[place + 1] - 1 if place + 1 < len(BOUNDS) else BOUNDS[place]
+    return (BOUNDS[place] + end) // 2
+
+
+class Price(NamedTuple):
+    """Price of a model, in USD per million tokens. `model` is a pattern such as `gpt-5*`.
+
+    `cached` is the price of input that was read from the provider's cache, `written` that of input which was
+    written to it; None: as other input.
+    """
+
+    model: str
+    input: float
+    cached: float
+    output: float
+    written: float | None = None
+
+
+Lookup: TypeAlias = Callable[[str], Price | None]
+"""Finds the price of a model by its name."""
+Prices: TypeAlias = Sequence[Price | Lookup]
+"""A table of prices: the first whose pattern fits, or that finds one, is taken."""
+PRICES_AS_OF = "2025-11"
+PRICES = (
+    Price("gpt-5-mini*", 0.25, 0.025, 2.0),
+    Price("gpt-5*", 1.25, 0.125, 10.0),
+    Price("claude-haiku-4-5*", 1.0, 0.1, 5.0, 1.25),
+    Price("claude-sonnet-4*", 3.0, 0.3, 15.0, 3.75),
+    Price("claude-opus-4-5*", 5.0, 0.5, 25.0, 6.25),
+    Price("gemini-2.5-flash*", 0.3, 0.03, 2.5),
+)
+"""Examples, as listed at `PRICES_AS_OF`; give your own."""
+KINDS = ("input", "cached", "output", "written")
+
+
+def price_of(model: str, prices: Prices) -> Price | None:
+    """The price of the first entry that fits the model."""
+    for price in prices:
+        if isinstance(price, Price):
+            if fnmatchcase(model, price.model):
+                return price
+        elif found := price(model):
+            return found
+    return None
+
+
+def unpriced(tokens: Mapping[str, Tokens], prices: Prices) -> list[str]:
+    """Return the models that were used and have no price."""
+    return [model for model, used in tokens.items() if any(used) and price_of(model, prices) is None]
+
+
+def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[Tokens] = ()) -> int:
+    """Return what calls cost at least, in micro-dollars: by their models' prices, or as they state it.
+
+    `billed` are the tokens of calls that state their cost. A model without a price costs nothing.
+    """
+    priced = ((price_of(model, prices), used) for model, used in tokens.items())
+    total = sum(_millionths(price, used) for price, used in priced if price is not None)
+    return (total + MICRO // 2) // MICRO + sum(used.cost for used in billed)
+
+
+def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
+    """Return the cost of several models' tokens, in micro-dollars; None if a model that was used has no
+    price."""
+    return None if unpriced(tokens, prices) else known_cost(tokens, prices)
+
+
+def _millionths(price: Price, used: Tokens) -> int:
+    """In millionths of a micro-dollar: whole numbers, for prices of up to six decimals."""
+    written = price.input if price.written is None else price.written
+    fresh = max(0, used.input - used.cache_read - used.cache_write)
+    rates = (price.input, price.cached, written, price.output)
+    amounts = (fresh, used.cache_read, used.cache_write, used.output)
+    return sum(amount * round(rate * MICRO) for amount, rate in zip(amounts, rates, strict=True))
+
+
+def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
+    """The prices of a mapping: `input`, `cached`, `output` and `written` for each pattern of names, in order.
+
+    What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says
+    what was expected, what was found, and at which pattern of `where`.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidEventError(f"{where}: expected an object, found {type(given).__name__}")
+    return tuple(_price(where, model, one) for model, one in given.items())
+
+
+def _price(where: str, model: str, given: Any) -> Price:
+    if not isinstance(given, Mapping) or set(given) - set(KINDS):
+        raise InvalidEventError(
+            f"{where}: {model!r}: expected a table of {', '.join(KINDS)}, found {given!r}"
+        )
+    for kind, rate in given.items():
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < MICRO:
+            raise InvalidEventError(
+                f"{where}: {model!r}: {kind}: expected USD per million tokens, found {rate!r}"
+            )
+    rates = {kind: float(rate) for kind, rate in given.items()}
+    fresh = rates.get("input", 0.0)
+    return Price(model, fresh, rates.get("cached", fresh), rates.get("output", 0.0), rates.get("written"))
+
 
 By: TypeAlias = Literal["agent", "lane", "run", "model"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.agents.session_pool import SessionPlace
+from stenolog.adapters.agents.long_lived import SessionPlace
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of

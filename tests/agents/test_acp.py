@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.agents.acp import ACP
-from stenolog.adapters.agents.permission import PermissionRequest
+from stenolog.adapters.agents.answer_buffer import PermissionRequest
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
 from stenolog.domain.errors import CallerError, MissingExtraError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart

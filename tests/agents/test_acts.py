@@ -15,7 +15,7 @@ from stenolog import AssistantMessage, LlmError
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
-from stenolog.adapters.engine.drafts import StreamDraft, load
+from stenolog.adapters.engine.model_call import StreamDraft, load_draft
 from stenolog.adapters.llms.base import (
     Model,
     ModelCall,
@@ -32,7 +32,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, Replay, RetryPolicy, StreamDelta, Team
-from stenolog.projections.acts import act_in_words
+from stenolog.projections.describe import act_in_words
 from tests import virtual_time
 
 ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))
@@ -117,7 +117,7 @@ def test_a_draft_of_a_dead_engine_has_what_was_done_and_how_far_the_call_had_com
     draft.add(act()._replace(text='{"type":"note","text":"edit b.py"}'))
     second, _ = draft.unkept()
 
-    found = load([first, second])
+    found = load_draft([first, second])
 
     assert [part.raw for part in found.parts if isinstance(part, ProviderPart)] == [
         '{"type":"note","text":"edit b.py"}'

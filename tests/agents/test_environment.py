@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.agents.command import SESSION, Command
-from stenolog.adapters.agents.environment import inherited
+from stenolog.adapters.agents.command import SESSION, Command, inherited
 from stenolog.domain.errors import CallerError
 from tests.agents.given import PYTHON, asked, run, words
 

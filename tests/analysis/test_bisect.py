@@ -19,7 +19,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN, SinceLastTurn
-from stenolog.projections.analysis.bisect import Bisected, bisect
+from stenolog.projections.analysis.explain import Bisected, bisect
 from stenolog.projections.requests import APIS
 from tests.requests.given import calls, log
 

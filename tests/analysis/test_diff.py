@@ -19,8 +19,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN
-from stenolog.projections.analysis.body_text import messages
-from stenolog.projections.analysis.diff import Change, RequestDiff, diff
+from stenolog.projections.analysis.diff import Change, RequestDiff, diff, messages
 from stenolog.projections.requests import APIS, Request, build, every_request, lanes
 from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries

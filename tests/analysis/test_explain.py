@@ -20,8 +20,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import LastN
+from stenolog.projections.analysis.blame import references
 from stenolog.projections.analysis.explain import Explanation, explain, form
-from stenolog.projections.analysis.references import references
 from stenolog.projections.requests import build, every_request, lanes
 from stenolog.testing import entries
 from tests.analysis.crew import crew

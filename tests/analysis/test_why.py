@@ -17,8 +17,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Prompt
-from stenolog.projections.analysis.body_text import text_of
-from stenolog.projections.analysis.why import left_out, why
+from stenolog.projections.analysis.diff import text_of
+from stenolog.projections.analysis.explain import left_out, why
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.rules import RULES
 from stenolog.testing import entries

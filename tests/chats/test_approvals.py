@@ -25,8 +25,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.chats.commands import CommandContext, call, typed_command
-from stenolog.adapters.chats.splitting import fence_of
-from stenolog.adapters.engine.pending import PendingApproval, waiting
+from stenolog.adapters.chats.rendering import fence_of
+from stenolog.adapters.engine.approvals import PendingApproval, waiting
 from stenolog.chats import ChatSession, Delivery, OutgoingMessage, render_entry
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.settings import NOTHING, configure

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.chats import split, utf16_length
-from stenolog.contrib.telegram.markdown import escaped, rendered, weigh
+from stenolog.contrib.telegram.incoming import escaped, rendered, weigh
 from tests.chats.markdown_v2 import CannotParse, read
 
 MARKS = st.text("_*[]()~`>#+-=|{}.!\\ \naZ9é😀:/https", max_size=200)

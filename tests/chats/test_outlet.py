@@ -23,7 +23,7 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.engine.pending import waiting
+from stenolog.adapters.engine.approvals import waiting
 from stenolog.chats import Delivery, OutgoingMessage, render_entry
 from stenolog.engine import RoundRobin
 

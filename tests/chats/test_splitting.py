@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import CallerError
-from stenolog.adapters.chats.splitting import Fence, fence_of
+from stenolog.adapters.chats.rendering import Fence, fence_of
 from stenolog.chats import split, utf16_length
-from stenolog.contrib.telegram.markdown import weigh
+from stenolog.contrib.telegram.incoming import weigh
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), max_size=30)
 LINES = st.one_of(

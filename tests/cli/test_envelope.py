@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.cli import framework
-from stenolog.adapters.cli.app import MODULES
-from stenolog.adapters.cli.exits import EXITS, exit_of
-from stenolog.adapters.cli.result import plain
-from stenolog.adapters.cli.setup import envelope_schema
+from stenolog.adapters.cli.admin_commands import envelope_schema
+from stenolog.adapters.cli.app import EXITS, MODULES, exit_of
+from stenolog.adapters.cli.lines import plain
 from stenolog.adapters.log import open as open_log
 from stenolog.domain import errors
 from stenolog.domain.events import Unknown, UserMessage

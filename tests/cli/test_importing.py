@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.cli import import_export, terminal
-from stenolog.adapters.cli.progress import STEP, Bytes
+from stenolog.adapters.cli.terminal import STEP, Bytes
 from stenolog.adapters.importers import batch
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.store.claims import Claim, Claims
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
 
 Cli = Callable[..., Any]
 

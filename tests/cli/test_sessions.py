@@ -22,7 +22,7 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.projections.opening import Opening, opening
+from stenolog.projections.describe import Opening, opening
 from stenolog.projections.timeline import timeline
 from stenolog.testing import entries
 from tests.cli.conftest import Ran

@@ -24,8 +24,7 @@ from stenolog import (
 )
 from stenolog.domain.codec import REGISTRY, JsonObject, Registry, Upcast
 from stenolog.domain.events import Common, Known
-from stenolog.domain.json_types import DEEPEST
-from stenolog.domain.model import frozen_value
+from stenolog.domain.model import DEEPEST, frozen_value
 from stenolog.testing import examples
 from tests.strategies import events, unknowns
 

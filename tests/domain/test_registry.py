@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from stenolog.adapters.plugins.lazy_registry import LazyRegistry
+from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, NotRegisteredError
 from stenolog.domain.registry import Registry
 
@@ -56,6 +56,17 @@ def test_what_was_removed_is_not_known_any_more() -> None:
     assert list(registry) == []
     with pytest.raises(NotRegisteredError, match="expected a number: none is known; found 'two'"):
         registry.remove("two")
+
+
+def test_what_a_block_adds_or_removes_is_taken_back_at_its_end() -> None:
+    registry: Registry[int] = Registry("a number", {"two": 2})
+
+    with registry.restored():
+        registry.add("one", 1)
+        registry.remove("two")
+        assert dict(registry) == {"one": 1}
+
+    assert dict(registry) == {"two": 2}
 
 
 def test_additions_are_named_with_their_versions_and_what_ships_is_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.domain.replacing import field_replacer
+from stenolog.domain.model import field_replacer
 from stenolog.domain.state import LaneState
 
 

@@ -17,7 +17,7 @@ import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, Log, ToolResult
 from stenolog.adapters.store.claims import Claim, Claims
 from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.receipts import prove
+from stenolog.adapters.verify.requests import prove
 from stenolog.domain.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.builder import from_window, takes_part, windows

@@ -22,7 +22,7 @@ from stenolog import (
     ToolResult,
 )
 from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.receipts import prove
+from stenolog.adapters.verify.requests import prove
 from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted

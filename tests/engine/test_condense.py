@@ -33,13 +33,12 @@ from stenolog import (
     UserMessage,
     evolve,
 )
-from stenolog.adapters.engine import compaction
+from stenolog.adapters.engine import forks
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.decide import decide
 from stenolog.engine import compact
 from stenolog.models import ModelCall, Scripted
-from stenolog.projections.compaction import middle
-from stenolog.projections.context import context
+from stenolog.projections.context import context, middle
 from stenolog.projections.requests import lanes
 from stenolog.testing import entries
 from tests.engine.given import opened, run, worked
@@ -350,7 +349,7 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        monkeypatch.setattr(compaction, "merged", dies)
+        monkeypatch.setattr(forks, "merge_answer", dies)
         with pytest.raises(KeyboardInterrupt):
             run(compact(conversation, "coder", brief(), over=400, keep=4))
     monkeypatch.undo()

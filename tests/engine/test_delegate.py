@@ -25,7 +25,7 @@ from stenolog import (
     Usage,
 )
 from stenolog.adapters.engine import delegate
-from stenolog.adapters.engine.pending import waiting
+from stenolog.adapters.engine.approvals import waiting
 from stenolog.adapters.store.claims import Claims
 from stenolog.domain.limits import delegated_usage
 from stenolog.engine import Agent, AgentTool, Limits

@@ -19,12 +19,12 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.engine import effects
-from stenolog.adapters.engine.drafts import StreamDraft, keep, load
 from stenolog.adapters.engine.effects import GOES_ON
-from stenolog.adapters.engine.queue import enqueue
+from stenolog.adapters.engine.live_state import enqueue
+from stenolog.adapters.engine.model_call import StreamDraft, keep_drafts, load_draft
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.tools.base import RetrySafety
-from stenolog.adapters.tools.keep import result_of
+from stenolog.adapters.tools.results import result_of
 from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
@@ -60,12 +60,12 @@ class TestDrafts:
 
         draft.add(ResponseDelta(0, "text", "one "))
         with pytest.raises(StoreTimeoutError):
-            keep([draft], refuse)
+            keep_drafts([draft], refuse)
         draft.add(ResponseDelta(0, "text", "two"))
         for _ in range(2):
-            keep([draft], lambda said: written.extend(text for _, text in said))
+            keep_drafts([draft], lambda said: written.extend(text for _, text in said))
 
-        assert load(written) == draft.drafted
+        assert load_draft(written) == draft.drafted
         assert len(written) == 1
 
     def test_a_draft_that_cannot_be_written_ends_no_run(self, tmp_path: Path, busy: list[object]) -> None:

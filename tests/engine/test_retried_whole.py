@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, LlmError, ModelError, Team
-from stenolog.contrib.workflow.table import messages_in
+from stenolog.contrib.workflow import messages_in
 from stenolog.engine import RetryPolicy
 from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 

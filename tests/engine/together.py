@@ -14,7 +14,7 @@ from typing import Any
 
 import stenolog
 from stenolog import Agent, AssistantMessage, StreamDelta, Team, TextPart, ToolCall
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.claims import LivenessLock
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.tools import ToolContext, tool
 from tests.engine.workload import Files, Ledger, lines

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 import stenolog
 from stenolog import Agent, Entry, Log, ModelError, Team
-from stenolog.adapters.frameworks.ag_ui_messages import messages
+from stenolog.adapters.frameworks.ag_ui_events import messages
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy

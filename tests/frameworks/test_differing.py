@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog.adapters.frameworks.json_patch import apply_patch, make_patch
+from stenolog.adapters.frameworks.shared import apply_patch, make_patch
 from tests.strategies import json_values
 
 

@@ -12,8 +12,7 @@ from stenolog import ToolCall, Usage
 from stenolog.adapters.llms.anthropic import Anthropic
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.adapters.llms.gemini import Gemini
-from stenolog.adapters.llms.openai_chat import OpenAIChat
-from stenolog.adapters.llms.openai_responses import OpenAIResponses
+from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.errors import ModelError
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
 from tests.llms.listening import heard, prompt

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall
-from stenolog.adapters.llms import anthropic_events, gemini_chunks
+from stenolog.adapters.llms import anthropic, gemini
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.openai_chat import OpenAIChat
-from stenolog.adapters.llms.openai_responses import OpenAIResponses
+from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
 from stenolog.projections.requests.request import compact
@@ -79,11 +78,11 @@ STREAMS = {
         RESPONSES, lambda: OpenAIResponses(RESPONSES.name).reading(), several(TEXTS, CALLS)
     ),
     "Anthropic": Streamed(
-        MESSAGES, anthropic_events.AnthropicEvents, several(TEXTS, CALLS, signed("anthropic"), HIDDEN, NEW)
+        MESSAGES, anthropic.AnthropicEvents, several(TEXTS, CALLS, signed("anthropic"), HIDDEN, NEW)
     ),
     "Gemini": Streamed(
         GENERATE,
-        lambda: gemini_chunks.GeminiChunks(GENERATE.name),
+        lambda: gemini.GeminiChunks(GENERATE.name),
         several(SIGNED_CALLS).map(lambda groups: [part for group in groups for part in group]),
     ),
 }

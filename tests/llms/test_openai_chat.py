@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stenolog import ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.openai_chat import Chunks, OpenAIChat
+from stenolog.adapters.llms.openai import ChatChunks, OpenAIChat
 from stenolog.domain.errors import ModelError
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse
@@ -32,7 +32,7 @@ def piece(arguments: Any = "", **named: Any) -> dict[str, Any]:
 
 def told(*chunks: dict[str, Any]) -> Heard:
     """What is made of these chunks and a finish."""
-    reading = Chunks("m")
+    reading = ChatChunks("m")
     said = [said for each in (*chunks, chunk("stop")) for said in reading.read(each)]
     return Heard(said, reading.answer())
 

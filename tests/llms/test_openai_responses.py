@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall, Usage, UserMessage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.openai_responses import Events, OpenAIResponses
+from stenolog.adapters.llms.openai import OpenAIResponses, ResponsesEvents
 from stenolog.domain.errors import ModelError
 from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed
@@ -33,7 +33,7 @@ def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = 
 
 def read(*events: dict[str, Any]) -> Heard:
     """What is made of these events."""
-    reading = Events("gpt-5")
+    reading = ResponsesEvents("gpt-5")
     return Heard([said for event in events for said in reading.read(event)], reading.answer())
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from stenolog import AssistantMessage, UserMessage
 from stenolog.domain.parts import ToolCall
+from stenolog.plugins import load_plugin
+from stenolog.requests import build
 from stenolog.testing import entries
 
 from .conftest import EXAMPLES, ROOT, Stenolog
@@ -165,21 +167,11 @@ def test_a_model_answers_over_http_and_its_failure_is_told_in_the_log(
     assert [each["event"]["category"] for each in errors] == ["network"]
 
 
-def test_malformed_arguments_of_a_call_do_not_stop_a_plugins_api(installed: Path) -> None:
-    import importlib.util
+def test_malformed_arguments_of_a_call_do_not_stop_a_plugins_api() -> None:
+    load_plugin(str(next(module for module in MODULES if module.stem == "stenolog_ollama")))
+    broken = AssistantMessage(agent="coder", parts=[ToolCall(id="c1", name="ls", arguments="{not json")])
 
-    from stenolog.requests import APIS, build
-
-    file = next(module for module in MODULES if module.stem == "stenolog_ollama")
-    spec = importlib.util.spec_from_file_location("example_ollama", file)
-    assert spec is not None
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    try:
-        broken = AssistantMessage(agent="coder", parts=[ToolCall(id="c1", name="ls", arguments="{not json")])
-        body = build(entries(UserMessage(text="Look."), broken), "coder", api="ollama").body
-    finally:
-        APIS.remove("ollama")
+    body = build(entries(UserMessage(text="Look."), broken), "coder", api="ollama").body
 
     made = [call for message in body["messages"] for call in message.get("tool_calls", ())]
     assert made == [{"function": {"name": "ls", "arguments": {"_raw": "{not json"}}}]

@@ -18,9 +18,9 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, MICROSECOND, microseconds
 from stenolog.domain.settings import settings
 from stenolog.domain.step import fold
+from stenolog.projections.fold import transitions
 from stenolog.projections.requests import APIS, build, lanes
 from stenolog.projections.timeline import timeline
-from stenolog.projections.transitions import transitions
 from stenolog.testing import entries
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stenolog.domain.values import CallRef
-from stenolog.projections.fitting import misfit
-from stenolog.projections.showing import call_code, in_plain_sight, shown_call
+from stenolog.projections.json_checks import misfit
+from stenolog.projections.terminal_text import call_code, in_plain_sight, shown_call
 
 EUROPE_AND_ASIA = "na\u00efve caf\u00e9 \u65e5\u672c\u8a9e \uff0c\uff01"
 RUSSIAN = "\u041f\u0440\u0438\u0432\u0435\u0442, \u0410\u043d\u043d\u0430"

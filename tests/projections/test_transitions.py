@@ -6,7 +6,7 @@ from hypothesis import given
 
 from stenolog import Entry, UserMessage
 from stenolog.domain.step import INITIAL, fold
-from stenolog.projections.transitions import transitions
+from stenolog.projections.fold import transitions
 from stenolog.testing import entries, example_conversation
 from tests.strategies import logs
 

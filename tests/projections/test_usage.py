@@ -23,9 +23,19 @@ from stenolog import (
 )
 from stenolog import Usage as Counted
 from stenolog.domain.limits import Tokens
-from stenolog.projections.histogram import BOUNDS, LARGEST, Histogram
-from stenolog.projections.prices import PRICES, Price, cost, price_of, table
-from stenolog.projections.usage import Usage, UsageTotals, usage
+from stenolog.projections.usage import (
+    BOUNDS,
+    LARGEST,
+    PRICES,
+    Histogram,
+    Price,
+    Usage,
+    UsageTotals,
+    cost,
+    price_of,
+    table,
+    usage,
+)
 from stenolog.testing import START, entries
 from tests.strategies import logs
 

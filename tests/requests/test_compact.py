@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
 from stenolog.domain.policy import TruncateToolOutput
-from stenolog.projections.requests.pipeline.graphemes import cut_after, cut_before
-from stenolog.projections.requests.pipeline.json_outline import WHOLE, parse, sketch
 from stenolog.projections.requests.pipeline.truncation import (
     LONGEST_READ,
     READ_OUTPUT,
     RESULTS,
+    WHOLE,
     alias,
     compact,
+    cut_after,
+    cut_before,
     entry_of,
+    parse,
     preview,
+    sketch,
 )
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, measure
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.pipeline.quoting import markers
-from stenolog.projections.requests.validation import reading, validate
+from stenolog.projections.requests.validation import TURN, reading, validate
 from stenolog.projections.requests.validation.checks import PersistentSet, conversation
-from stenolog.projections.requests.validation.plain import TURN
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS
 

@@ -16,7 +16,7 @@ from stenolog.projections.requests.builder import takes_part
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import Body
-from stenolog.projections.requests.wires.lending import Lending
+from stenolog.projections.requests.wires.body_builder import Lending
 from stenolog.testing import entries
 
 APIS = ("openai-chat", "openai-responses", "anthropic", "gemini")

@@ -28,7 +28,7 @@ from stenolog import (
 )
 from stenolog.context import Prompt
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.wires.gemini_answers import UNSIGNED
+from stenolog.projections.requests.wires.gemini import UNSIGNED
 from tests.requests.given import log
 from tests.requests.histories import LARGE, PNG
 

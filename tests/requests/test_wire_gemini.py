@@ -23,7 +23,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.projections.requests import build
-from stenolog.projections.requests.wires.gemini_answers import UNSIGNED, function_name
+from stenolog.projections.requests.wires.gemini import UNSIGNED, function_name
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import PNG
 from tests.requests.judging import complaints, needs_judges

@@ -12,7 +12,7 @@ import pytest
 import stenolog
 from stenolog import Log, ToolResult, UserMessage
 from stenolog.adapters.search import indexing
-from stenolog.adapters.search.checking import check
+from stenolog.adapters.search.indexing import check_index
 from stenolog.adapters.verify.integrity import verify
 from tests.search.conftest import places
 
@@ -43,7 +43,7 @@ def test_one_that_agrees_stays_whatever_was_deleted_and_appended_since(
     for number in range(50):
         log[f"talk {number % 5}"].append(UserMessage(text=f"needle {number} hay"))
     log["talk 1"].append(ToolResult(call_id="c", text="cut", blob=log.blobs.put(b"all of the needle")))
-    assert check(log)
+    assert check_index(log)
     log.search("needle")
     log["talk 2"].delete()
     log["talk 4"].delete()
@@ -94,6 +94,6 @@ def test_one_that_another_process_writes_to_is_left_alone(path: Path, found: dic
         log.index.patience = 0.01  # type: ignore[misc]
         with other.index.turn:
             other.index.open().execute("BEGIN IMMEDIATE")
-            assert check(log)
+            assert check_index(log)
             other.index.open().execute("ROLLBACK")
         assert path.with_name(f"{path.name}-search").exists()

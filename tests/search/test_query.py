@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stenolog import InvalidEventError
-from stenolog.adapters.search.query import expression, folded, unfolded
-from stenolog.adapters.search.snippets import snippets
-from stenolog.adapters.store.search_index import TOKENIZER
+from stenolog.adapters.search.lookup import snippets
+from stenolog.adapters.store.search_index import TOKENIZER, expression, folded, unfolded
 
 SYNTAX = ['"', "'", "*", "-", "+", "^", ":", "(", ")", "{", "}", "\\", "\0", "\ud800", "%", ";", "--", "/*"]
 WORDS = ["OR", "AND", "NOT", "NEAR", "rowid", "said", "fail", "ё", "会議", "\u0301", "\ue000", "½", "💥"]

@@ -23,7 +23,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.queries import bookmarks
+from stenolog.adapters.queries import window_cache
 from stenolog.adapters.store import reader
 from stenolog.context import Transforms
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
@@ -31,8 +31,8 @@ from stenolog.domain.parts import TextPart, ToolCall
 from stenolog.domain.registry import Registry
 from stenolog.projections.requests import APIS, Api, build
 from stenolog.projections.requests.incremental import session
-from stenolog.projections.requests.pipeline import transforms
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline import attribution
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Message, Rendered
 from tests.requests.histories import BLOBS, history
 
@@ -50,7 +50,7 @@ BEFORE = ModeSwitch(cards={"coder": AgentCard(persona="You write code.")}, joins
 @pytest.fixture(autouse=True)
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few messages are enough for a bookmark, and few units to be let go of."""
-    monkeypatch.setattr(bookmarks, "NEAR", 2)
+    monkeypatch.setattr(window_cache, "NEAR", 2)
     monkeypatch.setattr(session, "SHED", 2)
 
 
@@ -196,8 +196,8 @@ def test_a_policy_that_this_process_cannot_use_costs_time_alone(path: Path) -> N
         conversation = log["talk"]
         blotted = AgentCard(policy=Transforms(["blot@1"]))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(transforms, "TRANSFORMS", Registry("a transform"))
-            transforms.register_transform("blot@1", "nothing")(lambda piece, entry: piece)
+            patch.setattr(attribution, "TRANSFORMS", Registry("a transform"))
+            attribution.register_transform("blot@1", "nothing")(lambda piece, entry: piece)
             conversation.append(ModeSwitch(cards={"coder": blotted}), expected=conversation.position)
             conversation.request("coder")
             log.close()

@@ -20,14 +20,14 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.store import pins
-from stenolog.adapters.store.blob_collection import Collected
+from stenolog.adapters.store import blobs
+from stenolog.adapters.store.blobs import Collected
 from stenolog.adapters.store.claims import Claim, Claims
 from stenolog.adapters.verify.integrity import verify
 from tests.stores import workers
 
 WORD = "canaryword"
-pytestmark = pytest.mark.skipif(not pins.SUPPORTED, reason="blobs are collected on Linux alone")
+pytestmark = pytest.mark.skipif(not blobs.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
 
 
 def holding(path: Path) -> set[str]:
@@ -198,7 +198,7 @@ def test_whatever_stands_around_a_hash_it_is_seen(around: list[tuple[str, bool]]
     sha = "0123456789abcdef" * 4
     payload = "".join(f"{text} {sha if named else ''} " for text, named in around).encode()
 
-    assert pins.shas_in(payload) == {found.decode() for found in pins.SHA.findall(payload)}
+    assert blobs.shas_in(payload) == {found.decode() for found in blobs.SHA.findall(payload)}
 
 
 class TestRaces:
@@ -233,7 +233,7 @@ class TestRaces:
 
 
 def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pins, "SUPPORTED", False)
+    monkeypatch.setattr(blobs, "PINS_SUPPORTED", False)
     sha = TestBlobs().named(log, b"a", "a")
     log["a"].delete()
 

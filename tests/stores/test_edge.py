@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters.store import sources
-from stenolog.adapters.store.sources import DRAWN, Sources, new_id, random_bytes
+from stenolog.adapters.store import appends
+from stenolog.adapters.store.appends import DRAWN, Sources, new_id, random_bytes
 
 
 def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
@@ -35,7 +35,7 @@ def test_salts_of_an_edge_differ() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
 def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
     code = (
-        "import os; from stenolog.adapters.store.sources import new_id\n"
+        "import os; from stenolog.adapters.store.appends import new_id\n"
         "new_id(); child = os.fork(); os.write(1, f'{new_id()} '.encode())\n"
         "if child: os.waitpid(child, 0)"
     )
@@ -46,7 +46,7 @@ def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
 
 def test_nor_does_one_that_was_copied_without_a_word_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = [new_id() for _ in range(3)]
-    left = list(sources._pools[os.getpid()])
+    left = list(appends._pools[os.getpid()])
     monkeypatch.setattr(os, "getpid", lambda: -1)
     theirs = [random_bytes(DRAWN) for _ in range(1000)]
 

@@ -16,8 +16,7 @@ from eventsourcing.utils import get_topic
 
 import stenolog
 from stenolog import CorruptLogError, InvalidEventError, Log, ModeSwitch, Unknown, UserMessage
-from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
-from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.eventsourcing_app import LogApplication, LogRecorder, Recorded
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 

@@ -31,7 +31,7 @@ from stenolog import (
     VersionConflictError,
 )
 from stenolog.adapters.store.claims import Claim, Claims
-from stenolog.adapters.store.savepoints import PendingWrite, Savepoint
+from stenolog.adapters.store.group_commit import PendingWrite, Savepoint
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts

@@ -15,9 +15,9 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Entry, Log, NewEntry, StoreError, StoreTimeoutError, UserMessage
-from stenolog.adapters.store import filelock
-from stenolog.adapters.store.filelock import FileLock
-from stenolog.adapters.store.savepoints import PendingWrite
+from stenolog.adapters.store import file_locks
+from stenolog.adapters.store.file_locks import FileLock
+from stenolog.adapters.store.group_commit import PendingWrite
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome
@@ -213,7 +213,7 @@ def test_a_lock_that_comes_to_somebody_interrupted_is_let_go(
     one, other, third = (FileLock(str(tmp_path / "lock")) for _ in range(3))
     assert one.acquire(0)
     with monkeypatch.context() as patched:
-        patched.setattr(filelock, "Event", Interrupted)
+        patched.setattr(file_locks, "Event", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             other.acquire(PATIENCE)
     one.release()

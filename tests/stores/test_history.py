@@ -269,7 +269,7 @@ def test_a_name_and_its_salt_are_told_apart(
 ) -> None:
     monkeypatch.setattr("os.urandom", lambda size: b"A" * size)
     monkeypatch.setattr(
-        "stenolog.adapters.store.sources._pools", {}
+        "stenolog.adapters.store.appends._pools", {}
     )  # what is drawn here is for no other test
     with stenolog.open(path) as log:
         said(log["demo"], "a")

@@ -21,14 +21,14 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.store import filelock, peek
+from stenolog.adapters.store import file_locks, reader
 from stenolog.adapters.store.database import LogDatastore
-from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.store.file_locks import FileLock
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 
-PLACES = (str(Path(filelock.__file__).parent), contextlib.__file__)
+PLACES = (str(Path(file_locks.__file__).parent), contextlib.__file__)
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # one to read from, lost
 
@@ -101,7 +101,7 @@ def read(log: Log) -> None:
 
 def look(log: Log) -> None:
     stream = log["demo"].stream
-    peek.peek(log.datastore, stream, 1, "")
+    reader.peek(log.datastore, stream, 1, "")
 
 
 @pytest.mark.parametrize("where", ["talks.db", ":memory:"])
@@ -161,7 +161,7 @@ def test_nobody_waits_for_a_lock_that_came_to_somebody_interrupted(
             one.release()
             return super().wait(timeout)
 
-    monkeypatch.setattr(filelock, "Event", Released)
+    monkeypatch.setattr(file_locks, "Event", Released)
     for instant in itertools.count():
         assert one.acquire(PATIENCE), f"kept at instant {instant}"
         if done(lambda: other.acquire(PATIENCE), instant):

@@ -18,7 +18,7 @@ import pytest
 
 import stenolog
 from stenolog import Log, StoreError, StoreTimeoutError, UserMessage, VersionConflictError
-from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.store.file_locks import FileLock
 from stenolog.adapters.verify.integrity import verify
 from tests.stores import workers
 from tests.stores.conftest import said, texts

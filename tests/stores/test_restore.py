@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError, UserMessage
-from stenolog.adapters.store import backups, replacement
+from stenolog.adapters.store import backups
 from stenolog.adapters.verify.integrity import verify
 from tests.cli.conftest import cli
 from tests.stores import workers
@@ -144,7 +144,7 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
     process = workers.started(workers.restore_and_die, str(path), str(backup), steps)
     process.join(workers.PATIENCE)
 
-    if path.with_name(f"{path.name}{replacement.MARK}").exists():
+    if path.with_name(f"{path.name}{backups.RESTORE_MARK}").exists():
         with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog restore` again"):
             stenolog.open(path)
         stenolog.restore(backup, path)

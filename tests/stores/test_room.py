@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.store.database import WAL_BYTES
-from stenolog.adapters.store.wal_preallocation import STEP, WalPreallocator
+from stenolog.adapters.store.transaction import STEP, WalPreallocator
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from stenolog import Entry, Settings, State, evolve
-from stenolog.adapters.queries.folds import Json, Rows
-from stenolog.adapters.queries.rows import reader
+from stenolog.adapters.queries.folds import Json, Rows, reader
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import configure
 from stenolog.domain.values import PositionRange

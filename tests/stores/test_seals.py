@@ -12,10 +12,10 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.queries import bookmarks as bookmarks_module
+from stenolog.adapters.queries import window_cache as bookmarks_module
 from stenolog.adapters.queries.folds import STATE
-from stenolog.adapters.store import bookmarks, checkpoints
-from stenolog.adapters.store.seals import Seals
+from stenolog.adapters.store import checkpoints
+from stenolog.adapters.store.file_safety import Seals
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
@@ -33,7 +33,7 @@ def forged_bookmark(path: Path, *, seals: Seals | None = None) -> None:
     """Put another name into each message of each bookmark, with right sums: CRCs, or seals with a key."""
 
     def seal(piece: bytes, place: bytes = b"") -> int:
-        return bookmarks.Bookmarks("", seals).seal(piece, place) if seals else crc32(piece)
+        return checkpoints.Bookmarks("", seals).seal(piece, place) if seals else crc32(piece)
 
     connection = sqlite3.connect(f"{path}-bookmarks")
     rows = connection.execute("SELECT rowid, stream, name, piece, bytes FROM bookmarks ORDER BY piece DESC")

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from stenolog import Log, UserMessage
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.verify import receipts, requests
+from stenolog.adapters.verify import requests
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.parallel import Chunk, cores, run_in_processes, shares
-from stenolog.adapters.verify.receipts import prove
-from stenolog.adapters.verify.requests import check
+from stenolog.adapters.verify.requests import check, prove
 from stenolog.domain.errors import ConversationNotFoundError, OperationalError
 from tests.requests.sessions import conversation, session
 
@@ -76,7 +75,7 @@ def test_two_processes_find_what_one_finds_in_the_same_order(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "SIZE", 50)
-    monkeypatch.setattr(receipts, "SIZE", 20)
+    monkeypatch.setattr(requests, "PROOF_SIZE", 20)
     with open_log(path) as log:
         names = log.names(archived=True)
 
@@ -128,12 +127,11 @@ def test_what_is_soon_done_is_done_here(path: Path, monkeypatch: pytest.MonkeyPa
         used.append(jobs)
         return []
 
-    for module in (requests, receipts):
-        monkeypatch.setattr(module, "run_in_processes", counted)
+    monkeypatch.setattr(requests, "run_in_processes", counted)
     with open_log(path) as log:
         for least in (10**9, 0):
             monkeypatch.setattr(requests, "WORTH", least)
-            monkeypatch.setattr(receipts, "WORTH", least)
+            monkeypatch.setattr(requests, "PROOF_WORTH", least)
             assert [*check(log, log.names(), all_prefixes=True, jobs=None), *prove(log, jobs=None)] == []
 
     assert used == [1, 1, cores(), cores()]

@@ -23,7 +23,7 @@ from stenolog import (
 )
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.report import Report
-from stenolog.projections.json_diff import JsonDifference, first_difference
+from stenolog.projections.json_checks import JsonDifference, first_difference
 from tests.stores.conftest import said
 
 Damage = Callable[..., Report]

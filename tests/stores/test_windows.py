@@ -9,6 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
+from stenolog.adapters.queries.folds import rules_version
 from stenolog.adapters.queries.window_cache import windows_of
 from stenolog.adapters.store import reader
 from stenolog.adapters.verify.integrity import verify
@@ -152,7 +153,7 @@ def test_verify_folds_every_mark_again_and_names_the_one_that_differs(
     assert verify(conversation.log).problems == ()
     key, checkpoints = conversation.stream.key or 0, conversation.log.checkpoints
     (name,) = (fold for fold in checkpoints.names(key) if fold.startswith("window "))
-    version = f"1 of {stenolog.__version__}"
+    version = f"1 of {rules_version()}"
     for run in list(checkpoints.runs(key, name, version)):
         wrong = tuple((at, mark[:-1] + b"1]") for at, mark in run.changes)
         checkpoints.put(key, name, version, run._replace(changes=wrong))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stenolog import Log, StenologError
-from stenolog.adapters.store.savepoints import PendingWrite
+from stenolog.adapters.store.group_commit import PendingWrite
 from tests.stores.workers import PATIENCE
 
 

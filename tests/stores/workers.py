@@ -19,7 +19,7 @@ from unittest.mock import patch
 import stenolog
 from stenolog import ImagePart, NewEntry, StoreTimeoutError, UserMessage, VersionConflictError
 from stenolog.adapters.store import backups
-from stenolog.adapters.store.filelock import FileLock
+from stenolog.adapters.store.file_locks import FileLock
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])

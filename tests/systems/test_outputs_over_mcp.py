@@ -10,7 +10,7 @@ import pytest
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries.outputs import store_large
 from stenolog.adapters.tools.execute import execute
-from stenolog.adapters.tools.toolset import opened
+from stenolog.adapters.tools.functions import opened
 from stenolog.tools import MCPServer, ToolOutput
 from tests.systems.given import Room
 from tests.tools.given import call, text

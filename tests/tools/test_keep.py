@@ -22,10 +22,8 @@ from stenolog import (
 )
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolOutput, Toolset
 from stenolog.adapters.tools.execute import execute
-from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.read_output import ReadOutput
-from stenolog.adapters.tools.toolset import as_runnables, opened
+from stenolog.adapters.tools.functions import as_runnables, opened, tool
+from stenolog.adapters.tools.results import ReadOutput, result_of
 from stenolog.context import TruncateToolOutput
 from stenolog.domain.errors import CallerError
 from tests.tools.given import call, outcome, text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.adapters.tools.functions import tool
-from stenolog.adapters.tools.limits import LARGEST_META, truncate_output
+from stenolog.adapters.tools.results import LARGEST_META, truncate_output
 from tests.tools.given import outcome
 
 ANY = st.characters(exclude_categories=())  # halves of surrogate pairs too

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mcp]"')
 
 from stenolog.adapters.tools.base import ToolOutput
+from stenolog.adapters.tools.functions import opened
 from stenolog.adapters.tools.mcp import MCPServer
-from stenolog.adapters.tools.toolset import opened
 from stenolog.domain.errors import CallerError, ToolError
 from tests.tools.conftest import serving
 from tests.tools.given import text, texts

@@ -17,9 +17,9 @@ pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mc
 
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolOutput
 from stenolog.adapters.tools.execute import execute
+from stenolog.adapters.tools.functions import opened
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.adapters.tools.mcp.session import _listed
-from stenolog.adapters.tools.toolset import opened
 from stenolog.domain.errors import CallerError, MissingExtraError, ToolError
 from tests.tools.conftest import SCRIPT
 from tests.tools.given import call, text

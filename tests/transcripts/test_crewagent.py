@@ -21,7 +21,7 @@ from stenolog import (
     UserMessage,
     WorkflowRun,
 )
-from stenolog.adapters.importers import originals
+from stenolog.adapters.importers import known_files
 from stenolog.domain.events import UNCHANGED, Known
 from stenolog.importers import import_file, recognise
 from tests.requests.judging import refused
@@ -348,5 +348,5 @@ def test_the_files_themselves_are_kept_where_that_is_wanted(into: Import, tmp_pa
 
     imported(into.log, made, keep_raw=True)
 
-    (piece,) = originals.file_pieces(into.log["talk"].entries())
+    (piece,) = known_files.file_pieces(into.log["talk"].entries())
     assert json.loads(into.log.blobs[piece.blob]) == A_TURN

@@ -23,7 +23,7 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.verify.receipts import prove
+from stenolog.adapters.verify.requests import prove
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.values import CallRef, PositionRange
 from stenolog.importers import import_file

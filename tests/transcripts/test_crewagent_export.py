@@ -26,7 +26,7 @@ from stenolog import (
     WorkflowRun,
 )
 from stenolog.adapters.queries.outputs import store_large
-from stenolog.contrib.crewagent import conversation_files
+from stenolog.contrib.crewagent import folder as folder_module
 from stenolog.contrib.crewagent.export import export_crewagent
 from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
 from tests.requests.judging import refused
@@ -249,7 +249,7 @@ def test_a_disk_that_fails_leaves_what_was_there(
     def full(path: Path, *_: object, **__: object) -> int:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(conversation_files, "_write_new", full)
+    monkeypatch.setattr(folder_module, "_write_new", full)
     with pytest.raises(OSError, match="No space left"):
         export_crewagent(into.log["talk"], made)
 

@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.importers import json_lines
-from stenolog.adapters.importers.claude import branch_tree
+from stenolog.adapters.importers.claude import branches as branches_module
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.values import PositionRange
@@ -46,7 +46,7 @@ def test_branches_are_hidden_and_kept_at_a_cost_that_grows_with_their_number(
         spans[0] += 1
         return PositionRange(**fields)
 
-    monkeypatch.setattr(branch_tree, "PositionRange", counted)
+    monkeypatch.setattr(branches_module, "PositionRange", counted)
     way = [user(f"w{n}", f"w{n - 1}" if n else None, "on") for n in range(60 if deep else 1)]
     branches = [user(f"u{n}", way[-1]["uuid"], "x") for n in range(60)]
     file = tmp_path / "talk.jsonl"

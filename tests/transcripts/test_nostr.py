@@ -9,8 +9,7 @@ import pytest
 
 from stenolog import AssistantMessage, CallerError, Entry, LlmError, ReasoningPart, Usage, UserMessage
 from stenolog.context import Attribution, MissedMessages
-from stenolog.contrib.nostr.events import event_of
-from stenolog.contrib.nostr.signatures import checker
+from stenolog.contrib.nostr.events import checker, event_of
 from tests.transcripts.given import Import, lines
 from tests.transcripts.signing import NOON, Json, bot, entity, event, key, profile, signed
 from tests.transcripts.soundness import assert_sound

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import Entry, MissingExtraError
 from stenolog.adapters.cli import run
-from stenolog.contrib.nostr.events import NostrEvent
-from stenolog.contrib.nostr.signatures import checker
+from stenolog.contrib.nostr.events import NostrEvent, checker
 from stenolog.importers import import_file
 from tests.transcripts.given import Import, importing, lines
 from tests.transcripts.signing import NOON, Json, bot, event, key, profile, signed

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog.contrib.nostr.events import NostrEvent, event_of
-from stenolog.contrib.nostr.references import LONGEST_QUOTE
-from stenolog.contrib.nostr.threads import roots_of
+from stenolog.contrib.nostr.events import NostrEvent, event_of, roots_of
+from stenolog.contrib.nostr.participants import LONGEST_QUOTE
 from tests.transcripts.given import Import
 from tests.transcripts.signing import Json, entity, event
 

@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_entered_stands_for_itself(
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
-    monkeypatch.setattr("stenolog.adapters.importers.walk.os.scandir", scandir)
+    monkeypatch.setattr("stenolog.adapters.importers.detect.os.scandir", scandir)
 
     assert found(tmp_path) == ["talk.jsonl", "closed"]
 

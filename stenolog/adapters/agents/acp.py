@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
 from stenolog.domain.errors import MissingExtraError, ModelError
 
+from .answer_buffer import Permit
 from .command import Command
 from .command_line import PATIENT
-from .permission import Permit
+from .long_lived import SessionPlace, SessionPool
 from .process import launch
-from .session_pool import SessionPlace, SessionPool
 
 if TYPE_CHECKING:
     from .acp_session import Session

@@ -1,35 +1,52 @@
-"""One agent of the Agent Client Protocol at work: a process, a connection, a session."""
+"""One agent of the Agent Client Protocol at work: its process, its messages, and its answer as it grows.
+
+The client also passes permission requests on to the application.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
 from acp.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    AllowedOutcome,
     ClientCapabilities,
+    ContentChunk,
+    Cost,
+    DeniedOutcome,
     Implementation,
     InitializeResponse,
     NewSessionRequest,
+    PermissionOption,
     PromptResponse,
+    RequestPermissionResponse,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallUpdate,
+    UsageUpdate,
 )
 from acp.schema import Usage as Counted
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from stenolog._version import __version__
 from stenolog.adapters.llms.base import StreamItem
-from stenolog.adapters.providers.error_category import error_category
+from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 
-from .acp_client import Client
-from .acp_pipe import Pipe
-from .answer_buffer import ResponseBuilder
-from .permission import Permit
+from .answer_buffer import PermissionRequest, Permit, ResponseBuilder
+from .long_lived import AgentSession, SessionPlace
+from .output_parser import LIMIT, JsonRows, parsed
 from .process import LINGER, Process
-from .session_pool import AgentSession, SessionPlace
 
 AUTH_REQUIRED, INTERNAL_ERROR = -32000, -32603
 
@@ -202,3 +219,148 @@ def _counted(told: Counted | None, turn: ResponseBuilder) -> Usage | None:
         reasoning=thought,
         cost=turn.usage.cost if turn.usage else None,
     )
+
+
+ANSWERS = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_always")}
+
+
+class Client:
+    """Tells the turn under way what the agent says and does; what it tells outside of one is dropped, such as
+    the whole history of a session that is taken up. `news` is set whenever something has come."""
+
+    def __init__(self, place: SessionPlace, permit: Permit | None) -> None:
+        self.turn: ResponseBuilder | None = None
+        self.news = asyncio.Event()
+        self._place = place
+        self._permit = permit
+        self._message: str | None = None
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._asking: set[asyncio.Future[bool]] = set()
+
+    def begin(self, session: str) -> ResponseBuilder:
+        """Listen to a turn."""
+        self._message, self._calls = None, {}
+        self.turn = ResponseBuilder("acp", session, resumes=True)
+        return self.turn
+
+    def withdraw(self) -> None:
+        """Withdraw the permission requests that are not decided yet."""
+        for asking in self._asking:
+            asking.cancel()
+
+    # What the protocol's library calls
+
+    async def session_update(self, session_id: str, update: object, **_: Any) -> None:
+        """The agent tells something."""
+        if self.turn is not None and session_id == self.turn.session:
+            self._tell(self.turn, update)
+            self.turn.alive = True
+            self.news.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        """The agent asks for a permission."""
+        call = self._call_details(tool_call)
+        allowed = await self._decision(call)
+        call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]
+        if self.turn is not None:
+            self.turn.add_note(call, tool_call.tool_call_id)
+            self.news.set()
+        for kind in () if allowed is None else ANSWERS[allowed]:
+            for option in options:
+                if option.kind == kind:
+                    chosen = AllowedOutcome(outcome="selected", option_id=option.option_id)
+                    return RequestPermissionResponse(outcome=chosen)
+        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+
+    def _tell(self, turn: ResponseBuilder, update: object) -> None:
+        match update:
+            case AgentMessageChunk() | AgentThoughtChunk():
+                if update.message_id != self._message:
+                    turn.break_part()
+                self._message = update.message_id
+                self._chunk(turn, update)
+            case ToolCallStart() | ToolCallProgress():
+                turn.add_note(self._call_details(update), update.tool_call_id)
+            case UsageUpdate(cost=Cost(amount=amount, currency="USD")):
+                turn.costs(amount)
+            case _:
+                pass  # plans, modes, commands: for a screen of the agent's own
+
+    def _chunk(self, turn: ResponseBuilder, chunk: ContentChunk) -> None:
+        if not isinstance(chunk.content, TextContentBlock):
+            turn.add_note(_dumped(chunk.content))
+        elif isinstance(chunk, AgentThoughtChunk):
+            turn.add_reasoning(chunk.content.text)
+        else:
+            turn.add_text(chunk.content.text)
+
+    def _call_details(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
+        """All that was told of a call so far."""
+        known = self._calls.setdefault(call.tool_call_id, {})
+        known |= _dumped(call)
+        known.pop("sessionUpdate", None)
+        return known
+
+    async def _decision(self, call: dict[str, Any]) -> bool | None:
+        """Return whether the agent may; None if the question was withdrawn."""
+        asking = asyncio.ensure_future(self._ask_permission(call))
+        self._asking.add(asking)
+        try:
+            await asyncio.wait([asking])
+        finally:
+            self._asking.discard(asking)
+            asking.cancel()
+        return None if asking.cancelled() else asking.exception() is None and asking.result()
+
+    async def _ask_permission(self, call: dict[str, Any]) -> bool:
+        if self._permit is None:
+            return False
+        title, kind = str(call.get("title", "")), str(call.get("kind", ""))
+        arguments = json.dumps(call.get("rawInput"), ensure_ascii=False)
+        said = self._permit(
+            PermissionRequest(title, kind, arguments, self._place.lane, self._place.conversation)
+        )
+        return bool(await said if inspect.isawaitable(said) else said)
+
+
+def _dumped(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Pipe:
+    """A transport for the protocol's library. `fault` is the error that ended it, if the process did not."""
+
+    def __init__(self, process: Process) -> None:
+        self.fault: ModelError | None = None
+        self._process = process
+        self._rows = JsonRows()
+        self._messages: deque[dict[str, Any]] = deque()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a message. Raises `ConnectionError` where nobody takes it."""
+        if not self._process.alive:
+            raise ConnectionError("the process has ended")
+        self._process.write(json.dumps(message).encode() + b"\n")
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None when there will be no more."""
+        while not self._messages and self.fault is None:
+            if not (data := await self._process.read()):
+                return None
+            self._take(data)
+        return self._messages.popleft() if self._messages else None
+
+    async def close(self) -> None:
+        """Do nothing: the process is ended by its starter."""
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._messages.extend(
+                found for row in self._rows.take(data) if (found := parsed(row)) is not None
+            )
+            if self._rows.held > LIMIT:
+                raise ModelError("invalid_response", f"more than {LIMIT:,} bytes in one line")
+        except ModelError as error:
+            self.fault = error

@@ -1,4 +1,4 @@
-"""Answer of an agent's program, built piece by piece from its output.
+"""Answer of an agent's program, built piece by piece from its output, and permissions that it asks for.
 
 The output parsers and the ACP client fill a `ResponseBuilder`.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
-from stenolog.adapters.providers.error_category import error_category as category_of
+from stenolog.adapters.providers.failures import error_category as category_of
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
@@ -197,3 +198,18 @@ def _shortened(thing: Any) -> Any:
             return {name: _shortened(item) for name, item in thing.items()}
         case _:
             return thing
+
+
+class PermissionRequest(NamedTuple):
+    """A permission that an agent asks for: `title` and `kind` (read, edit, execute …) say what it is about to
+    do, `arguments` is the raw JSON of what with; the lane is the one that it works for."""
+
+    title: str
+    kind: str
+    arguments: str
+    lane: str
+    conversation: str
+
+
+Permit: TypeAlias = Callable[[PermissionRequest], bool | Awaitable[bool]]
+"""A function that permits a request once or refuses it. An error counts as a refusal."""

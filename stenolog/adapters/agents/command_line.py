@@ -16,13 +16,11 @@ from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
 
 from .answer_buffer import ResponseBuilder
-from .answers import heard_out
 from .command import Command
-from .long_lived import Program
+from .long_lived import Program, SessionPlace, SessionPool
 from .output_formats import JsonLines, lines
-from .output_parser import LinesParser, OutputParser, TextParser
+from .output_parser import LinesParser, OutputParser, TextParser, heard_out
 from .process import launch
-from .session_pool import SessionPlace, SessionPool
 
 Mode: TypeAlias = Literal["one-shot", "long-lived"]
 PATIENT = Timeouts(connect=60.0, first_token=600.0, idle=600.0, total=3600.0)

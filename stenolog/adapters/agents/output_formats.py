@@ -1,19 +1,188 @@
-"""The JSON lines that programs speak: what is written to one, and how what it writes is read."""
+"""Formats of the JSON lines that agents' programs speak: plain ones, Claude Code's and Codex's.
+
+Claude Code's own tool calls and results, and those of its sub-agents, are kept as what it did; what these say
+is not its answer.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_int, as_str
+from stenolog.adapters.providers.anthropic_blocks import usage as anthropic_usage
+from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str
+from stenolog.adapters.providers.openai_items import usage as openai_usage
 from stenolog.domain.registry import Registry
 from stenolog.domain.values import Usage
 
-from . import claude_code, codex
 from .answer_buffer import ResponseBuilder
+
+CLAUDE_CODE_RESUME = ("--resume", "{session}")
+CLAUDE_CODE_SPEAK = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
+CLAUDE_CODE_LISTEN = ("--input-format", "stream-json")
+SYNTHETIC = "<synthetic>"
+"""The model of messages that Claude Code writes itself, such as the words of an error."""
+GONE = "no conversation found"
+"""In what it says where it cannot resume the session."""
+
+
+def claude_code_prompt(prompt: str) -> dict[str, Any]:
+    """A request as `--input-format stream-json` has it."""
+    return {"type": "user", "message": {"role": "user", "content": prompt}}
+
+
+def read_claude_code(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    """Tell the turn what a line says."""
+    turn.session = as_str(line.get("session_id")) or turn.session
+    message = as_dict(line.get("message"))
+    if parent := as_str(line.get("parent_tool_use_id")):
+        for block in _blocks(message):
+            if block.get("type") in ("tool_use", "tool_result"):
+                turn.add_note({**block, "parent_tool_use_id": parent})
+        return
+    match line.get("type"):
+        case "stream_event":
+            _claude_code_event(as_dict(line.get("event")), turn)
+        case "assistant" if message.get("model") != SYNTHETIC:
+            _claude_code_message(message, turn)
+        case "user":
+            for block in _blocks(message):
+                if block.get("type") == "tool_result":
+                    turn.add_note(block)
+        case "result":
+            _claude_code_result(line, turn)
+        case _:
+            pass
+
+
+def _claude_code_event(event: dict[str, Any], turn: ResponseBuilder) -> None:
+    """A piece of a message that will come again as a whole."""
+    match event.get("type"):
+        case "message_start":
+            message = as_dict(event.get("message"))
+            turn.current = as_str(message.get("id"))
+            turn.heard.add(turn.current)
+            _count(turn, as_dict(message.get("usage")))
+        case "message_delta":
+            _count(turn, as_dict(event.get("usage")))
+        case "content_block_start":
+            turn.break_part()
+        case "content_block_delta":
+            _delta(as_dict(event.get("delta")), turn)
+        case _:
+            pass
+
+
+def _delta(delta: dict[str, Any], turn: ResponseBuilder) -> None:
+    match delta.get("type"):
+        case "text_delta":
+            turn.add_text(as_str(delta.get("text")))
+        case "thinking_delta" | "signature_delta":
+            turn.add_reasoning(as_str(delta.get("thinking")), as_str(delta.get("signature")))
+        case _:
+            pass
+
+
+def _count(turn: ResponseBuilder, counted: dict[str, Any]) -> None:
+    """Count a message that is still under way; its later counts replace those fields that they have."""
+    if not counted:
+        return
+    turn.counted[turn.current] = {**turn.counted.get(turn.current, {}), **counted}
+    turn.usage = reduce(_sum, (found for each in turn.counted.values() if (found := anthropic_usage(each))))
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        reasoning=one.reasoning + other.reasoning,
+    )
+
+
+def _claude_code_message(message: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.model = as_str(message.get("model")) or turn.model
+    name = as_str(message.get("id"))
+    streamed = name in turn.heard
+    if not streamed:
+        turn.current = name
+        _count(turn, as_dict(message.get("usage")))
+    for block in _blocks(message):
+        match block.get("type"):
+            case "text" | "thinking" if streamed:
+                pass
+            case "text":
+                turn.break_part()
+                turn.add_text(as_str(block.get("text")))
+            case "thinking":
+                turn.break_part()
+                turn.add_reasoning(as_str(block.get("thinking")), as_str(block.get("signature")))
+            case _:
+                turn.add_note(block)
+
+
+def _claude_code_result(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    words = as_str(line.get("result"))
+    turn.usage = anthropic_usage(line.get("usage")) or turn.usage
+    turn.costs(line.get("total_cost_usd"))
+    if line.get("is_error") or line.get("subtype", "success") != "success":
+        subtype = as_str(line.get("subtype")).replace("_", " ")
+        reasons = [reason for reason in as_list(line.get("errors")) if isinstance(reason, str)]
+        if any(GONE in reason.lower() for reason in reasons):
+            turn.resumes = False
+            turn.fail("; ".join(reasons), "process_exited")
+        turn.fail("; ".join(filter(None, [words or subtype, *reasons])))
+    turn.finish_reason = as_str(line.get("stop_reason"))
+    turn.finish(words)
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [block for block in as_list(message.get("content")) if isinstance(block, dict)]
+
+
+CODEX_SPEAK = ("--json",)
+CODEX_RESUME = ("resume", "{session}", "-")
+"""The dash has it read the prompt from stdin there too."""
+CODEX_WORDS = ("agent_message", "reasoning")
+"""The items that are words; all others are things that it did."""
+
+
+def read_codex(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    """Tell the turn what a line says. An `error` is passed over: Codex goes on trying, and where it gives up
+    the turn fails."""
+    match line.get("type"):
+        case "thread.started":
+            turn.session = as_str(line.get("thread_id")) or turn.session
+        case "item.started" | "item.updated":
+            item = as_dict(line.get("item"))
+            if item.get("type") not in CODEX_WORDS:
+                turn.add_note(item, as_str(item.get("id")))
+        case "item.completed":
+            _codex_item(as_dict(line.get("item")), turn)
+        case "turn.completed":
+            turn.usage, turn.usage_is_total = openai_usage(line.get("usage")), True
+            turn.finish()
+        case "turn.failed":
+            turn.fail(as_str(as_dict(line.get("error")).get("message")))
+        case _:
+            pass
+
+
+def _codex_item(item: dict[str, Any], turn: ResponseBuilder) -> None:
+    turn.break_part()
+    match item.get("type"):
+        case "agent_message":
+            turn.add_text(as_str(item.get("text")))
+        case "reasoning":
+            turn.add_reasoning(as_str(item.get("text")))
+        case _:
+            turn.add_note(item, as_str(item.get("id")))
+
 
 Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
 """Tells the turn what one line says, and nothing where it says nothing. Raises `ModelError`."""
@@ -84,9 +253,9 @@ OUTPUT_FORMATS: Registry[JsonLines] = Registry(
     {
         "jsonl": JsonLines(read),
         "claude-code": JsonLines(
-            claude_code.read, claude_code.ask, claude_code.RESUME, claude_code.SPEAK, claude_code.LISTEN
+            read_claude_code, claude_code_prompt, CLAUDE_CODE_RESUME, CLAUDE_CODE_SPEAK, CLAUDE_CODE_LISTEN
         ),
-        "codex": JsonLines(codex.read, resume=codex.RESUME, speak=codex.SPEAK),
+        "codex": JsonLines(read_codex, resume=CODEX_RESUME, speak=CODEX_SPEAK),
     },
 )
 """The forms of JSON lines by their names; "text", plain text, is none of them."""

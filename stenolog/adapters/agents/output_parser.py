@@ -1,18 +1,21 @@
-"""From the bytes that a program writes to what it says: plain text up to an end, or JSON lines."""
+"""Parser of a program's output: from its bytes to one answer, as plain text up to an end or as JSON lines."""
 
 from __future__ import annotations
 
 import codecs
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from functools import partial
 from typing import Any
 
+from stenolog.adapters.llms.base import Progress, ResponseDelta, StreamItem
 from stenolog.domain.errors import ModelError
 
 from .answer_buffer import ResponseBuilder
-from .escapes import BEGUN_ESCAPE, ESCAPES
 from .output_formats import Reader
+from .process import BEGUN_ESCAPE, ESCAPES, Process
 
 LONGEST_ESCAPE = 4_096
 SHOWN = 200
@@ -162,3 +165,52 @@ def parsed(row: bytes) -> dict[str, Any] | None:
 
 def _preview(row: bytes) -> str:
     return row.strip()[:SHOWN].decode("utf-8", "replace")
+
+
+LIMIT = 100_000_000
+"""So many bytes of output are heard for one answer."""
+
+
+async def read_answer(process: Process, ear: OutputParser) -> AsyncGenerator[ResponseDelta | Progress, None]:
+    """Yield the process's output until its turn or its output ends. Raises `ModelError`."""
+    size, ear.turn.process = 0, process.group
+    for piece in ear.turn.pieces():
+        yield piece
+    while not ear.turn.ended and (data := await process.read()):
+        size += len(data)
+        if size > LIMIT:
+            raise ModelError("invalid_response", f"more than {LIMIT:,} bytes of output for one answer")
+        for piece in _pieces(ear, partial(ear.feed, data)):
+            yield piece
+
+
+async def heard_out(process: Process, ear: OutputParser, patience: float) -> AsyncGenerator[StreamItem, None]:
+    """Yield the output of a process run for one answer, and then the answer. Raises `ModelError`.
+
+    An answer that marks its own end is whole, whatever the exit code; for any other the code must be 0.
+    """
+    async with aclosing(read_answer(process, ear)) as pieces:
+        async for piece in pieces:
+            yield piece
+    process.discard_output()
+    well = await process.ends(patience) and process.code == 0
+    if not ear.turn.ended:
+        try:
+            for piece in _pieces(ear, ear.close):
+                yield piece
+        except ModelError as fault:
+            if well or fault.category != "invalid_response":
+                raise
+    if not (well or ear.turn.ended):
+        raise ModelError("process_exited", process.end)
+    yield ear.turn.answer
+
+
+def _pieces(ear: OutputParser, take: Callable[[], None]) -> Iterator[ResponseDelta | Progress]:
+    """Yield the new pieces after the parser has taken input, including those before a fault."""
+    try:
+        take()
+    except ModelError:
+        yield from ear.turn.pieces()
+        raise
+    yield from ear.turn.pieces()

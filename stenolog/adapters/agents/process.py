@@ -17,7 +17,6 @@ from stenolog.domain.errors import ModelError
 
 from . import groups
 from .command import Command
-from .escapes import without_escapes
 
 IN, OUT, ERR = 0, 1, 2
 READ_AHEAD = 1_000_000
@@ -264,3 +263,17 @@ def _ending(code: int | None) -> str:
         names = {each.value: each.name for each in signal.Signals}
         return f"was ended by {names.get(-code, f'signal {-code}')}"
     return f"ended with exit code {code}"
+
+
+ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links
+    r"|[PX^_][^\x1b]*\x1b\\"  # what only a terminal understands
+    r"|[ -/]*[0-OQ-WYZ\\`-~])"
+)
+BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
+
+
+def without_escapes(text: str) -> str:
+    """Return the text without escape sequences, whole ones and those whose beginning or end was cut off."""
+    return BEGUN_ESCAPE.sub("", ESCAPES.sub("", text)).replace("\x1b", "")

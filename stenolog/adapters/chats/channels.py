@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from stenolog.adapters.plugins.lazy_registry import LazyRegistry
+from stenolog.adapters.plugins import LazyRegistry
 
 
 class ChatChannel(Protocol):

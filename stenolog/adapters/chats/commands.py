@@ -1,4 +1,4 @@
-"""Slash commands that a person may type in a chat.
+"""Slash commands that a person may type in a chat, and the mentions that say whom a message is for.
 
 A command that changes something appends an entry to the log. Its reply goes to the chat alone.
 """
@@ -10,8 +10,9 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.engine.editing import approval
-from stenolog.adapters.engine.pending import PendingApproval, waiting
+from stenolog.adapters.engine.approvals import PendingApproval, approval, waiting
+from stenolog.adapters.engine.effects import agents_by_name as agents_by_name
+from stenolog.adapters.engine.effects import mentioned_agents
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Conversation
 from stenolog.domain.decide import decide
@@ -19,12 +20,11 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.state import LaneState, State, decision
+from stenolog.domain.state import LaneState, State, address, decision
 from stenolog.domain.values import Control
-from stenolog.projections.requests import Api
+from stenolog.projections.requests import Api, Omission, Request, RequestPart
 
-from .approving import Action, Unclear, chosen, questions, was_there
-from .outline import outline
+from .rendering import Action, Unclear, chosen, questions, was_there
 
 COMMAND = re.compile(r"/(\w{1,32})(?:@(\w+))?(?:\s+(.*))?", re.DOTALL)
 DECIDED = "That was decided."
@@ -280,3 +280,38 @@ def _outline(conversation: Conversation, agent: str, task: str, api: str | Api |
 def commands() -> Iterator[tuple[str, str]]:
     """Every command, with what it is for."""
     return ((name, function.__doc__ or "") for name, function in COMMANDS.items())
+
+
+SHOWN = 20
+"""So many of the last parts are listed."""
+
+
+def outline(request: Request) -> Iterator[str]:
+    """The size of a request, its last parts with the rule that let each in, and what was left out."""
+    state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
+    lane, size = address(request.agent, request.task), request.size
+    yield f"What {lane} sees at {request.at} ({size.messages} messages, {size.tokens} tokens) {state}."
+    first = max(0, len(request.parts) - SHOWN)
+    if first:
+        yield f"… {first} parts before"
+    yield from (f"- {_part(part)}" for part in request.parts[first:])
+    yield from (f"- left out: {_left_out(run)}" for run in request.dropped)
+
+
+def _part(part: RequestPart) -> str:
+    return f"{_positions(part.positions)} {part.role}, {part.rule}, {part.tokens_out} tokens"
+
+
+def _left_out(run: Omission) -> str:
+    span = f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}"
+    return f"{span}, {run.rule}, {run.tokens} tokens"
+
+
+def _positions(positions: Sequence[int]) -> str:
+    return ", ".join(map(str, positions)) or "from the card:"
+
+
+def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The agents that a text names by `@name`, in the order of their first mention; `names` has the agent of
+    each name that it may be called by, in lower case."""
+    return mentioned_agents(text, names)

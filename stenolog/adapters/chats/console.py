@@ -17,9 +17,8 @@ from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 
 from .base import OutgoingMessage
-from .commands import COMMANDS, Command, typed_command
+from .commands import COMMANDS, Command, agents_by_name, mentioned, typed_command
 from .delivery import Delivery
-from .hearing import agents_by_name, mentioned
 from .rendering import NO_NAMES, render_entry
 from .session import ChatSession
 

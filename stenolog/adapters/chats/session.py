@@ -7,21 +7,21 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from stenolog.adapters.engine.approvals import workers
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
-from stenolog.adapters.engine.pending import workers
-from stenolog.adapters.engine.run_events import StreamDelta
+from stenolog.adapters.engine.options import StreamDelta
 from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Message, Team
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import Settings
-from stenolog.projections.acts import act_in_words
+from stenolog.projections.describe import act_in_words
 
-from .approving import last_word
 from .base import OutgoingMessage, Question, retry_forever
 from .commands import COMMANDS, Command, CommandContext, TypedCommand, call
 from .delivery import Delivery
+from .rendering import last_word
 
 JUDGING = ("approve", "refuse")
 LOGGER = logging.getLogger("stenolog.chats")

@@ -1,25 +1,30 @@
-"""`fork`, `rename`, `archive`, `delete`, `erase`, `backup`, `restore`: what changes the log or copies it."""
+"""Changes to a log (`fork` to `restore`), and `outputs`, `output`, `gc`, `schema` and `completion`."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from pydantic import TypeAdapter
 
 from stenolog.adapters.store import conversation_rows
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.errors import BlobNotFoundError
 
-from .files import there
-from .framework import command, find_conversation, names, open_log, takes_db
-from .lines import Piece, line
+from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db
+from .lines import CommandResult, Piece, counted, line, paragraph
 from .position_argument import resolve
-from .result import CommandResult
-from .words import counted
+from .terminal import there
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
+    from stenolog.adapters.queries.outputs import Excerpt, Output, Outputs
+
 
 target_argument = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 
@@ -165,7 +170,7 @@ def restore_command(db: Path, file: Path) -> CommandResult:
     The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
     process has the database open.
     """
-    from stenolog.adapters.verify.restore import restore
+    from stenolog.adapters.verify.integrity import restore
 
     done = restore(there(file), db)
 
@@ -176,3 +181,146 @@ def restore_command(db: Path, file: Path) -> CommandResult:
             yield f"· moved aside: {moved}"  # no line of a screen's width: nothing of a path may be cut
 
     return CommandResult({**done._asdict(), "file": str(file)}, draw)
+
+
+@command("gc")
+@takes_db
+def gc_command(db: Path) -> CommandResult:
+    """Remove the blobs that no entry names. The write-ahead log is emptied.
+
+    A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
+    of the log alone is removed.
+    """
+    done = open_log(db).collect()
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{counted(done.blobs, 'blob')} removed, {done.bytes:,} bytes")
+        if done.kept:
+            kept = counted(done.kept, "blob")
+            yield line(("· ", "cyan"), f"{kept} kept for entries that running processes may still append")
+        if not done.folded:
+            yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
+
+    return CommandResult(done, draw)
+
+
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+@command("outputs")
+@click.option("--materialise", "directory", type=DIRECTORY, help="Write them as read-only files under DIR.")
+@click.option("--mcp", is_flag=True, help="Be an MCP server on stdin and stdout, with the tool read_output.")
+@takes_conversation
+def outputs_command(db: Path, target: str, directory: Path | None, mcp: bool) -> CommandResult | None:
+    """List what tools gave back, by alias; or write or serve it. Artifacts too."""
+    conversation = find_conversation(open_log(db), target)
+    if mcp:
+        from stenolog.adapters.tools.mcp.contents import serve_outputs
+
+        serve_outputs(conversation)
+        return None
+    written = [] if directory is None else conversation.outputs.materialise(directory)
+    rows = [_row(output, _size(conversation.outputs, output)) for output in conversation.outputs.listed()]
+    data = {
+        "conversation": conversation.name,
+        "outputs": rows,
+        "directory": None if directory is None else str(directory),
+        "written": written,
+    }
+
+    def draw() -> Iterable[Piece]:
+        from .layout import table
+
+        columns = (">ENTRY", ">BYTES", "TOOL", "ALIAS")
+        yield table(columns, [_cells(row) for row in rows])
+        if directory is not None:
+            yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
+
+    return CommandResult(data, draw)
+
+
+def _size(outputs: Outputs, output: Output) -> int | None:
+    """Return the output's size in bytes; None if its blob is gone."""
+    try:
+        return len(outputs.content(output))
+    except BlobNotFoundError:
+        return None
+
+
+def _row(output: Output, size: int | None) -> dict[str, Any]:
+    return {"alias": output.alias, "position": output.position, "name": output.name, "bytes": size}
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    size = "gone" if row["bytes"] is None else f"{row['bytes']:,}"
+    return f"{row['position']:,}", size, row["name"], row["alias"]
+
+
+@command("output")
+@click.option("--offset", type=click.IntRange(min=0), default=0, show_default=True, help="In characters.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many characters; all, unless given.")
+@click.argument("target", metavar="CONVERSATION", shell_complete=names)
+@click.argument("alias")
+@takes_db
+def output_command(db: Path, target: str, alias: str, offset: int, limit: int | None) -> CommandResult:
+    """Show a tool output, or an artifact, by its alias. Whole, or a piece of it."""
+    conversation = find_conversation(open_log(db), target)
+    read = conversation.outputs.read(alias, offset, limit)
+    data = {"conversation": conversation.name, "alias": alias, **read._asdict(), "next": read.next}
+    return CommandResult(data, lambda: _excerpt(read))
+
+
+def _excerpt(read: Excerpt) -> Iterable[Piece]:
+    yield paragraph(read.text)
+    if read.next is not None:
+        words = f"characters {read.offset:,} to {read.end:,} of {read.total:,}; go on with --offset"
+        yield line((f"{words} {read.next}", "dim"))
+
+
+SHELLS = {
+    "bash": 'eval "$(stenolog completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(stenolog completion zsh)"   in ~/.zshrc',
+    "fish": "stenolog completion fish | source   in ~/.config/fish/config.fish",
+}
+
+
+@command("schema")
+@click.argument("name", type=click.Choice([*REGISTRY.events, "envelope"]), required=False)
+def schema_command(name: str | None) -> CommandResult:
+    """Print a JSON Schema, or list them. Of an event as it is stored, or of what --json prints."""
+    if name is None:
+        known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
+        known["envelope"] = "What every command prints with --json."
+        return CommandResult(known, lambda: _listed(known))
+    schema = envelope_schema() if name == "envelope" else TypeAdapter(REGISTRY.events[name]).json_schema()
+    return CommandResult(schema, lambda: [json.dumps(schema, indent=2, ensure_ascii=False)])
+
+
+def envelope_schema() -> dict[str, Any]:
+    """The JSON Schema of the envelope, as it is checked in."""
+    text = files(__package__).joinpath("envelope.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _first_line(cls: type) -> str:
+    return (cls.__doc__ or "").partition("\n")[0]
+
+
+def _listed(known: dict[str, str]) -> Iterator[Piece]:
+    for name, words in known.items():
+        yield line((f"{name:<20}  ", "bold"), words)
+
+
+@command("completion")
+@click.argument("shell", type=click.Choice([*SHELLS]))
+def completion_command(shell: str) -> CommandResult:
+    """Print what makes a shell complete a command line. Commands, options, names of conversations."""
+    from click.shell_completion import get_completion_class
+
+    from .app import app
+
+    script = get_completion_class(shell)
+    assert script is not None, shell
+    source = script(app, {}, "stenolog", "_STENOLOG_COMPLETE").source()
+    return CommandResult({"shell": shell, "script": source, "use": SHELLS[shell]}, lambda: [source])

@@ -1,20 +1,25 @@
-"""The commands by what they are for; a command's module is imported when it is called."""
+"""Commands by section, each in a module imported when it is called, and the exit codes of errors.
+
+docs/reference/exit-codes.md is drawn from the table of exit codes.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import NamedTuple
 
 import click
 
 from stenolog._version import __version__
-from stenolog.adapters.plugins.loader import failed_plugins, load_plugins
+from stenolog.adapters.plugins import failed_plugins, load_plugins
+from stenolog.domain import errors
 
 from .terminal import say
 
 SECTIONS = {
     "See": {
         "demo": "demo",
-        "ls": "ls_command",
+        "ls": "log_commands",
         "log": "log_commands",
         "show": "log_commands",
         "tail": "log_commands",
@@ -23,8 +28,8 @@ SECTIONS = {
         "request": "view_commands",
         "steps": "view_commands",
         "state": "view_commands",
-        "outputs": "outputs",
-        "output": "outputs",
+        "outputs": "admin_commands",
+        "output": "admin_commands",
         "stats": "stats",
     },
     "Explain": {
@@ -37,9 +42,9 @@ SECTIONS = {
     "Run": {
         "chat": "chat_command",
         "run": "run_commands",
-        "record": "record_commands",
-        "rerun": "record_commands",
-        "claims": "claims",
+        "record": "run_commands",
+        "rerun": "run_commands",
+        "claims": "run_commands",
     },
     "Prove": {
         "replay": "verify_commands",
@@ -61,13 +66,13 @@ SECTIONS = {
         "archive": "admin_commands",
         "delete": "admin_commands",
         "erase": "admin_commands",
-        "gc": "gc",
+        "gc": "admin_commands",
         "backup": "admin_commands",
         "restore": "admin_commands",
     },
     "Set up": {
-        "schema": "setup",
-        "completion": "setup",
+        "schema": "admin_commands",
+        "completion": "admin_commands",
     },
 }
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
@@ -106,3 +111,51 @@ def app() -> None:
     load_plugins()
     for name, fault in failed_plugins().items():
         say(f"the plugin {name} cannot be loaded: {fault}", mark="!", style="yellow")
+
+
+class Terminated(KeyboardInterrupt):
+    """The command was told to end by SIGTERM or SIGHUP."""
+
+
+class Exit(NamedTuple):
+    """An exit code, what it means, and the errors that lead to it."""
+
+    code: int
+    meaning: str
+    errors: tuple[type[BaseException], ...] = ()
+
+
+OK = Exit(0, "done")
+FAILED = Exit(1, "the check that the command is there for has failed; of `run` and `chat`, an agent has")
+USAGE = Exit(
+    2, "what was asked for cannot be done as it was asked", (errors.CallerError, click.ClickException)
+)
+NOT_FOUND = Exit(
+    3,
+    "there is no such database, conversation, position, agent or file",
+    (
+        errors.ConversationNotFoundError,
+        errors.PositionNotFoundError,
+        errors.AgentNotFoundError,
+        FileNotFoundError,
+    ),
+)
+CORRUPT = Exit(4, "the stored data is damaged, of a later release, or no log", (errors.StoredDataError,))
+CONFLICT = Exit(5, "somebody else appended first; nothing was written", (errors.VersionConflictError,))
+ADAPTER = Exit(
+    6,
+    "a provider, a tool or the machine has failed",
+    (errors.ProviderError, errors.ToolError, errors.OperationalError, OSError),
+)
+DEFECT = Exit(70, "a defect of stenolog itself: please report it")
+INTERRUPTED = Exit(130, "interrupted from the keyboard", (KeyboardInterrupt,))
+
+TERMINATED = Exit(143, "ended by SIGTERM, or by SIGHUP as when its terminal is closed", (Terminated,))
+
+EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTERRUPTED, TERMINATED)
+
+
+def exit_of(error: BaseException) -> Exit:
+    """The exit of an error: that of the nearest class above it that the table names."""
+    named = {cls: exit for exit in EXITS for cls in exit.errors}
+    return next((named[cls] for cls in type(error).__mro__ if cls in named), DEFECT)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.adapters.chats.channels import CHANNELS
+from stenolog.adapters.providers.prices import prices_of
 
 from .framework import RegisteredName, command, names, open_log, takes_db
-from .prices import prices_of
-from .result import CommandResult
+from .lines import CommandResult
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def chat_command(
     Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
     http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
     """
-    from .chat_loop import loop
-    from .chat_session import Chat
+    from .chat_session import Chat, loop
     from .chat_status import Hints
     from .run_session import open_session
 
@@ -170,7 +169,7 @@ def _single(
     """
     from stenolog.adapters.engine.agent import Agent
     from stenolog.adapters.engine.team import Team
-    from stenolog.adapters.team_file.load_object import tools_of
+    from stenolog.adapters.team_file.load import tools_of
 
     settings = conversation.settings()
     members = settings.members

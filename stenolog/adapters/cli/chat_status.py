@@ -10,7 +10,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.state import LaneState, OpenCall, State, address, decision
 
-from .chat_words import error_words, minute
+from .chat_terminal import error_words, minute
 from .position_argument import backwards
 
 Agents: TypeAlias = Collection[str]

@@ -1,24 +1,35 @@
-"""Terminal output of a conversation: agents' words as they stream, and lines beside them.
+"""Terminal of a conversation: messages as they are typed, and agents' words and acts as they stream.
 
 On a terminal all of it is one text. Elsewhere stdout has what the agents say, and stderr the rest.
+
+A line that ends with a backslash goes on on the next one; lines between two of `\"""` are one message.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
+from datetime import datetime
 from functools import partial
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import click
 
-from stenolog.projections.terminal_text import safe
+from stenolog.adapters.log import Conversation
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
+from stenolog.domain.limits import MICRO
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import OpenCall
+from stenolog.projections.terminal_text import safe, shown_call
+from stenolog.projections.usage import Prices, UsageTotals, unpriced
 
-from .lines import Piece, line, styled
+from .lines import Piece, counted, in_words, line, styled
 from .terminal import Color, coloured, draw, width
 
 TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
@@ -167,3 +178,186 @@ class Stopwatch:
     def seconds(self) -> float:
         """So many seconds by now."""
         return time.monotonic() - self._begun
+
+
+LONGEST_VALUE = 60
+RESULT_LINES = 4
+LONGEST_CALL = 10_000
+
+
+def call_words(call: ToolCall) -> str:
+    """A call with its arguments, each in few characters: `read_file path=a.py limit=3`."""
+    return f"{call.name} {arguments(call.arguments)}".rstrip()
+
+
+def whole_call(call: ToolCall) -> str:
+    """A call with all of its arguments, where nobody is asked about it; it says where that is too much."""
+    words = shown_call(call.name, call.arguments)
+    more = len(words) - LONGEST_CALL
+    return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"
+
+
+def pages_of(call: ToolCall) -> list[str]:
+    """Return all of a call, page by page, for the person who decides about it."""
+    words = shown_call(call.name, call.arguments)
+    return [words[at : at + LONGEST_CALL] for at in range(0, len(words), LONGEST_CALL)]
+
+
+def arguments(raw: str) -> str:
+    """A call's arguments in a few words; as they came, where they are no object."""
+    try:
+        given = json.loads(raw)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        return raw
+    return " ".join(f"{name}={_value(value)}" for name, value in given.items())
+
+
+def _value(value: object) -> str:
+    words = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return words if len(words) <= LONGEST_VALUE else f"{words[: LONGEST_VALUE - 1]}…"
+
+
+def result_lines(result: ToolResult) -> list[str]:
+    """The first lines of a result, and how many more there are."""
+    rows = in_words(result.parts).strip().splitlines()
+    if len(rows) <= RESULT_LINES:
+        return rows
+    return [*rows[: RESULT_LINES - 1], f"… {counted(len(rows) - RESULT_LINES + 1, 'more line')}"]
+
+
+def call_of(conversation: Conversation, call: OpenCall) -> ToolCall:
+    """An open call, with its arguments."""
+    entry = next(iter(conversation.entries(call.position - 1, call.position)))
+    assert isinstance(entry.event, AssistantMessage), "calls stand in answers"
+    return entry.event.tool_calls[call.nth]
+
+
+def error_words(error: LlmError) -> str:
+    """Return an error's category and message."""
+    return f"{error.category}: {error.message}" if error.message else error.category
+
+
+def what_next(error: LlmError, now: datetime) -> str:
+    """Describe the retry after an error; empty if a person decides."""
+    if error.retry_at is None:
+        return ""
+    wait = max(0.0, (error.retry_at - now).total_seconds())
+    return f"retrying in {wait:.0f} s …" if wait >= 1 else "retrying …"
+
+
+def minute(time: datetime) -> str:
+    """A time to the minute, in UTC."""
+    return f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+def used_words(tally: UsageTotals, prices: Prices) -> str:
+    """Describe usage in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
+    tokens, price = tally.sum, tally.known_cost(prices)
+    answers = counted(tally.answers, "answer")
+    if tally.untold == tally.answers:
+        return f"{answers} · tokens unknown"
+    least = "≥" if unpriced(tally.tokens, prices) else ""
+    money = f" · {least}${price / MICRO:,.4f}" if price else ""
+    untold = f" (of {tally.untold} unknown)" if tally.untold else ""
+    return f"{answers} · {tokens.input:,} tokens in, {tokens.output:,} out{untold}{money}"
+
+
+BLOCK = '"""'
+
+
+class Lines(Protocol):
+    """A source of messages."""
+
+    asks: bool
+    """True if a person is there who can be asked."""
+
+    def line(self, prompt: str) -> str | None:
+        """The next line, without its end; None where there is none any more."""
+
+    def reply(self, prompt: str) -> str | None:
+        """Return the next line that is typed once the prompt is shown; lines typed before it are kept."""
+
+
+class Keyboard:
+    """A person at a terminal, with a history where readline is there."""
+
+    asks = True
+
+    def __init__(self) -> None:
+        with suppress(ImportError):
+            import readline  # noqa: F401 - input() uses it from now on
+        self._ahead: list[str] = []
+        """The lines that were typed before a question was shown, which they do not answer."""
+
+    def line(self, prompt: str) -> str | None:
+        """The next line; Ctrl-D is the end."""
+        if self._ahead:
+            print(f"{prompt}{self._ahead[0]}")
+            return self._ahead.pop(0)
+        return self._typed(prompt)
+
+    def reply(self, prompt: str) -> str | None:
+        """The next line that is typed from now on."""
+        while select.select([sys.stdin], [], [], 0)[0]:
+            read = os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
+            self._ahead += read.splitlines()
+            if not read:  # Ctrl-D
+                break
+        return self._typed(prompt)
+
+    def _typed(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            print()
+            return None
+
+
+class Piped:
+    """A file or a pipe: nothing is drawn for it, and nobody can be asked."""
+
+    asks = False
+
+    def line(self, prompt: str) -> str | None:
+        """The next line."""
+        text = sys.stdin.readline()
+        return text.rstrip("\r\n") if text else None
+
+    def reply(self, prompt: str) -> str | None:
+        """None: nobody is asked."""
+        return None
+
+
+def lines(*, asks: bool = True) -> Lines:
+    """The terminal, where there is one to read from and to write on, and somebody may be asked."""
+    return Keyboard() if asks and sys.stdin.isatty() and sys.stdout.isatty() else Piped()
+
+
+def message(source: Lines, prompt: str, more: str) -> str | None:
+    """The next message; None at the end. An empty one is empty."""
+    first = source.line(prompt)
+    if first is None:
+        return None
+    if first.strip().startswith(BLOCK):
+        return _block(source, first.strip().removeprefix(BLOCK), more)
+    rows = [first]
+    while rows[-1].endswith("\\"):
+        rows[-1] = rows[-1].removesuffix("\\")
+        following = source.line(more)
+        if following is None:
+            break
+        rows.append(following)
+    return "\n".join(rows)
+
+
+def _block(source: Lines, first: str, more: str) -> str:
+    rows, row = [], first
+    while not row.rstrip().endswith(BLOCK):
+        rows.append(row)
+        following = source.line(more)
+        if following is None:
+            return "\n".join(rows).strip("\n")
+        row = following
+    return "\n".join([*rows, row.rstrip().removesuffix(BLOCK)]).strip("\n")

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from stenolog.adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
+from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
-from stenolog.projections.acts import act_in_words
-from stenolog.projections.prices import Prices
+from stenolog.projections.describe import act_in_words
 from stenolog.projections.timeline import cut_words
-from stenolog.projections.usage import Usage, usage
+from stenolog.projections.usage import Prices, Usage, usage
 
 from .chat_status import Hints, at_work
-from .chat_terminal import Stopwatch, StreamWrapper, TerminalWriter, lasted
-from .chat_words import call_of, call_words, error_words, result_lines, used_words, what_next
-from .words import describe, in_words, pass_token, passes
+from .chat_terminal import (
+    Stopwatch,
+    StreamWrapper,
+    TerminalWriter,
+    call_of,
+    call_words,
+    error_words,
+    lasted,
+    result_lines,
+    used_words,
+    what_next,
+)
+from .lines import describe, in_words, pass_token, passes
 
 STYLES = {"thought": "dim", "said": ""}
 

@@ -21,9 +21,8 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control, Tool
 
 from .framework import command
-from .lines import Piece, line
+from .lines import CommandResult, Piece, line
 from .log_commands import entry_line
-from .result import CommandResult
 from .verify_commands import replay_lines, replayed
 from .view_commands import request_data, request_of
 
@@ -126,8 +125,8 @@ def demo_command(db: Path | None) -> CommandResult:
 
 def _render_demo(conversation: Conversation, db: Path | None) -> Iterator[Piece]:
     from .layout import heading
-    from .render_request import drawn as request_drawn
-    from .render_timeline import drawn as timeline_drawn
+    from .render_views import drawn_request as request_drawn
+    from .render_views import drawn_timeline as timeline_drawn
 
     yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
     yield heading("$ stenolog log demo")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stenolog.adapters.importers.detect import size_of
 from stenolog.adapters.importers.importer import import_file
-from stenolog.adapters.importers.walk import size_of
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.decide import not_run_results
 from stenolog.domain.errors import StenologError
@@ -19,14 +19,11 @@ from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, 
 from stenolog.projections.requests.rules import RULES
 
 from .chat_status import is_words
-from .files import FILES, there
 from .framework import RegisteredName, command
-from .lines import Piece, line
+from .import_export import diagnostics
+from .lines import CommandResult, Diagnostic, Piece, line
 from .position_argument import backwards
-from .progress import Bytes
-from .render_import import diagnostics
-from .result import CommandResult, Diagnostic
-from .terminal import say
+from .terminal import FILES, Bytes, say, there
 from .view_commands import print_raw, request_data, request_of, takes_agent_else
 
 if TYPE_CHECKING:
@@ -185,14 +182,14 @@ def _data(found: Finding) -> dict[str, Any]:
 
 def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
     from .layout import wrapped
-    from .render_request import drawn
+    from .render_views import drawn_request
 
     style = OUTCOMES[found.outcome]
     yield line(
         (found.file, "bold"), f"  {found.format}  ", (found.outcome, style), f"  {found.entries} entries"
     )
     if shown:
-        yield from drawn(shown[1], shown[0])
+        yield from drawn_request(shown[1], shown[0])
     preview = _preview(shown[1]) if shown else ""
     if not found.problems:
         yield line(("✓ ", "green"), f"nothing is wrong{' with the transcript' if preview else ''}")

@@ -21,9 +21,8 @@ from .framework import (
     takes_conversation,
     takes_db,
 )
-from .lines import Piece
+from .lines import CommandResult, Piece
 from .position_argument import resolve
-from .result import CommandResult
 from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_agent
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def why_command(
     policy: str | None,
 ) -> CommandResult:
     """Show the reason for every part of a request. And for everything that was left out of it."""
-    from stenolog.projections.analysis.why import left_out, why
+    from stenolog.projections.analysis.explain import left_out, why
 
     if dropped and message is not None:
         raise click.UsageError("--message is about what is there, --dropped about what is not: choose one")

@@ -19,9 +19,9 @@ from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError,
 from stenolog.domain.registry import HINT
 from stenolog.projections.terminal_text import safe_json
 
-from .exits import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
+from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
+from .lines import CommandResult, Diagnostic, envelope
 from .position_argument import KINDS, full_name
-from .result import CommandResult, Diagnostic, envelope
 from .terminal import draw, say
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _shared(function: F) -> F:
 
 def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
     """Load the plugins that are named, before any other option is read: it may name what they add."""
-    from stenolog.adapters.plugins.loader import load_plugin
+    from stenolog.adapters.plugins import load_plugin
 
     for plugin in plugins:
         try:

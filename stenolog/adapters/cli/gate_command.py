@@ -22,13 +22,10 @@ from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
 
-from .files import FILE, STDOUT, whole_or_not_at_all
 from .framework import RegisteredName, command, open_log, takes_db
-from .lines import Piece, line
-from .refusals import SkippedConversations
-from .result import CommandResult
-from .terminal import progress
-from .words import counted
+from .lines import CommandResult, Piece, counted, line
+from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
+from .verify_commands import SkippedConversations
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.providers.prices import source
+from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import amount, policy_of
 from stenolog.domain.values import PositionRange
-from stenolog.projections.analysis.bisect import bisect
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
-from stenolog.projections.analysis.whatif import WhatIf, whatif
+from stenolog.projections.analysis.diff import WhatIf, whatif
+from stenolog.projections.analysis.explain import bisect
 from stenolog.projections.requests import APIS, DEFAULT_API
 
 from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
-from .lines import Piece
+from .lines import CommandResult, Piece
 from .position_argument import resolve
-from .prices import prices_of
-from .result import CommandResult
 from .terminal import progress
 from .view_commands import lane, only_agent, takes_agent
 
@@ -82,7 +80,7 @@ def budget_command(
     }
 
     def draw() -> Iterable[Piece]:
-        from .render_policies import budget_drawn
+        from .render_explain import budget_drawn
 
         return budget_drawn(rows, "" if prices else source())
 
@@ -149,7 +147,7 @@ def whatif_command(
     )
 
     def draw() -> Iterable[Piece]:
-        from .render_policies import whatif_drawn
+        from .render_explain import whatif_drawn
 
         return whatif_drawn(made)
 
@@ -210,7 +208,7 @@ def bisect_command(
     data = {"conversation": conversation.name, "agent": named, **made._asdict()}
 
     def draw() -> Iterable[Piece]:
-        from .render_policies import bisect_drawn
+        from .render_explain import bisect_drawn
 
         told = {
             at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)

@@ -1,19 +1,25 @@
-"""`run`: a team from a file works on a conversation, from wherever the log stands."""
+"""`run`, `record`, `rerun`, `claims`: a team from a file at work, recorded, repeated or taken over."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .framework import command, open_log, takes_db
-from .result import CommandResult
+from .framework import command, find_conversation, names, open_log, takes_db
+from .lines import CommandResult, Piece, counted, line, when
 from .terminal import say
 
 if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.store.claims import OpenClaim
+    from stenolog.projections.analysis.rerun import Rerun, Team
+
     from .run_session import RunSession
+
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -86,3 +92,136 @@ def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) 
     at.go(message, to)
     if at.conversation.position == before:
         say("nothing to do: " + ("; ".join(at.status()) or "everybody waits for a message"))
+
+
+@command("record")
+@click.argument("file", type=FILE)
+@click.argument("message")
+@click.option("--out", type=FILE, required=True, help="The database of the recording; it must not exist.")
+@click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
+@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> CommandResult:
+    """Run a team into a new database, to be run again by `rerun`."""
+    if out.exists():
+        raise click.UsageError(f"{out} exists; a recording overwrites nothing")
+    answer = worked(out, file, message, "", to, yes=yes)
+    say(f"recorded; `stenolog rerun --db {out}` runs it again, with --team {file} as the file is then")
+    return answer
+
+
+@command("rerun")
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
+@click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
+@takes_db
+def rerun_command(db: Path, target: str, team: Path | None) -> CommandResult:
+    """Run a recorded conversation again, from what was recorded. No model is called, no tool runs.
+
+    Exit 1 at the first request that is not the one that was sent.
+    """
+    from stenolog.adapters.queries.token_counters import COUNTERS
+    from stenolog.projections.analysis.rerun import Here, rerun
+
+    conversation = find_conversation(open_log(db), target)
+    now = _now(conversation, team) if team else None
+    told = rerun(conversation.entries(), now, Here(blobs=conversation.log.blobs, counters=COUNTERS))
+    data: dict[str, Any] = {"conversation": conversation.name, **told._asdict()}
+    return CommandResult(
+        data, lambda: _drawn_rerun(conversation, told, now is not None), failed=told.divergence is not None
+    )
+
+
+def _now(conversation: Conversation, file: Path) -> Team:
+    """The team of a file. What comes from MCP servers is as it was recorded: none is started."""
+    from stenolog.adapters.engine.replay import Replay
+    from stenolog.adapters.team_file import load
+    from stenolog.adapters.tools.base import BaseTool
+    from stenolog.domain.turns import TurnRule
+    from stenolog.projections.analysis.rerun import Team
+
+    recording, team = Replay(conversation), load(file, keys=False).team
+    made = {name: recording.agent(agent) for name, agent in team.agents.items()}
+    cards = {
+        name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, BaseTool)])
+        for name, agent in made.items()
+    }
+    return Team(cards, team.turns.turns if isinstance(team.turns, TurnRule) else team.turns)
+
+
+def _drawn_rerun(conversation: Conversation, told: Rerun, under_team: bool) -> Iterator[Piece]:
+    from stenolog.projections.analysis.rerun import NOT_COMPARED
+
+    from .layout import legend, wrapped
+
+    requests, divergence = counted(told.requests, "request"), told.divergence
+    if divergence is None:
+        yield line(("✓ ", "green"), f"{conversation.name}: {requests}, same digests")
+        if under_team:
+            yield wrapped((f"  not in a log, so not compared: {', '.join(NOT_COMPARED)}", "dim"), hang=2)
+        return
+    yield line(("✗ ", "red"), f"{conversation.name}: {requests} the same, then one differs")
+    yield legend(
+        {
+            "agent": divergence.lane,
+            "request": f"at {divergence.view}, answered at {divergence.position}",
+            "pointer": divergence.pointer or "none: it is not in the body",
+            "expected": divergence.expected,
+            "found": divergence.found,
+        }
+    )
+
+
+AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the outcome of others is unknown"
+
+
+@command("claims")
+@click.option(
+    "--take", metavar="CONVERSATION", shell_complete=names, help="Take over the claims of a conversation."
+)
+@click.option("--owner", help="With --take, only those of this process id, or of this runner.")
+@takes_db
+def claims_command(db: Path, take: str | None, owner: str | None) -> CommandResult:
+    """List the effects under way, with their processes. A dead process's are settled by the next run.
+
+    --take is for a process that hangs: whatever it does later with these effects is refused. End the process
+    first if you can: a tool that it is running may still do something outside.
+    """
+    if owner is not None and take is None:
+        raise click.UsageError("--owner goes with --take CONVERSATION")
+    log = open_log(db)
+    if take is None:
+        shown = log.claims()
+        return CommandResult(shown, lambda: _drawn_claims(shown))
+    conversation = find_conversation(log, take)
+    taken = log.take_claims(conversation.name, owner)
+    if not taken:
+        whose = f" of {owner}" if owner else ""
+        raise click.UsageError(f"{conversation.name}: no effect{whose} is under way")
+
+    def draw() -> Iterable[Piece]:
+        yield line(
+            ("✓ ", "green"),
+            f"{counted(len(taken), 'claim')} of {conversation.name} taken over; {AFTER_TAKING}",
+        )
+        for pid, host in sorted({(claim.pid, claim.host) for claim in taken if claim.alive}):
+            yield line(("! ", "yellow"), f"process {pid} on {host} still runs")
+
+    return CommandResult(taken, draw)
+
+
+def _drawn_claims(claims: list[OpenClaim]) -> Iterable[Piece]:
+    from .layout import table
+
+    if not claims:
+        yield line(("no effect is under way", "dim"))
+        return
+    yield table(
+        ("CONVERSATION", "LANE", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"),
+        [_claim_row(c) for c in claims],
+    )
+
+
+def _claim_row(claim: OpenClaim) -> tuple[str | tuple[str, str], ...]:
+    alive = ("yes", "green") if claim.alive else ("no", "red")
+    since = when(claim.since)[:19].replace("T", " ")
+    process = (str(claim.pid), claim.host) if claim.pid else ("-", "-")
+    return (claim.conversation, claim.lane, claim.effect, since, *process, alive)

@@ -15,11 +15,9 @@ from stenolog.adapters.queries import folds
 from stenolog.domain.errors import InvalidEventError
 
 from .framework import Command, command, find_conversation, names, open_log, takes_db, takes_kinds
-from .lines import Piece, line
+from .lines import STYLES, CommandResult, Diagnostic, Piece, line
 from .position_argument import A_TIME, moment
-from .result import CommandResult, Diagnostic
 from .terminal import Bar
-from .words import STYLES
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log

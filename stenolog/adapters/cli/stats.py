@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from stenolog.adapters.providers.prices import source
+from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.adapters.queries import folds
-from stenolog.projections.histogram import Histogram
-from stenolog.projections.prices import Prices
-from stenolog.projections.usage import By, Usage, UsageTotals, together, usage
+from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
 from .framework import command, find_conversations, open_log, takes_conversation
-from .lines import Piece
+from .lines import CommandResult, Piece
 from .policy_commands import THERE
 from .position_argument import resolve
-from .prices import prices_of
-from .result import CommandResult
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -52,7 +48,7 @@ def stats_command(
     }
 
     def draw() -> Iterable[Piece]:
-        from .render_stats import drawn
+        from .render_views import drawn
 
         return drawn(rows, by, table, "" if prices else source())
 

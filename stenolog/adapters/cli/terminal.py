@@ -1,15 +1,18 @@
-"""Console of the command line: answers go to stdout, messages and progress bars to stderr."""
+"""Console of the command line: answers on stdout, messages and progress on stderr, files in one piece."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeAlias, TypeVar
 
 import click
 
@@ -20,6 +23,7 @@ from .lines import Paragraph, Piece, TextLine
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
+
 
 T = TypeVar("T")
 Color: TypeAlias = Literal["auto", "always", "never"]
@@ -158,3 +162,95 @@ def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterat
         for done, item in enumerate(items, 1):
             yield item
             bar(done)
+
+
+STEP = 256 * 1024
+"""So many bytes are read between two looks at the screen."""
+
+
+class Bytes(Bar):
+    """A bar of the bytes of files that are read one after the other; `quiet` shows none."""
+
+    def __init__(self, label: str, total: int, *, quiet: bool = False) -> None:
+        super().__init__(label, total)
+        self._shown = 0
+        self._files = ""
+        if quiet:
+            self._patient_until = float("inf")
+
+    def __call__(self, done: int) -> None:
+        if done - self._shown >= STEP:
+            self._shown = done
+            super().__call__(done)
+
+    def counting(self, files: Sequence[Path]) -> Iterator[Path]:
+        """The files, each counted when its turn comes."""
+        for number, file in enumerate(files, 1):
+            self._files = f"{number} of {len(files)} files" if len(files) > 1 else ""
+            if self._drawn is not None:
+                self._drawn.update(self._drawn.task_ids[0], files=self._files)
+            yield file
+
+    def _begin(self) -> Progress:
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        told = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (*told, TimeRemainingColumn(), TextColumn("{task.fields[files]}"))
+        drawn = Progress(*columns, console=console(stderr=True), transient=True)
+        drawn.add_task(safe(self.label), total=self.total, files=self._files)
+        drawn.start()
+        return drawn
+
+
+STDOUT = Path("-")
+"""The path that stands for stdout."""
+FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+"""A file to be written, or `-`."""
+FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+"""Files to be read, or folders of them."""
+
+
+def there(path: Path) -> Path:
+    """A path that was given. Raises FileNotFoundError where nothing is at it."""
+    os.stat(path)
+    return path
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
+    """A stream into a file that takes its name once everything is in it.
+
+    A link stays, and what it leads to is written. What is there and is no regular file, a pipe or a device,
+    is written straight into. A new file is readable by its owner alone; an existing one keeps its
+    permissions. An `OSError` names the path that was given.
+    """
+    straight = path.exists() and not path.is_file()
+    target = path if straight else path.resolve()
+    part = target if straight else target.with_name(f"{target.name}.part")
+    try:
+        if not straight:
+            part.unlink(missing_ok=True)  # a killed command's
+        with open(part, "w" if straight else "x", encoding="utf-8", newline="\n", opener=_private) as stream:
+            yield stream
+        if not straight:
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
+            part.replace(target)
+    except OSError as error:
+        if error.filename in (None, str(part)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        if not straight:
+            part.unlink(missing_ok=True)

@@ -1,14 +1,16 @@
-"""`replay`, `verify`, `fsck`: what can be proved about a log."""
+"""`replay`, `verify`, `fsck`: what can be proved about a log, and which requests cannot be built."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
@@ -21,20 +23,15 @@ from .framework import (
     open_log,
     takes_conversation,
 )
-from .lines import Piece, line
-from .receipts import request_data, request_line, request_notes
-from .refusals import refusal
-from .result import CommandResult, Diagnostic
+from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted, line
 from .terminal import Bar, progress
 from .view_commands import step_lines
-from .words import counted
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
-    from stenolog.adapters.verify.receipts import Proved
     from stenolog.adapters.verify.report import Anomaly, Problem, Report
-    from stenolog.adapters.verify.requests import CheckedRequests
-    from stenolog.projections.requests.validate import Checked
+    from stenolog.adapters.verify.requests import CheckedRequests, Proved
+    from stenolog.projections.requests.receipts import Checked
 
 
 NONE = line(("✓ ", "green"), counted(0, "conversation"))
@@ -117,7 +114,7 @@ def verify_command(
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
     from stenolog.adapters.verify.integrity import verify
-    from stenolog.adapters.verify.receipts import prove
+    from stenolog.adapters.verify.requests import prove
 
     if strict and not requests:
         raise click.UsageError("--strict goes with --requests")
@@ -267,3 +264,86 @@ def _fsck_line(found: Fsck) -> Piece:
     return line(
         mark, f"{found.conversation}: {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
     )
+
+
+DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
+TOLD = 5
+"""So many requests of a conversation that differ are told one by one: the first has the cause, and an edit
+shows in all that come after it."""
+
+
+def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
+    """Return the number of requests that are the same, and each one that is not."""
+    found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
+    return {
+        "same": sum(proof.outcome == "same" for _, proof in found),
+        **{
+            outcome: [
+                {"conversation": name, **proof._asdict()} for name, proof in found if proof.outcome == outcome
+            ]
+            for outcome in ("differs", "not-provable")
+        },
+    }
+
+
+def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
+    """The first requests that differ; those that cannot be proved together, by what is missing."""
+    for conversation in proved:
+        differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
+        for proof in differ[:TOLD]:
+            what = f"the request of {proof.lane} at {proof.view} on {proof.api} differs: {proof.reason}"
+            where = (conversation.conversation, proof.position)
+            yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
+        if len(differ) > TOLD:
+            message = f"{conversation.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
+            yield Diagnostic("error", DIFFERS, message, conversation.conversation)
+        reasons = Counter(proof.reason for proof in conversation.proofs if proof.outcome == "not-provable")
+        for reason, number in sorted(reasons.items()):
+            message = f"{conversation.conversation!r}: {number} not provable: {reason}"
+            yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, conversation.conversation)
+
+
+def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
+    """212 requests: 210 same, 1 differs, 1 not provable."""
+    same, differs, unproved = data["same"], len(data["differs"]), len(data["not-provable"])
+    if not same + differs + unproved:
+        return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
+    mark = ("✗ ", "red") if failed else ("✓ ", "green")
+    total = counted(same + differs + unproved, "request")
+    return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable")
+
+
+def refusal(
+    conversation: str, error: StenologError, where: str = "", severity: Severity = "error"
+) -> Diagnostic:
+    """Return the diagnostic that a conversation's requests cannot be built."""
+    message = f"{where or repr(conversation)}: its requests cannot be built: {error}"
+    return Diagnostic(severity, type(error).__name__, message, conversation)
+
+
+class SkippedConversations:
+    """The conversations of a corpus of which not every request can be built, each with the first reason.
+
+    Nobody sends anything under a policy, or behind an entry, that is not known here: that is a warning. What
+    is damaged, or missing on this machine, is an error.
+    """
+
+    def __init__(self) -> None:
+        self._notes: dict[tuple[str, str], Diagnostic] = {}
+
+    def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
+        """Take the reason of one lane, or of the whole conversation."""
+        known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
+        where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
+        note = refusal(name, error, where, "warning" if known else "error")
+        self._notes.setdefault((db, name), note)
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """One for each conversation."""
+        return tuple(self._notes.values())
+
+    @property
+    def failed(self) -> bool:
+        """True if a request that could not be built should have been."""
+        return any(note.severity == "error" for note in self.notes)

@@ -19,10 +19,8 @@ from stenolog.domain.turns import TURN_RULES
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
 
 from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
-from .lines import Piece, line
+from .lines import CommandResult, Piece, line, pass_token
 from .position_argument import resolve
-from .result import CommandResult
-from .words import pass_token
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -82,9 +80,9 @@ def timeline_command(db: Path, target: str, at: str) -> CommandResult:
     items = conversation.timeline(at=position)
 
     def draw() -> Iterable[Piece]:
-        from .render_timeline import drawn
+        from .render_views import drawn_timeline
 
-        return drawn(items, pass_token(conversation.settings(position).turns))
+        return drawn_timeline(items, pass_token(conversation.settings(position).turns))
 
     return CommandResult({"conversation": conversation.name, "items": items}, draw)
 
@@ -112,9 +110,9 @@ def request_command(
         return None
 
     def draw() -> Iterable[Piece]:
-        from .render_request import drawn
+        from .render_views import drawn_request
 
-        return drawn(request, conversation.entries(at=position))
+        return drawn_request(request, conversation.entries(at=position))
 
     return CommandResult(request_data(request), draw)
 

@@ -1,13 +1,15 @@
-"""An agent: a name, a model that speaks for it, the tools that it may call, and how far it may go."""
+"""An agent: its name, model, tools and limits, and the tool behind which another agent may work."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stenolog.adapters.llms.base import Model
-from stenolog.adapters.tools.toolset import ToolLike
+from stenolog.adapters.tools.base import BaseTool
+from stenolog.adapters.tools.functions import ToolLike
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
@@ -15,6 +17,7 @@ from stenolog.domain.limits import Limits
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.values import Tool
 
+from .options import Options
 from .retries import RetryPolicy
 
 LIMITS, RETRIES = Limits(), RetryPolicy()
@@ -79,3 +82,16 @@ class Agent:
 def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:
     if not isinstance(given, kind):
         raise CallerError(f"agent {name!r}: {what}: expected {hint}, found {given!r:.100}")
+
+
+class WorkerTool(BaseTool):
+    """A tool whose calls the agent `worker` answers; it may cost as much as that agent does."""
+
+    worker: Agent
+
+    @abstractmethod
+    def under(self, caller: Agent, options: Options) -> BaseTool:
+        """Return the same for a caller whose limits it shares, with its team's options.
+
+        Raises `CallerError`.
+        """

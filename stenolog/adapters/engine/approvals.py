@@ -1,28 +1,161 @@
-"""Which calls a person need not approve after all: what a tool says of its own arguments."""
+"""Approvals: the calls that a person decides about, and the arguments that the person changes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from stenolog.adapters.tools.base import BaseTool
-from stenolog.adapters.tools.execute import needs_approval
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.tools.base import ToolOutput
 from stenolog.domain.effects import RunTool, ref
-from stenolog.domain.events import UserMessage
-from stenolog.domain.values import Control
+from stenolog.domain.errors import IllegalCommandError, InvalidEventError
+from stenolog.domain.events import AssistantMessage, Event, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import LaneState, OpenCall, named_call
+from stenolog.domain.turn_taking import hearing
+from stenolog.domain.values import CallRef, Control
+from stenolog.projections.json_checks import misfit
+from stenolog.projections.terminal_text import call_code
 
-from .journal import Journal
-
-POLICY = "approval policy"
+from .effect_names import short_key, tool_key
 
 
-def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
-    """The approvals that no person is asked for, as events: a policy's word is in the log like a person's."""
-    for lane in scribe.state.lanes.values():
-        for call in lane.calls if lane.status == "awaiting_approval" else ():
-            if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
+class PendingApproval(NamedTuple):
+    """A call that a person is to approve: whose it is, which it is, the tool with the model's raw arguments,
+    and the name of the conversation that it stands in, where it is approved."""
+
+    lane: str
+    call: CallRef
+    name: str
+    arguments: str
+    conversation: str
+
+    @property
+    def code(self) -> str:
+        """The code by which a person names the call; a call with other arguments has another code."""
+        return call_code(self.call, self.name, self.arguments)
+
+
+def waiting(conversation: Conversation) -> list[PendingApproval]:
+    """The calls that wait for a person in a conversation, and in those of the workers that it waits for."""
+    return [call for each, _ in _conversations(conversation) for call in _waiting(each)]
+
+
+def workers(conversation: Conversation) -> dict[str, int]:
+    """Return the conversations of the workers that one waits for: for each the position of the answer in
+    `conversation` by which it, or the worker above it, was called."""
+    return {each.name: lane.answered for each, lane in _conversations(conversation) if lane is not None}
+
+
+def refuse_at_workers(conversation: Conversation, said: Event) -> None:
+    """Refuse the calls of workers that wait for approval, where a person's words are for their callers."""
+    if not isinstance(said, UserMessage) or said.control or said.author_kind != "person" or not said.parts:
+        return
+    hears = hearing(conversation.state(), said)
+    called = [(lane, call) for lane, call in _called(conversation) if lane.address in hears]
+    scopes = {short_key(tool_key(conversation, RunTool(lane, call))) for lane, call in called}
+    for child, lane in _conversations(conversation):
+        for call in _waiting(child):
+            if call.lane.partition("/")[2] not in scopes if lane is None else lane.address not in hears:
                 continue
-            if scribe.is_foreign(call):  # a file's author chose it: a person decides
-                continue
-            if not needs_approval(tool, scribe.call_of(RunTool(lane, call)).arguments):
-                control = Control(action="approve", call=ref(call))
-                yield UserMessage(control=control, author=POLICY, author_kind="system")
+            control = Control(action="refuse", call=call.call)
+            reason = UserMessage(parts=said.parts, author=said.author, to=[call.lane], control=control)
+            with suppress(IllegalCommandError):  # it was decided meanwhile
+                child.submit(reason)
+
+
+def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, LaneState | None]]:
+    """Yield a conversation, and those of its workers, each with the lane of `conversation` that waits for
+    it."""
+    yield conversation, None
+    if _called(conversation):
+        children = {name.rpartition("~")[2]: name for name in conversation.log.names(archived=True, like="~")}
+        yield from _children(conversation, children, None)
+
+
+def _children(
+    conversation: Conversation, children: Mapping[str, str], root: LaneState | None
+) -> Iterator[tuple[Conversation, LaneState]]:
+    for lane, call in _called(conversation):
+        if child := children.get(short_key(tool_key(conversation, RunTool(lane, call)))):
+            yield conversation.log[child], root or lane
+            yield from _children(conversation.log[child], children, root or lane)
+
+
+def _called(conversation: Conversation) -> list[tuple[LaneState, OpenCall]]:
+    """Return the open calls that wait for nobody's approval: a worker may be behind each."""
+    return [(lane, call) for lane, call in conversation.state().open_calls() if not call.approval]
+
+
+def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
+    for lane, call in conversation.state().open_calls():
+        if call.approval:
+            made = call_at(conversation, call)
+            yield PendingApproval(lane.address, ref(call), call.name, made.arguments, conversation.name)
+
+
+def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
+    """Return an open call as its model made it."""
+    made = conversation.entry(call.position).event
+    assert isinstance(made, AssistantMessage), "open calls are of answers"
+    return made.tool_calls[call.nth]
+
+
+Arguments = Mapping[str, Any] | str
+"""Arguments as an object, or as the JSON of one."""
+
+
+def approval(conversation: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
+    """Return the approval of a call, with other arguments where some are given.
+
+    Raises `InvalidEventError` where these are no JSON object, or do not fit the schema of the call's tool.
+    """
+    if arguments is None:
+        return Control(action="approve", call=call)
+    given = _object(arguments)
+    if (found := named_call(conversation.state(), call)) is not None:
+        lane, open_call = found
+        tools = conversation.settings().card_of(lane.agent).tools or ()
+        schema = next((dict(tool.parameters) for tool in tools if tool.name == open_call.name), {})
+        if wrong := misfit(given, schema):
+            raise InvalidEventError(f"arguments of {open_call.name}: {wrong}")
+    return Control(action="approve", call=call, arguments=_json(given))
+
+
+def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
+    """Return a call as it runs: with the arguments of its approval, where that has changed them."""
+    if not call.edited:
+        return made
+    said = conversation.entry(call.approved).event
+    assert isinstance(said, UserMessage), "approvals are messages"
+    control = said.control
+    assert control is not None, "approvals are controls"
+    assert control.call == ref(call), "the approval names this call"
+    return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
+
+
+def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
+    """Return what came of a call; where its arguments were changed, it begins with what has run."""
+    if not call.edited:
+        return outcome
+    note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
+    return outcome._replace(content=(note, *outcome.content))
+
+
+def _object(arguments: Arguments) -> dict[str, Any]:
+    try:
+        given = json.loads(arguments if isinstance(arguments, str) else _json(arguments))
+        _json(given)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidEventError(
+            f"arguments: expected a JSON object: {error}, found {arguments!r:.100}"
+        ) from None
+    if not isinstance(given, dict):
+        raise InvalidEventError(f"arguments: expected a JSON object, found {arguments!r:.100}")
+    return given
+
+
+def _json(given: Mapping[str, Any]) -> str:
+    return json.dumps(given, ensure_ascii=False, allow_nan=False)

@@ -27,12 +27,11 @@ from stenolog.domain.limits import Limits, Tokens
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
 
-from .agent import Agent
+from .agent import Agent, WorkerTool
 from .effect_names import short_key
 from .live_state import WATCH
 from .options import Options
 from .team import Team
-from .worker_tool import WorkerTool
 
 Context: TypeAlias = Literal["fork", "scope", "fresh"]
 TASK: dict[str, JsonValue] = {

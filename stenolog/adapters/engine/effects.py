@@ -1,10 +1,11 @@
-"""Doing one effect: from its claim to what is appended of it."""
+"""Execution of one effect, from its claim to what is appended; mentions, and approvals by policy."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -13,26 +14,24 @@ from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.claims import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
-from stenolog.adapters.tools.execute import execute
-from stenolog.adapters.tools.keep import result_of
-from stenolog.adapters.tools.results import failed, failure
+from stenolog.adapters.tools.execute import execute, needs_approval
+from stenolog.adapters.tools.results import failed, failure, result_of
 from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
 from stenolog.domain.errors import OperationalError, ReplayMismatchError, StoredDataError
-from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import text_of
-from stenolog.projections.cuts import cut_of
+from stenolog.domain.turns import rule_of
+from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
+from stenolog.projections.timeline import cut_of
 
 from .agent import Agent
-from .drafts import StreamDraft
-from .editing import with_metadata
+from .approvals import with_metadata
 from .effect_names import Key, key
 from .journal import Instead, Journal, Outcome, StartedEffect, since
-from .mentions import mentioned
-from .model_call import ModelCallRecord, classify_error
-from .options import Options
+from .model_call import ModelCallRecord, StreamDraft, classify_error
+from .options import Options, StreamDelta
 from .retries import CircuitBreaker
-from .run_events import StreamDelta
 from .streaming import BREATH, stream_with_timeouts
 
 P = ParamSpec("P")
@@ -228,3 +227,64 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
     await host.settle(result(outcome), begun.claim, lambda error: result(failure(error)))
+
+
+MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
+_FENCED = re.compile(
+    r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
+_CITED = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
+_CODE = re.compile(r"(?<!`)(`++)(?:(?!\n\n).){1,2000}?(?<!`)\1(?!`)", re.DOTALL)
+# A quotation begins behind a blank or a bracket and ends before no letter: apostrophes and inches are none.
+_QUOTED = re.compile(
+    r"(?<![^\s(\[{])(?:\"[^\"\n]+\"|'[^'\n]+')(?!\w)"
+    r"|[\u201c\u201e][^\u201c\u201d\u201e\n]*[\u201c\u201d]|\u00ab[^\u00ab\u00bb\n]*\u00bb"
+)
+
+
+def mentions(text: str) -> Iterator[str]:
+    """Yield the names that a text speaks to by `@name`; not those in code, in quotes, or in cited lines."""
+    for pattern in (_FENCED, _CITED, _CODE, _QUOTED):
+        text = pattern.sub(" ", text)
+    return (match.rstrip(".-/") for match in MENTION.findall(text))
+
+
+def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents that a text speaks to, in the order of their first mention; `names` has the agent of
+    each name that it may be called by, in lower case."""
+    found = (names.get(word.casefold()) for word in mentions(text))
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
+    """The agents by what they may be called: their names, in lower case, with `_` for each blank."""
+    return {"_".join(name.casefold().split()): name for name in agents}
+
+
+def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
+    """The agents that an answer hands on to, in the order of their first mention, without the speaker.
+
+    Nobody, where the turn rule alone says who is next.
+    """
+    rule = rule_of(turns)
+    if rule.keeps_floor and not rule.hands_on(speaker):
+        return ()
+    return tuple(
+        name for name in mentioned_agents(text, {name.casefold(): name for name in names}) if name != speaker
+    )
+
+
+POLICY = "approval policy"
+
+
+def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
+    """The approvals that no person is asked for, as events: a policy's word is in the log like a person's."""
+    for lane in scribe.state.lanes.values():
+        for call in lane.calls if lane.status == "awaiting_approval" else ():
+            if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
+                continue
+            if scribe.is_foreign(call):  # a file's author chose it: a person decides
+                continue
+            if not needs_approval(tool, scribe.call_of(RunTool(lane, call)).arguments):
+                control = Control(action="approve", call=ref(call))
+                yield UserMessage(control=control, author=POLICY, author_kind="system")

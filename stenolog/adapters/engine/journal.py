@@ -11,8 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
-from stenolog.adapters.store.claims import Claim, Claims
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
 from stenolog.domain.effects import (
     CallModel,
     Effect,
@@ -30,15 +29,15 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
 from stenolog.domain.state import OpenCall, address
 from stenolog.domain.values import Receipt, Usage
-from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
+from stenolog.projections.usage import known_cost, unpriced
 
 from .agent import Agent
-from .editing import as_approved
+from .approvals import as_approved
 from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState
 from .options import Options
-from .waits import Waits
+from .retries import Waits
 
 RECEIPT = folds.Json(Receipt)
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]

@@ -1,4 +1,8 @@
-"""Live state of a conversation, by which the engine decides, and appends at exactly that position."""
+"""Live state of a conversation, by which the engine decides, and its queue of messages.
+
+A queued message is in the log at once, but only the timeline shows it. When all lanes are at rest, it is
+appended again, in the place of that entry.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,11 @@ from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import UnsupportedVersionError
-from stenolog.domain.events import Event, ModeSwitch, Unknown
+from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_reason
 from stenolog.projections.fold import Fold
-
-from .queue import QUEUE
 
 KEEP_EVERY = 512
 """So many entries after the last time what the folds came by is written, so that a restart reads no more."""
@@ -74,3 +76,35 @@ class LiveState:
 
     def _look(self) -> None:
         self.state, self.settings, self.accounts, self.queue = (fold.state for fold in self._folds)
+
+
+QUEUED = "queued"
+
+
+def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
+    match entry.event:
+        case UserMessage(in_context=False, tags=tags) if QUEUED in tags:
+            return (*waiting, entry.position)
+        case UserMessage(replaces=int(position)) if position in waiting:
+            return tuple(other for other in waiting if other != position)
+        case _:
+            return waiting
+
+
+NOBODY: tuple[int, ...] = ()
+queue = Fold("queue", NOBODY, _evolve)
+"""The positions of the messages that wait for the lanes to come to rest, the oldest first."""
+QUEUE = folds.persistent_fold(queue, tuple[int, ...])
+
+
+def enqueue(message: UserMessage) -> UserMessage:
+    """The message as it waits."""
+    return replace(message, in_context=False, tags=(*message.tags, QUEUED))
+
+
+def dequeue(entry: Entry) -> UserMessage:
+    """The message that waited, as it is said when its time has come."""
+    waited = entry.event
+    assert isinstance(waited, UserMessage), "only messages wait"
+    tags = tuple(tag for tag in waited.tags if tag != QUEUED)
+    return replace(waited, in_context=True, tags=tags, replaces=entry.position)

@@ -1,18 +1,34 @@
-"""Options of a team: how it runs its agents."""
+"""Options of a team, its sources of randomness and time, and the events that a run yields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from stenolog.adapters.llms.base import Model
+from stenolog.adapters.llms.base import Kind, Model
 from stenolog.adapters.providers.prices import listed
+from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
-from stenolog.projections.prices import Prices
+from stenolog.projections.usage import Prices
 
 from .retries import CircuitBreaker
-from .runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """`chance` gives numbers from 0 to 1, `sleep` waits so many seconds, `stopwatch` counts them.
+
+    Times and ids are those of the log (`stenolog.open(clock=…, ids=…)`).
+    """
+
+    chance: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    stopwatch: Callable[[], float] = time.monotonic
+
 
 OnUnknown: TypeAlias = Literal["tell", "ask"]
 
@@ -46,3 +62,26 @@ class Options:
     def breaker_of(self, model: Model) -> CircuitBreaker:
         """The breaker that all calls of a model share."""
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
+
+
+class EntryAppended(NamedTuple):
+    """An entry stands in the log, whoever appended it."""
+
+    entry: Entry
+
+
+class StreamDelta(NamedTuple):
+    """A little more of an answer that is being written; `cause` is the position that it answers.
+
+    Of a tool call it is a little more of the arguments; of an `act`, all of it as JSON. `part` is the index
+    of the part that it belongs to.
+    """
+
+    lane: str
+    cause: int
+    text: str
+    kind: Kind = "text"
+    part: int = 0
+
+
+RunEvent: TypeAlias = EntryAppended | StreamDelta

@@ -1,8 +1,12 @@
-"""Recovery of effects whose runner died or was stopped, so that their outcome is unknown."""
+"""Recovery of effects whose outcome is unknown, and of results that could not be written yet.
+
+A store that is busy past its deadline must not turn a finished call into one of unknown outcome.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,11 +14,12 @@ from stenolog.adapters.agents import groups
 from stenolog.adapters.store.claims import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
+from stenolog.domain.errors import StoreTimeoutError
 
 from .agent import Agent
-from .drafts import Drafted, StreamDraft, load
 from .effect_names import key
-from .journal import Journal, StartedEffect
+from .journal import Instead, Journal, Outcome, StartedEffect
+from .model_call import Drafted, StreamDraft, load_draft
 from .options import Options
 from .retries import NO_RETRIES
 
@@ -36,7 +41,7 @@ def recover(
     `draft` is what it has streamed, where this process knows; else that is what was kept.
     """
     if claim.effect == MODEL:
-        drafted = draft.drafted if draft else load(scribe.claims.drafted(claim))
+        drafted = draft.drafted if draft else load_draft(scribe.claims.drafted(claim))
         if draft is None:  # its engine is not this process, and died: what it started must not go on
             groups.end(drafted.progress.process)
         _model(scribe, claim, agents, options, why, drafted)
@@ -83,3 +88,43 @@ def _model(
     error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
     waits = lane.status == "awaiting_llm"
     scribe.settle(lambda _: events_for(error, waits), claim)
+
+
+PATIENCE = 60.0
+"""Seconds for which a runner that is closed waits for a busy store."""
+PAUSE = 0.05
+_finished: dict[str, tuple[Outcome, Instead]] = {}  # by the idempotency keys of the effects
+
+
+def keep_result(claim: Claim, outcome: Outcome, instead: Instead) -> None:
+    """Keep what came of an effect until it is written; `instead` is for what no log can hold."""
+    _finished[claim.key] = outcome, instead
+
+
+def kept_result(claim: Claim) -> tuple[Outcome, Instead] | None:
+    """Return what came of an effect, where this process knows, and what stands for it where it is unfit."""
+    return _finished.get(claim.key) if claim.key else None
+
+
+def forget_result(claim: Claim) -> None:
+    """Forget what came of an effect: it is in the log, or is not wanted there."""
+    _finished.pop(claim.key, None)
+
+
+def pause_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row."""
+    return float(min(1.0, PAUSE * 2 ** min(failures, 10)))
+
+
+def write_patiently(write: Callable[[], object]) -> None:
+    """Write, and try again while the store is busy. Raises `StoreTimeoutError` after `PATIENCE` seconds."""
+    end, failures = time.monotonic() + PATIENCE, 0
+    while True:
+        try:
+            write()
+            return
+        except StoreTimeoutError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(pause_after(failures))
+        failures += 1

@@ -16,8 +16,7 @@ from itertools import count
 from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store.claims import Claim, owners
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.claims import Claim, LivenessLock, owners
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
@@ -26,16 +25,14 @@ from stenolog.domain.errors import ClaimLostError, InvalidEventError, Operationa
 from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
-from . import finished, recovery
+from . import recovery
 from .agent import Agent
-from .approvals import auto_approvals
-from .drafts import StreamDraft, keep
 from .effect_names import Key, key
-from .effects import do
+from .effects import auto_approvals, do
 from .journal import Instead, Journal, Outcome, Poll, StartedEffect
-from .options import Options
-from .queue import dequeue
-from .run_events import EntryAppended, RunEvent, StreamDelta
+from .live_state import dequeue
+from .model_call import StreamDraft, keep_drafts
+from .options import EntryAppended, Options, RunEvent, StreamDelta
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -153,13 +150,13 @@ class Runner:
 
         `instead` is for what no log can hold. A store that is busy past its deadline is tried again, for what
         came of an effect cannot be had again. Raises `StoreError`: the process's next run writes it then."""
-        finished.keep(claim, outcome, instead)
+        recovery.keep_result(claim, outcome, instead)
         for failures in count():
             try:
                 await self.write(self._settle_now, outcome, claim, instead)
                 return
             except StoreTimeoutError:
-                await asyncio.sleep(finished.pause(failures))
+                await asyncio.sleep(recovery.pause_after(failures))
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
         """Hand a piece of an answer on, and see that it is kept soon."""
@@ -225,12 +222,12 @@ class Runner:
                 self.scribe.settle(outcome, claim)
             except InvalidEventError as error:
                 self.scribe.settle(instead(error), claim)
-        finished.written(claim)
+        recovery.forget_result(claim)
 
     def _recover(self, claim: Claim, why: str) -> StartedEffect | None:
-        if (known := finished.of(claim)) is not None:
+        if (known := recovery.kept_result(claim)) is not None:
             outcome, instead = known
-            finished.patiently(
+            recovery.write_patiently(
                 lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
             )
             return None
@@ -377,5 +374,5 @@ class Runner:
         while not all(draft.is_kept for draft in self._drafts.values()):
             await asyncio.sleep(KEEP_AFTER)
             with suppress(OperationalError):  # no truth: whether the log can be written, the entry shows
-                await self.write(keep, list(self._drafts.values()), self.scribe.claims.draft)
+                await self.write(keep_drafts, list(self._drafts.values()), self.scribe.claims.draft)
         self._keeping = None

@@ -18,9 +18,8 @@ from stenolog.domain.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
 
 from .agent import Agent
-from .live_state import LiveState
-from .pending import refuse_at_workers
-from .queue import enqueue
+from .approvals import refuse_at_workers
+from .live_state import LiveState, enqueue
 
 OnInput: TypeAlias = Literal["next", "queue", "cancel"]
 Tools: TypeAlias = Mapping[str, Mapping[str, BaseTool]]

@@ -19,7 +19,7 @@ from stenolog.adapters.aio import AsyncConversation
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.adapters.tools.toolset import as_runnables, opened
+from stenolog.adapters.tools.functions import as_runnables, opened
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -27,20 +27,16 @@ from stenolog.domain.limits import no_price
 from stenolog.domain.state import address
 from stenolog.domain.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
-from stenolog.projections.prices import Prices, price_of
+from stenolog.projections.usage import Prices, price_of
 
-from .agent import Agent
-from .editing import Arguments, approval
+from .agent import Agent, WorkerTool
+from .approvals import Arguments, PendingApproval, approval, waiting
+from .effects import agents_by_name, mentioned_agents
 from .live_state import LiveState
-from .mentions import agents_by_name, mentioned_agents
-from .options import WORLD, OnUnknown, Options
-from .pending import PendingApproval, waiting
+from .options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
 from .retries import CircuitBreaker
-from .run_events import EntryAppended, RunEvent
 from .runner import Runner
-from .runtime import Runtime
 from .start import Input, OnInput, TeamSettings, start_run
-from .worker_tool import WorkerTool
 
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation

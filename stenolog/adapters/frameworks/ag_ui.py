@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.aio import AsyncConversation
-from stenolog.adapters.engine.run_events import EntryAppended, RunEvent, StreamDelta
+from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtraError, StenologError
 
-from .context import context_of
+from .shared import context_of
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent, Message
@@ -107,7 +107,7 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
 
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
     """The messages of the whole log, which is told for that."""
-    from .ag_ui_messages import in_context, messages
+    from .ag_ui_events import in_context, messages
 
     told = [event for entry in log for event in telling.entry(entry)]
     return in_context(messages(told), telling.places, context_of(log, telling.settings))

@@ -1,4 +1,4 @@
-"""Conversations of a log as message histories of pydantic-ai, and what its agents did as entries.
+"""Conversations of a log as message histories of pydantic-ai, and the entries that a history adds.
 
     result = agent.run_sync("Which test fails?", message_history=to_pydantic_ai(talk))
     append_pydantic_ai(talk, result.all_messages())
@@ -8,24 +8,29 @@ Every message comes back as it was, with its times, ids, usage and whatever its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stenolog.adapters.log import Conversation, Pending
-from stenolog.adapters.providers.json_fields import compact_json
+from stenolog.adapters.providers.json_fields import Blobs, as_dict, as_str, compact_json
 from stenolog.domain.card import AgentCard
-from stenolog.domain.entry import Entry
+from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.settings import Settings
+from stenolog.domain.values import PositionRange
 
-from .json_patch import whole_text
-from .pydantic_ai_drafts import Drafting
-from .pydantic_ai_messages import Exchange, exchanges, read
-from .pydantic_ai_parts import Json, lean
+from .pydantic_ai_messages import OURS, Exchange, exchanges, read
+from .pydantic_ai_parts import Json, lean, plain_response, request_events, response_event
+from .shared import hidden, make_patch, whole_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic_ai import ModelMessage
+
 
 AGENT = "assistant"
 
@@ -135,3 +140,124 @@ def adapter() -> TypeAdapter[list[Any]]:
     except ImportError:
         raise MissingExtraError("pydantic-ai", "pydantic-ai") from None
     return ModelMessagesTypeAdapter
+
+
+class Drafting:
+    """Takes down exchanges; their pictures and files are collected in `blobs`.
+
+    `card` tells model, provider and tools of the agent; without it the messages do, and they tell its
+    instructions. `same_up_to` is the position up to which the log and the history were found to be the same.
+    """
+
+    def __init__(
+        self, agent: str, settings: Settings, card: AgentCard | None, stored: Mapping[str, bytes]
+    ) -> None:
+        self.agent = agent
+        self.settings = settings
+        self.card = settings.card_of(agent)
+        if card is not None:
+            self.card = replace(self.card, model=card.model, provider=card.provider, tools=card.tools)
+        self.blobs: Blobs = {}
+        self.same_up_to = 0
+        self._known = settings.cards.get(agent)
+        self._blobs = ChainMap(self.blobs, cast(Blobs, stored))
+
+    def to_write(
+        self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
+    ) -> list[NewEntry] | None:
+        """Return the entries that turn the known exchanges into the given ones; None if they conflict.
+
+        Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
+        that `ends`, it is noted that it does.
+        """
+        same = _number_of_same(known, given)
+        there, new = known[same:], given[same:]
+        self.same_up_to = max(there[0].first - 1, 0) if there else position
+        if not new or not there:
+            return self._all(new)
+        if len(there) == 1 and (rest := self._missing(there[0], new[0])) is not None:
+            return [*rest, *self._all(new[1:])]
+        if len(new) == 1 and new[0].messages == there[0].messages[: len(new[0].messages)]:
+            return []
+        if not replaces:
+            return None
+        hides = hidden(self.settings, PositionRange(first=there[0].first, last=position))
+        return [NewEntry(ModeSwitch(hides=hides)), *self._all(new)]
+
+    def _all(self, given: Sequence[Exchange]) -> list[NewEntry]:
+        return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
+
+    def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
+        """Return the missing entries of an exchange; None if the entries there belong to another one."""
+        if there.response is not None:
+            return None
+        asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
+        for draft in there.run:
+            found = next((new for new in asked if _is_same(new.event, draft.event)), None)
+            if found is None:
+                return None
+            asked.remove(found)
+        return self._written(there, asked, given)
+
+    def _written(self, there: Exchange, asked: list[NewEntry], given: Exchange) -> Iterator[NewEntry]:
+        if there.messages == given.messages and there.ends == given.ends:
+            return
+        yield from self._dealt(given)
+        whole = Exchange(given.calls, run=[*there.run, *asked])
+        beyond = make_patch(whole.plain(0, self.card.persona, self._blobs), given.requests)
+        note: Json = {} if there.requests == given.requests else {"requests": beyond}
+        note |= {"ends": True} if given.ends else {}
+        if given.response is not None:
+            yield from asked
+            yield self._answer(given.response, note)
+        elif asked:
+            yield from asked[:-1]
+            yield _noted(asked[-1], note)
+        else:
+            yield NewEntry(ModeSwitch(meta={OURS: note}))
+
+    def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
+        """The agent's card, where what is known of it has changed."""
+        told = [
+            as_str(message.get("instructions")) for message in given.requests if "instructions" in message
+        ]
+        response = as_dict(given.response)
+        self.card = replace(
+            self.card,
+            persona=told[-1] if told else self.card.persona,
+            model=self.card.model or as_str(response.get("model_name")),
+            provider=self.card.provider or as_str(response.get("provider_name")),
+        )
+        if self.card != self._known:
+            joins = [self.agent] if self._known is None else []
+            self._known = self.card
+            yield NewEntry(ModeSwitch(joins=joins, cards={self.agent: self.card}))
+
+    def _answer(self, response: Json, note: Json) -> NewEntry:
+        draft = response_event(response, self.agent)
+        assert isinstance(draft.event, AssistantMessage)
+        beyond = make_patch(plain_response(draft.event, draft.time or EPOCH), response)
+        return _noted(draft, note | ({"response": beyond} if beyond else {}))
+
+
+def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int:
+    """Count the exchanges that are over and the same in both."""
+    pairs = enumerate(zip(known, given, strict=False))
+    others = (n for n, (a, b) in pairs if a.response is None or a.messages != b.messages)
+    return next(others, min(len(known), len(given)))
+
+
+def _is_same(new: Event, there: Event) -> bool:
+    """Return whether an existing entry equals the one that a message makes now."""
+    match new, there:
+        case (ToolResult(), ToolResult()):
+            return new.call_id == there.call_id and new.parts == there.parts
+        case (UserMessage(), UserMessage()):
+            return new.author_kind == there.author_kind and new.parts == there.parts
+        case _:
+            return False
+
+
+def _noted(draft: NewEntry, note: Json) -> NewEntry:
+    event: Any = draft.event
+    return draft._replace(event=replace(event, meta={OURS: note})) if note else draft

@@ -17,9 +17,8 @@ from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings, configure
 
-from .context import context_of
-from .json_patch import apply_patch
 from .pydantic_ai_parts import SYSTEM, Json, content_of_parts, lean, plain_part, plain_response
+from .shared import apply_patch, context_of
 
 OURS = "pydantic_ai"
 """The key in `meta` of the note about what a message says beyond its events."""

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from stenolog.adapters.providers.json_fields import (
+    Blobs,
     arguments,
     as_dict,
     as_int,
@@ -21,8 +22,8 @@ from stenolog.adapters.providers.json_fields import (
     as_str,
     as_time,
     compact_json,
+    keep,
 )
-from stenolog.adapters.providers.media import Blobs, keep
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.parts import (

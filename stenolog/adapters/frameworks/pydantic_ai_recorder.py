@@ -18,18 +18,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import compact_json
-from stenolog.adapters.providers.media import Blobs
+from stenolog.adapters.providers.json_fields import Blobs, compact_json
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.values import Origin, Tool
 
-from .json_patch import make_patch, whole_text
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early
 from .pydantic_ai_parts import SYSTEM, content_of_parts, contents
+from .shared import make_patch, whole_text
 
 try:
     from pydantic import ConfigDict, TypeAdapter

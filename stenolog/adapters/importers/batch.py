@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.queries import forks as forks_module
-from stenolog.adapters.store import appends, blobs, conversation_rows, imported, reader
+from stenolog.adapters.store import appends, blobs, conversation_rows, reader
 from stenolog.adapters.store.appends import Append, PendingEntry
 from stenolog.adapters.store.event_rows import Head
-from stenolog.adapters.store.savepoints import Savepoint
+from stenolog.adapters.store.group_commit import Savepoint
 from stenolog.adapters.store.stream import Stream
 from stenolog.domain.entry import NewEntry, Record, check_name
 from stenolog.domain.errors import CallerError
 
-from .report import Imported
+from .steps import Imported
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -137,7 +137,7 @@ class Batch:
         key, head = part.heads[share.stream]
         if head.position > share.position:
             part.flush()
-            imported.note(part.connection, key, share.position + 1, head.position)
+            reader.note_import(part.connection, key, share.position + 1, head.position)
         forks = self._forks(share, part, records) if share.branches else []
         return Written(head.position, forks)
 

@@ -1,12 +1,13 @@
-"""Which format a file has, by its content, never by its name."""
+"""Detection of a file's format by its content, never by its name, and the transcripts in a folder."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,10 +15,9 @@ from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import UnknownFormatError
 
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .formats import IMPORTERS, Importer
+from .formats import IMPORTERS, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
-from .openai.files import are_messages, conversations_in, is_message
-from .others import described
+from .openai.messages import are_messages, conversations_in, is_message
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
@@ -209,3 +209,173 @@ def _is_claude(value: JsonObject) -> bool:
         and "content" in as_dict(value.get("message"))
         and ("sessionId" in value or "parentUuid" in value)
     )
+
+
+Mark = Callable[[dict[str, Json]], bool]
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def _has(*keys: str, **values: str) -> Mark:
+    """Return a function that checks that a record has these keys, and these values."""
+    named = frozenset((*keys, *values))
+    return lambda record: named <= record.keys() and all(record[k] == v for k, v in values.items())
+
+
+_OTHERS: tuple[tuple[str, Mark], ...] = (
+    ("a stream without a message", _has("type", "subtype", "session_id")),
+    ("a Gemini CLI chat", _has("sessionId", "projectHash")),
+    ("a Gemini CLI recording", _has("method", "response")),
+    ("an OpenHands run", _has("instance_id", "history")),
+    ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
+    ("an OpenHands state", _has("agent", "workspace")),
+    ("an OpenHands event", _has("kind", "source", "timestamp")),
+    ("a SWE-agent trajectory", _has("trajectory", "history")),
+    ("a SWE-agent demonstration", lambda record: record.keys() == {"history"}),
+    ("an ATIF trajectory", _has("schema_version", "steps")),
+    ("an ADK evaluation set", _has("eval_cases")),
+    ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
+    ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
+    ("an OpenCode record", _has("sessionID")),
+    ("an OpenCode session", _has("projectID", "directory")),
+    ("a part of an OpenCode message", _has("messageID", "type")),
+    ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
+    ("a recording of API calls", _has("provider", "request", "response")),
+    ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
+    (
+        "a Qwen Code session",
+        lambda record: "sessionId" in record and "parts" in as_dict(record.get("message")),
+    ),
+    ("a Burr log", _has("type", "action", "sequence_id")),
+    ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
+    ("an Antigravity session", _has("step_index", "source", "type")),
+    ("a Grok CLI session", _has("type", "model_fingerprint")),
+    ("the summary of a Grok CLI session", _has("session_summary", "num_chat_messages")),
+    ("a Kimi CLI session", _has("protocol_version", type="metadata")),
+    ("a Droid session", _has("id", "title", type="session_start")),
+    ("a pi session", _has("id", "provider", "modelId", type="session")),
+    ("a pi or OpenClaw session", _has("id", "version", "cwd", type="session")),
+    ("a note of Claude Code on a sub-agent", _has("agentType", "spawnDepth")),
+    ("a Claude Code session without a message", _has("uuid", "parentUuid", "sessionId", "type")),
+)
+
+
+def _is_of_adk(record: dict[str, Json]) -> bool:
+    return not record.keys().isdisjoint(
+        {"app_name", "appName", "user_id", "userId", "context", "last_update_time"}
+    )
+
+
+def name_of_other(*found: Json) -> str:
+    """The name of the format that one of the records is of; empty where none is known."""
+    return next((name for record in found if (name := _name(as_dict(record)))), "")
+
+
+def _name(record: dict[str, Json]) -> str:
+    return other_stream(record) or next((name for name, is_one in _OTHERS if is_one(record)), "")
+
+
+def described(document: Json, behind: Iterable[Json] = ()) -> str:
+    """Describe a file that is no transcript: another format by name, or the keys.
+
+    `behind` are the records that follow.
+    """
+    if isinstance(document, list):
+        is_of_objects = bool(document) and isinstance(document[0], dict)
+        inside = f", the first of them {described(document[0])}" if is_of_objects else ""
+        return f"a list of {len(document)} items{inside}"
+    if not isinstance(document, dict):
+        return f"a JSON {type(document).__name__}"
+    if name := name_of_other(document, *behind):
+        return f"{name}, which has no importer"
+    keys = ", ".join(key[:80] for key in list(document)[:6])
+    return f"an object with the keys {keys}" if keys else "an empty object"
+
+
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
+"""The suffixes, in small letters, of the files that are looked for in a folder."""
+ABOUT = ".meta.json"
+"""The suffix of the files in which Claude Code notes data on a sub-agent."""
+SUB_AGENT = "agent-"
+"""The prefix of the files that hold one sub-agent of a session of Claude Code."""
+
+
+def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
+    """Yield the files to import at a path: the file itself, or those in and below the folder.
+
+    A folder of conversations in a format of its own counts as one file. Hidden files and folders are
+    skipped, and no folder is entered twice, whatever links lead to it; a folder that cannot be entered is
+    yielded itself, to be refused. A folder's own files come before those below it, by their names,
+    sub-agents' files of Claude Code after their sessions'. `passed_over` is called with each file that is
+    skipped for its suffix.
+    """
+    if path.is_dir():
+        yield from _inside(path, set(), passed_over)
+    else:
+        yield path
+
+
+def folder_of(path: Path) -> tuple[Path, Importer | None]:
+    """Return the folder that a path stands for, and the importer whose it is; None where it is nobody's.
+
+    Raises `UnknownFormatError` for a folder in which no importer finds a conversation.
+    """
+    refused: UnknownFormatError | None = None
+    for importer, format in _folder_formats():
+        try:
+            if (found := format.find(path)) is not None:
+                return found, importer
+        except UnknownFormatError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+    return path, None
+
+
+def _folder_formats() -> Iterator[tuple[Importer, FolderFormat]]:
+    """Yield the importers whose format is a folder."""
+    for name in IMPORTERS:
+        if (importer := IMPORTERS[name]).folder is not None:
+            yield importer, importer.folder
+
+
+def _inside(
+    folder: Path, entered: set[tuple[int, int]], passed_over: Callable[[Path], object]
+) -> Iterator[Path]:
+    there = folder.stat()
+    if (there.st_dev, there.st_ino) in entered:
+        return
+    entered.add((there.st_dev, there.st_ino))
+    if any(each.holds(folder) for _, each in _folder_formats()):
+        yield folder
+        return
+    try:
+        with os.scandir(folder) as found:
+            seen = sorted(
+                (each for each in found if each.name[0] != "."),
+                key=lambda each: (each.name.startswith(SUB_AGENT), each.name),
+            )
+    except OSError:
+        yield folder
+        return
+    for file in (Path(each) for each in seen if each.is_file()):
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith(ABOUT):
+            yield file
+        else:
+            passed_over(file)
+    for each in seen:
+        if each.is_dir():
+            yield from _inside(Path(each), entered, passed_over)
+
+
+def _sort_key(each: os.DirEntry[str]) -> tuple[bool, str]:
+    return each.name.startswith(SUB_AGENT), each.name
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes to read of a file, or of a format's folder; 0 if that is unknown."""
+    files: Iterable[Path] = [path]
+    if path.is_dir():
+        files = chain.from_iterable(each.files(path) for _, each in _folder_formats())
+    with suppress(OSError):
+        return sum(found.stat().st_size for found in files)
+    return 0

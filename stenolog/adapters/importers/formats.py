@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.adapters.plugins.lazy_registry import LazyRegistry
+from stenolog.adapters.plugins import LazyRegistry
 
 if TYPE_CHECKING:  # every `stenolog.open` imports this module
     from stenolog.adapters.log import Conversation

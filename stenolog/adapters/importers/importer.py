@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
-from . import jsonl, known_files, originals
+from . import jsonl, known_files
 from .batch import Batch
-from .converter import SourceConversation
-from .detect import recognise, recognise_stream
+from .converter import Naming, SourceConversation, is_held
+from .detect import folder_of, recognise, recognise_stream, size_of
 from .formats import IMPORTERS, Importer
 from .json_lines import NOBODY, JsonLinesReader, is_list, regular_file
-from .naming import Naming, is_held
-from .report import Imported, Report
 from .session import ConversationImport, Sessions
-from .walk import folder_of, size_of
+from .steps import Imported, Report
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -247,7 +245,7 @@ class _Importing:
         if self._keep_raw and not found.failed:
             self.batch.flush()
             if found.name in self.log:
-                originals.keep(self.log[found.name], stream, file.name)
+                known_files.keep_original(self.log[found.name], stream, file.name)
 
     def _check_takes_agents(self, importer: Importer) -> None:
         if self._agents and not importer.takes_agents:

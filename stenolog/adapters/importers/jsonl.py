@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.adapters.providers.json_fields import compact_json
-from stenolog.adapters.store import blobs, conversation_rows, event_rows, imported
+from stenolog.adapters.store import blobs, conversation_rows, event_rows, reader
 from stenolog.adapters.store.event_rows import START
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
@@ -29,7 +29,7 @@ from stenolog.domain.errors import (
 )
 
 from .json_lines import Json, JsonLinesReader, JsonObject
-from .report import Imported, Report
+from .steps import Imported, Report
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -153,7 +153,7 @@ def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: I
             lacking = range(found.already + 1, found.already + found.appended + 1)
             key = _key(connection, found) if lacking else 0
             if lacking:
-                imported.note(connection, key, lacking.start, lacking.stop - 1)
+                reader.note_import(connection, key, lacking.start, lacking.stop - 1)
         elif piece.position in lacking:
             event_rows.insert(connection, key, [piece])
 

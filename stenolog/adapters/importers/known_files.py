@@ -1,30 +1,36 @@
-"""Files that were imported before: of one that is the same, in a log that still has it, nothing is new.
+"""Files of earlier imports: unchanged ones are skipped, and originals can be kept as blobs.
 
 What is remembered stands beside the log, with the checkpoints, and may be thrown away at any time.
+
+A file that has grown adds only the part that is new; the blobs of all parts, in order, are the file.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog._version import __version__
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
+from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
+from stenolog.domain.events import ModeSwitch
 
 from .formats import IMPORTERS
 from .json_lines import Skipped
-from .report import Imported, Report
+from .steps import Imported, Report
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.log import Conversation, Log
 
 
 REVISION = 3
@@ -128,3 +134,39 @@ def _is_same_importer(*, format: str, importer: int, **_: Any) -> bool:
 
 def _version() -> str:
     return f"{REVISION} of {__version__}"
+
+
+NAMESPACE = "stenolog.original"
+PIECE = 8 * 1024 * 1024
+"""Bytes of the largest blob that a file is cut into."""
+
+
+class FilePiece(NamedTuple):
+    """A part of a file: its blob and its size."""
+
+    blob: str
+    size: int
+
+
+def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> None:
+    """Keep what is new in the file as blobs, named by a mode switch that changes no setting."""
+    stream.seek(0)
+    for piece in file_pieces(conversation.entries()):
+        if sha256(stream.read(piece.size)).hexdigest() != piece.blob:
+            stream.seek(0)
+            break
+    pieces: list[Json] = []
+    while content := stream.read(PIECE):
+        pieces.append({"blob": conversation.log.blobs.put(content), "size": len(content)})
+    if pieces:
+        switch = ModeSwitch(in_context=False, meta={NAMESPACE: {"file": file, "pieces": pieces}})
+        conversation.append(switch, expected=conversation.position)
+
+
+def file_pieces(entries: Iterable[Entry]) -> list[FilePiece]:
+    """The pieces of the files that were kept with a conversation, in order."""
+    named = [
+        as_dict(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)
+    ]
+    pieces = [as_dict(piece) for original in named for piece in as_list(original.get("pieces"))]
+    return [FilePiece(as_str(piece.get("blob")), as_int(piece.get("size"))) for piece in pieces]

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from stenolog.domain.errors import CallerError
 
 from .batch import Batch, PendingWrites, branch_name
-from .converter import Converter
+from .converter import Converter, Naming
 from .formats import LineFormat
 from .json_lines import Record, Skipped
-from .naming import Naming
-from .report import Imported
-from .steps import Append, ExistingLog, Step, read_existing
+from .steps import Append, ExistingLog, Imported, Step, read_existing
 
 
 class ConversationImport:

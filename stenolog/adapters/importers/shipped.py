@@ -9,11 +9,11 @@ from stenolog.adapters.providers.json_fields import as_dict, as_str
 
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
-from .codex.records import Codex
+from .codex import Codex
 from .formats import Exporter, Importer, LineFormat
 from .json_lines import JsonObject
 from .jsonl import export_jsonl
-from .openai import files as openai_files
+from .openai import messages as openai_files
 from .openai.export import export_openai
 
 if TYPE_CHECKING:

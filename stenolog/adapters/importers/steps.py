@@ -1,8 +1,9 @@
-"""Steps that a converter asks of the log, and the facts about the log that it needs beforehand."""
+"""Steps that a converter asks of the log, the facts that it needs beforehand, and a report of the results."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
+
+from .json_lines import Skipped
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -113,3 +116,44 @@ def _agent_of(result: ToolResult) -> str:
 def approvals_on(card: AgentCard | None) -> set[str]:
     """The tools on a card whose calls a person approves."""
     return {tool.name for tool in (card.tools if card else None) or () if tool.approval}
+
+
+@dataclass
+class Imported:
+    """Result of importing one conversation.
+
+    `appended` and `already` count entries; `forks` are the names of the branches kept; `beyond` counts, by
+    type, the records that are no message; `decided` what was settled how; `failed` is the error that
+    stopped it, empty where there was none.
+    """
+
+    name: str
+    appended: int = 0
+    already: int = 0
+    forks: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    beyond: Counter[str] = field(default_factory=Counter)
+    decided: Counter[str] = field(default_factory=Counter)
+    failed: str = ""
+
+
+@dataclass
+class Report:
+    """Result of importing one file.
+
+    `format` is the name of its importer. `skipped` are the lines that could not be read, `incomplete` counts
+    the objects cut off at the end of the file (they are read when it has grown), `repaired` counts by kind
+    what was mended on the way.
+    """
+
+    file: str
+    format: str
+    conversations: list[Imported] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    repaired: Counter[str] = field(default_factory=Counter)
+    incomplete: int = 0
+
+    @property
+    def holds_a_conversation(self) -> bool:
+        """Return whether the file has any message."""
+        return any(found.appended or found.already or found.failed for found in self.conversations)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from stenolog.domain.errors import ModelError
-from stenolog.domain.json_types import clean
+from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 

@@ -1,4 +1,4 @@
-"""Anthropic's models through its SDK.
+"""Anthropic's models through its SDK, and the assembly of its stream into the parts of an answer.
 
 The body goes out as the API made it, and what comes back is read as raw events: the SDK's own types would
 drop what they do not know, and send only what they do.
@@ -6,20 +6,26 @@ drop what they do not know, and send only what they do.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, usage
 from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact_json
 from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.domain.model import clean
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import Usage
+from stenolog.projections.requests.pipeline.identifiers import arguments_object
 
-from .anthropic_events import AnthropicEvents
-from .base import ModelCall, Timeouts
-from .clients import Clients
-from .http_model import HttpModel
+from .accumulator import PartAccumulator
+from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .http_model import Clients, HttpModel
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
+
 
 STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -113,3 +119,120 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
             return ModelError("unauthorized", redact(str(error)))
         case _:
             return connection_error(error, secrets)
+
+
+STREAMED: Mapping[str, tuple[Kind, str]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("reasoning", "thinking"),
+    "input_json_delta": ("tool_call", "partial_json"),
+}
+"""The deltas that are streamed on: of what kind they are, and where they have their text."""
+BEGINS: Mapping[str, tuple[Kind, str]] = {
+    "text": ("text", "text"),
+    "thinking": ("reasoning", "thinking"),
+    "tool_use": ("tool_call", ""),
+}
+"""The blocks that are streamed on, likewise."""
+
+
+class AnthropicEvents:
+    """Answer that the events of one stream add up to."""
+
+    def __init__(self) -> None:
+        self._collecting = PartAccumulator(PROVIDER)
+        self._open: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, list[str]] = {}
+        self._counts: dict[str, Any] = {}
+        self.usage: Usage | None = None
+        self.model = ""
+        self._stopped: dict[str, Any] = {}
+        self._begun = self._ended = False
+
+    def read(self, event: Json) -> list[ResponseDelta]:
+        """Take an event in; what of it is to be streamed on. Raises `ModelError`."""
+        event = as_dict(event)
+        index = as_int(event.get("index"))
+        match event.get("type"):
+            case "message_start":
+                message = as_dict(event.get("message"))
+                self._begun, self.model = True, as_str(message.get("model"))
+                self._count(message)
+            case "content_block_start":
+                return self._start(index, _mended(as_dict(event.get("content_block"))))
+            case "content_block_delta":
+                return self._delta(index, as_dict(event.get("delta")))
+            case "content_block_stop" if index in self._open:
+                return self._collecting.put(index, self._part(index, self._open.pop(index)))
+            case "message_delta":
+                self._stopped |= as_dict(event.get("delta"))
+                self._count(event)
+            case "message_stop":
+                self._ended = True
+            case _:
+                pass
+        return []
+
+    def answer(self) -> ModelResponse:
+        """The whole answer. Raises `ModelError` where there is none."""
+        if self._begun and not self._ended:
+            raise ModelError("invalid_response", "expected message_stop at the end of the stream, found none")
+        reason = as_str(self._stopped.get("stop_reason"))
+        try:
+            return self._collecting.answer(self.model, reason, self.usage)
+        except ModelError as nothing:
+            why = as_str(as_dict(self._stopped.get("stop_details")).get("explanation"))
+            raise ModelError(nothing.category, redact(why) or nothing.message) from None
+
+    def _start(self, index: int, block: dict[str, Any]) -> list[ResponseDelta]:
+        self._open[index] = block
+        if as_str(block.get("type")) not in BEGINS:
+            return []
+        kind, where = BEGINS[block["type"]]
+        names = {"id": _id(block, index), "name": as_str(block.get("name"))} if kind == "tool_call" else {}
+        return self._collecting.add(index, kind, as_str(block.get(where)), **names)
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[ResponseDelta]:
+        if index not in self._open:
+            raise ModelError("invalid_response", f"a delta of block {index}, which is not open")
+        block, kind = self._open[index], as_str(delta.get("type"))
+        if kind == "input_json_delta" and block.get("type") != "tool_use":
+            self._inputs.setdefault(index, []).append(as_str(delta.get("partial_json")))
+        elif kind in STREAMED:
+            streamed, where = STREAMED[kind]
+            return self._collecting.add(index, streamed, as_str(delta.get(where)))
+        elif kind != "citations_delta":  # a text of ours has none
+            block |= _mended({name: value for name, value in delta.items() if name != "type"})
+        return []
+
+    def _part(self, index: int, block: dict[str, Any]) -> AssistantPart:
+        """The part that a whole block is."""
+        streamed = self._collecting.text(index)
+        match block.get("type"):
+            case "text":
+                block["text"] = streamed
+            case "thinking":
+                block["thinking"] = streamed
+            case "tool_use" if streamed:
+                block["input"] = streamed
+            case _ if index in self._inputs:
+                block["input"] = arguments_object(clean("".join(self._inputs[index])))[0]
+            case _:
+                pass
+        return assistant_part(block, clean(self.model), _id(block, index))
+
+    def _count(self, of: dict[str, Any]) -> None:
+        """Merge the counts that an event brings: those that it leaves out stand as they were."""
+        counted = as_dict(of.get("usage"))
+        self._counts |= {name: value for name, value in counted.items() if value is not None}
+        self.usage = usage(self._counts or None)
+
+
+def _id(block: dict[str, Any], index: int) -> str:
+    return as_str(block.get("id")) or f"call_{index}"
+
+
+def _mended(block: dict[str, Any]) -> dict[str, Any]:
+    """The block with no halves of surrogate pairs in it."""
+    written = compact_json(block)
+    whole_text = clean(written)
+    return block if whole_text is written else as_dict(json.loads(whole_text))

@@ -1,4 +1,4 @@
-"""Interface of the engine to a model: it streams an answer to one request, or fails in a category.
+"""Interface of the engine to a model, which streams an answer or fails, and kinds of models by name.
 
 A model of your own is a subclass of `Model` with `stream`.
 """
@@ -6,10 +6,11 @@ A model of your own is a subclass of `Model` with `stream`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
+from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import Api
@@ -127,3 +128,20 @@ class Model(ABC):
 
     async def close(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give back connections and processes; the model may be used again after."""
+
+
+MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")
+"""Classes and functions that make a model, by kind: called with what is written behind the colon.
+
+Their keyword-only parameters are the options that a team file may give.
+"""
+for _kind, _reference in {
+    "openai": "llms.openai:OpenAIChat",
+    "openai-responses": "llms.openai:OpenAIResponses",
+    "anthropic": "llms.anthropic:Anthropic",
+    "gemini": "llms.gemini:Gemini",
+    "cli": "agents.command_line:CommandLine",
+    "acp": "agents.acp:ACP",
+    "scripted": "llms.scripted:scripted",
+}.items():
+    MODELS.add_reference(_kind, f"stenolog.adapters.{_reference}")

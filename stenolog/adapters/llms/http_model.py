@@ -1,20 +1,59 @@
-"""A model asked over HTTP through its provider's SDK: the loop that reads its stream."""
+"""Base of models behind a provider's SDK: an HTTP client for each event loop, and the loop over a stream."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
 from stenolog.adapters.providers.json_fields import Json
 from stenolog.domain.errors import ModelError
-from stenolog.domain.json_types import clean
+from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
 
 from .base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
-from .clients import Clients
+
+C = TypeVar("C")
+
+
+class Clients(Generic[C]):
+    """Makes a client when one is first asked for in an event loop, and closes it.
+
+    It is closed by `close` in that loop, and otherwise when the loop ends: a loop closes its asynchronous
+    generators before it goes, and the client lives in one.
+    """
+
+    def __init__(self, make: Callable[[], C], shut: Callable[[C], Awaitable[None]]) -> None:
+        self._make = make
+        self._shut = shut
+        self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncGenerator[C, None], C]]
+        self._kept = WeakKeyDictionary()
+
+    async def get(self) -> C:
+        """The client of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._kept:
+            living = self._live(loop)
+            self._kept[loop] = living, await anext(living)
+        return self._kept[loop][1]
+
+    async def close(self) -> None:
+        """Close the running loop's client; the next that is asked for is a new one."""
+        living, _ = self._kept.get(asyncio.get_running_loop(), (None, None))
+        if living is not None:
+            await living.aclose()
+
+    async def _live(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[C, None]:
+        client = self._make()
+        try:
+            yield client
+        finally:
+            del self._kept[loop]
+            await self._shut(client)
 
 
 class ResponseReader(Protocol):

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterator
 
 from stenolog.adapters.search.indexing import Source, forgetting
-from stenolog.adapters.store import appends, blob_collection, conversation_rows, event_rows, history, reader
+from stenolog.adapters.store import appends, blobs, conversation_rows, event_rows, reader
+from stenolog.adapters.store.file_safety import KEY_BYTES
 from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.seals import KEY_BYTES
 from stenolog.adapters.store.stream import Stream
 from stenolog.domain.entry import Entry, NewEntry, content_hash
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
@@ -45,7 +45,7 @@ def erase(conversation: StreamHandle, position: int) -> None:
         raise InvalidEventError(
             f"{conversation.name!r} at position {position}: inherited; erase it where it was written"
         )
-    named = blob_collection.named_by(conversation.log.datastore, key)
+    named = blobs.named_by(conversation.log.datastore, key)
     while True:
         try:
             changed = _write(conversation, key, entry)
@@ -74,7 +74,7 @@ def _write(conversation: StreamHandle, key: int, entry: Entry) -> list[int]:
         salt, payload = connection.execute(STORED, (key, entry.position)).fetchone()
         erased = len(payload), content_hash(salt, payload)
         connection.execute(ERASE, (*erased, key, entry.position))
-        history.add(connection, key, RECORD, value=entry.position)
+        conversation_rows.add_change(connection, key, RECORD, value=entry.position)
         seal_key = os.urandom(KEY_BYTES)  # what other processes leave beside the log is not used any more
         connection.execute(NEW_KEY, (seal_key,))
         for stream, (position, controls) in stopped.items():
@@ -135,7 +135,7 @@ def delete(conversation: StreamHandle) -> None:
     log, stream = conversation.log, conversation.stream
     key = log.existing(stream)
     source = Source(log.datastore, log.blobs)
-    named = blob_collection.named_by(log.datastore, key)
+    named = blobs.named_by(log.datastore, key)
     with forgetting(log.index, source, key), log.datastore.writing() as connection:
         if living := conversation_rows.forks(connection, key):
             raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")

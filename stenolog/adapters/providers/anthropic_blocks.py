@@ -16,8 +16,18 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Usage
 
-from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact_json
-from .media import Blobs, keep, keep_base64
+from .json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep,
+    keep_base64,
+)
 
 PROVIDER = "anthropic"
 

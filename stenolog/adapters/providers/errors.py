@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
-from stenolog.adapters.providers.redaction import hide, secrets_in
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.domain.json_types import clean
+from stenolog.domain.model import clean
+
+from .failures import hide, secrets_in
 
 LONGEST = 1_000
 """The most characters kept of a provider's error message: it may be a whole page of HTML."""

@@ -1,9 +1,13 @@
-"""Picking fields out of foreign JSON, where anything may be missing or of another type."""
+"""Fields of foreign JSON, where anything may be missing or of another type, and base64 media in it."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.entry import EPOCH, LONGEST_NAME
@@ -85,3 +89,35 @@ def agent_called(value: str, default: str = "assistant") -> str:
     speak as the user, or as the system."""
     name = name_of(value.replace("/", "-"), default)
     return f"{name}-agent" if name.casefold() in TAKEN else name
+
+
+Blobs = dict[str, bytes]
+
+
+def keep(data: bytes, blobs: Blobs) -> str:
+    """The sha256 of the bytes, which are put among the blobs."""
+    name = sha256(data).hexdigest()
+    blobs[name] = data
+    return name
+
+
+def keep_base64(data: str, blobs: Blobs) -> str | None:
+    """The sha256 of the bytes that the text stands for; None where it is no base64."""
+    try:
+        return keep(base64.b64decode(data, validate=True), blobs)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def keep_data_url(url: str, blobs: Blobs) -> tuple[str, str] | None:
+    """Media type and sha256 of a `data:…;base64,…` URL; None where it is another one."""
+    head, found, data = url.rpartition(";base64,")
+    if not found or not head.startswith("data:"):
+        return None
+    blob = keep_base64(data, blobs)
+    return None if blob is None else (head.removeprefix("data:"), blob)
+
+
+def data_url(media_type: str, blob: str, blobs: Mapping[str, bytes]) -> str:
+    """A blob as a `data:` URL."""
+    return f"data:{media_type};base64,{base64.b64encode(blobs[blob]).decode()}"

@@ -17,8 +17,7 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Usage
 
-from .json_fields import Json, arguments, as_dict, as_int, as_list, as_str, compact_json
-from .media import Blobs, keep_data_url
+from .json_fields import Blobs, Json, arguments, as_dict, as_int, as_list, as_str, compact_json, keep_data_url
 
 PROVIDER = "openai"
 CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")

@@ -9,8 +9,17 @@ from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, TextPart, ToolCall, UserPart
 
-from .json_fields import Json, arguments, as_dict, as_str, compact_json
-from .media import Blobs, data_url, keep_base64, keep_data_url
+from .json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_str,
+    compact_json,
+    data_url,
+    keep_base64,
+    keep_data_url,
+)
 
 PDF = "application/pdf"
 PROVIDER = "openai"

@@ -1,19 +1,28 @@
-"""The prices of models: those of `genai-prices` where it is installed, else a few examples.
+"""Prices of models: those of `genai-prices` where it is installed, else examples, and those of a file.
 
     Team(agents, prices=(Price("my-model", 1.0, 0.1, 4.0), *listed()))
 
 The package is data: it asks no server. Prices change, so a newer version may give another cost.
+
+["gpt-5*"]
+input = 1.25    # USD per million tokens; `cached`, `output` and `written` likewise
+
+The file of a team has such tables too, under `prices`; what is not in it costs what the price list says.
 """
 
 from __future__ import annotations
 
+import json
+import tomllib
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from stenolog.projections.prices import PRICES, PRICES_AS_OF, Price, Prices
+from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.usage import PRICES, PRICES_AS_OF, Price, Prices, table
 
 PACKAGE = "genai-prices"
 ROUTED = "openrouter"
@@ -65,3 +74,20 @@ def _usd(rate: Any) -> float | None:
     """USD per million tokens; of a rate in tiers the first."""
     rate = getattr(rate, "base", rate)
     return float(rate) if isinstance(rate, Decimal | int | float) else None
+
+
+def prices_of(file: Path | None) -> Prices:
+    """The prices in a file, in its order; those of the price list where there is none.
+
+    Raises `InvalidEventError`, which says what was expected and where.
+    """
+    if file is None:
+        return listed()
+    text = file.read_text(encoding="utf-8")
+    try:
+        given: Any = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise InvalidEventError(f"{file}: {error}") from None
+    if isinstance(given, dict) and "agents" in given:
+        return (*table(given.get("prices", {}), f"{file}: prices"), *listed())
+    return table(given, str(file))

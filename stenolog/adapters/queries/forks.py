@@ -18,7 +18,7 @@ from stenolog.domain.values import ConversationRef
 from . import folds
 
 if TYPE_CHECKING:
-    from stenolog.adapters.store.sources import Sources
+    from stenolog.adapters.store.appends import Sources
 
 NOT_RUN = "not run in this fork"
 

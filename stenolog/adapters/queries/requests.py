@@ -6,14 +6,16 @@ the next request takes it up from there. A policy without one shows everything, 
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import Checkpoints
 from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.peek import SOME, peek
+from stenolog.adapters.store.reader import SOME, peek
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.policy import Policy, PolicyLike
@@ -22,8 +24,7 @@ from stenolog.domain.settings import NOTHING
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import DEFAULT_API, PIPELINE, Api, LaneId, Request
 from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.bookmark import settled_by
-from stenolog.projections.requests.incremental.session import BrokenWindow
+from stenolog.projections.requests.incremental.session import BrokenWindow, settled_by
 from stenolog.projections.requests.incremental.snapshot import START, WindowSnapshot
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps
@@ -31,11 +32,18 @@ from stenolog.projections.requests.request import Explanation
 from stenolog.projections.requests.tokens import Counter
 
 from . import folds
-from .bookmarks import FAR, WindowToKeep, find, leave
 from .folds import PersistentFold
-from .gc_pause import gc_paused
 from .token_counters import COUNTERS
-from .window_cache import CachedWindow, Key, SnapshotWriter, windows_of
+from .window_cache import (
+    FAR,
+    CachedWindow,
+    Key,
+    SnapshotWriter,
+    WindowToKeep,
+    find_bookmark,
+    leave_bookmark,
+    windows_of,
+)
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
@@ -78,14 +86,14 @@ def _newest(conversation: StreamHandle, lane: LaneId, api: str | Api, policy: Po
     except BrokenWindow:
         held = _fresh(conversation, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
         request = held.request(api)
-    leave(conversation.log, key, held, further=FAR)
+    leave_bookmark(conversation.log, key, held, further=FAR)
     holding.put(key, held)  # from now on it may be somebody else's
     return request
 
 
 def _resumed(conversation: StreamHandle, key: Key, api: str | Api, policy: PolicyLike) -> CachedWindow | None:
     """The window as another process has left it, with what has come since; None where nothing was left."""
-    found = find(conversation.log, key, api) if isinstance(api, str) else None
+    found = find_bookmark(conversation.log, key, api) if isinstance(api, str) else None
     if found is None:
         return None
     mark = found.mark.mark
@@ -232,3 +240,15 @@ def marked(
                 continue  # by a release, or with an extra, that is not here
             if (found.id, PIPELINE) == (version, pipeline):
                 yield _marks(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Do not look for garbage meanwhile: in a large program that takes as long as the reading itself."""
+    collects = gc.isenabled()
+    try:
+        gc.disable()
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -1,18 +1,33 @@
-"""Backups: a database copied as it stands at one moment, into a new file that only its owner can read."""
+"""Backups: a database copied as it is at one moment, and put in the place of a log that nobody uses.
+
+A file beside the log (`<path>.stenolog-restore`) says that a replacement is under way. If the process is
+killed, the log is not opened until the replacement is done again: then the remaining files are moved to where
+those before them went.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
+import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from glob import escape, glob
 from pathlib import Path
+from typing import Protocol
 
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
-from . import lockfile, schema
+from . import durable_head, file_locks, file_safety, schema
 from .errors import RAISED, to_store_error
+from .file_locks import FileLock
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on POSIX
+    fcntl = None  # type: ignore[assignment]
+
 
 PART = ".stenolog-part"
 """The end of a copy's name until the copy is complete."""
@@ -32,12 +47,12 @@ def part(path: Path) -> Iterator[Path]:
     Unfinished copies in the folder whose process was killed are removed first.
     """
     for left in glob(f"{escape(str(path.parent))}/*{PART}"):
-        lockfile.remove(left, beside=True)
+        file_locks.remove_lock_file(left, beside=True)
     unfinished = path.with_name(f"{path.name}{PART}")
     if unfinished.is_file():
         raise StoreTimeoutError(f"{unfinished}: another process is writing it")
     try:
-        file = lockfile.make(str(unfinished))
+        file = file_locks.make_lock_file(str(unfinished))
     except OSError as error:
         raise StoreError(f"{unfinished}: {error.strerror}") from error
     try:
@@ -46,7 +61,7 @@ def part(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             if os.path.samestat(os.fstat(file), os.stat(unfinished)):
                 os.unlink(unfinished)
-        lockfile.close(file, os.getpid())
+        file_locks.close_lock_file(file, os.getpid())
 
 
 def fill(source: sqlite3.Connection, path: Path) -> None:
@@ -78,3 +93,169 @@ def sync(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+RESTORE_MARK = ".stenolog-restore"
+BESIDE = ("-wal", "-shm", "-journal", "-checkpoints", "-bookmarks", "-search", "-runner-")
+"""Suffixes of a database's companion files. The lock file is not among them: it stays, since it is locked."""
+SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
+"""The bytes of the database and of its shared memory that every connection of SQLite has locked."""
+POLL = 0.01
+
+
+class OpenDatabase(Protocol):
+    """A datastore of this process, as `replace_database` needs it."""
+
+    file: str
+
+    @property
+    def closed(self) -> bool:
+        """True if the datastore was closed."""
+
+
+_OPEN: weakref.WeakSet[OpenDatabase] = weakref.WeakSet()
+
+
+def note_open(datastore: OpenDatabase) -> None:
+    """Remember a datastore of this process: its locks do not show in this process."""
+    _OPEN.add(datastore)
+
+
+@contextmanager
+def opening(database: str, deadline: float) -> Iterator[None]:
+    """Keep a database from being replaced while this process opens it, which shows in SQLite's locks later.
+
+    Raises `StoreTimeoutError`, `StoreError`.
+    """
+    # A log that is new here has no lock file yet, and one that is refused gets none.
+    is_known = os.path.exists(f"{database}-lock")
+    with _gate(database, file_locks.SHARED, deadline) if is_known else nullcontext():
+        if os.path.exists(f"{database}{RESTORE_MARK}"):
+            raise StoreError(
+                f"{database}: a restore was interrupted: run `stenolog restore` again. The files that it "
+                f"moved are {database}.before-{_interrupted_stamp(database)}…"
+            )
+        yield
+
+
+@contextmanager
+def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
+    file_safety.follow_permissions(f"{database}-lock", database)
+    try:
+        file = file_locks.open_lock_file(f"{database}-lock")
+    except OSError:  # nobody can be kept out where no file can be made
+        yield
+        return
+    try:
+        give_up = time.monotonic() + deadline
+        while True:
+            try:
+                file_locks.lock_byte(file, file_locks.OPENING_BYTE, kind)
+                break
+            except OSError:
+                if time.monotonic() > give_up:
+                    raise StoreTimeoutError(
+                        f"{database}: waited {deadline} s for others to open or restore it"
+                    ) from None
+                time.sleep(POLL)
+        yield
+    finally:
+        file_locks.close_lock_file(file, os.getpid())
+
+
+def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
+    """Put a finished copy in the place of a database; return where the files went that were there.
+
+    Raises `StoreTimeoutError` while any process has the database open, and `StoreError`. Nothing was moved
+    then.
+    """
+    database = str(path)
+    for store in tuple(_OPEN):
+        if not store.closed and _same(store.file, database):
+            raise StoreTimeoutError(f"{path}: open in this process: close it first")
+    lock = FileLock(f"{database}-lock", database)
+    with _gate(database, file_locks.EXCLUSIVE, deadline):
+        if not lock.acquire(deadline):
+            raise StoreTimeoutError(f"{path}: waited {deadline} s for another process that writes to it")
+        try:
+            with _unused(database):
+                return _replace(part, path)
+        finally:
+            lock.close()
+
+
+@contextmanager
+def _unused(database: str) -> Iterator[None]:
+    """Hold SQLite's locks. Raises `StoreTimeoutError` while another process has some."""
+    with ExitStack() as files:
+        for end, (start, length) in SQLITE_LOCKS.items():
+            if fcntl is None or not os.path.isfile(f"{database}{end}"):
+                continue
+            try:
+                file = files.enter_context(open(f"{database}{end}", "r+b"))
+            except OSError as error:
+                raise StoreError(f"{database}{end}: {error.strerror}") from error
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+            except OSError:
+                raise StoreTimeoutError(f"{database}: another process has it open: end it first") from None
+        yield
+
+
+def _replace(part: Path, path: Path) -> list[Path]:
+    mark = Path(f"{path}{RESTORE_MARK}")
+    moved: dict[Path, Path] = {}
+    try:
+        stamp = _interrupted_stamp(str(path)) or _new_stamp(path)
+        mark.write_text(stamp)
+        sync(mark)
+        _sync_folder(path)
+        for old in _files(path):
+            new = Path(f"{path}.before-{stamp}{str(old).removeprefix(str(path))}")
+            if not new.exists():
+                old.rename(new)
+                moved[old] = new
+        _sync_folder(path)
+        publish(part, path)
+    except OSError as error:
+        for old, new in reversed(moved.items()):
+            new.rename(old)
+        mark.unlink(missing_ok=True)
+        raise StoreError(f"{path}: cannot be replaced: {error}") from error
+    durable_head.forget(path)  # it tells how far the other database had come
+    mark.unlink()
+    _sync_folder(path)
+    return sorted(Path(each) for each in glob(f"{escape(str(path))}.before-{stamp}*"))
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the database and what belongs to it, the database last."""
+    beside = [each for end in BESIDE for each in glob(f"{escape(str(path))}{end}*")]
+    return [Path(each) for each in beside] + ([path] if path.exists() else [])
+
+
+def _interrupted_stamp(database: str) -> str:
+    """Return the stamp of a replacement that was interrupted; "" where there is none."""
+    with suppress(OSError):
+        return Path(f"{database}{RESTORE_MARK}").read_text()
+    return ""
+
+
+def _new_stamp(path: Path) -> str:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    number = 1
+    while glob(f"{escape(str(path))}.before-{stamp}*"):
+        number += 1
+        stamp = f"{stamp[:15]}-{number}"
+    return stamp
+
+
+def _same(one: str, other: str) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _sync_folder(path: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        sync(path.parent)

@@ -1,14 +1,26 @@
-"""The statements on `conversations`: names, ancestors, and what becomes of them."""
+"""Statements on `conversations`, and on `history`, the chain of records over what becomes of them."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain import history
+from stenolog.domain.entry import GENESIS
 from stenolog.domain.errors import CorruptLogError
-from stenolog.domain.history import ARCHIVED, BEGUN, DELETED, FORKED, RENAMED, UNARCHIVED
-
-from . import history
+from stenolog.domain.history import (
+    ARCHIVED,
+    BEGUN,
+    DELETED,
+    FORKED,
+    RENAMED,
+    SALT_BYTES,
+    UNARCHIVED,
+    Change,
+    hashed,
+)
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
@@ -124,7 +136,7 @@ def create(
     key = connection.execute(CREATE, (name, parent, fork)).lastrowid
     assert key is not None
     what = BEGUN if parent is None else FORKED
-    history.add(connection, key, what, value=fork, parent=parent, name=name)
+    add_change(connection, key, what, value=fork, parent=parent, name=name)
     return key
 
 
@@ -158,22 +170,86 @@ def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Seg
 def rename(connection: sqlite3.Connection, stream: int, name: str) -> None:
     """Give a stream another name."""
     connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, stream))
-    history.add(connection, stream, RENAMED, name=name)
+    add_change(connection, stream, RENAMED, name=name)
 
 
 def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None:
     """Mark as archived at that time (microseconds since 1970), or with None as current again."""
     connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, stream))
-    history.add(connection, stream, UNARCHIVED if at is None else ARCHIVED, value=at)
+    add_change(connection, stream, UNARCHIVED if at is None else ARCHIVED, value=at)
 
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
     """Remove the conversation, its entries and what stands beside it, but not its blobs."""
     (newest,) = connection.execute(NEWEST).fetchone()
-    history.add(connection, stream, DELETED, value=newest)
-    history.unname(connection, stream)
+    add_change(connection, stream, DELETED, value=newest)
+    erase_name(connection, stream)
     connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
     connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))
     connection.execute(MARK_DELETION, (DELETIONS,))
+
+
+HISTORY_COLUMNS = "number, stream, what, value, parent, salt, name, digest, erased"
+NEWEST_CHANGE = "SELECT number, digest FROM history ORDER BY number DESC LIMIT 1"
+INSERT_CHANGE = f"INSERT INTO history ({HISTORY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+NAMED = "SELECT number, salt, name FROM history WHERE stream = ? AND erased IS NULL AND name <> ''"
+UNNAME = "UPDATE history SET erased = ?, salt = x'', name = '' WHERE number = ?"
+HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM history WHERE number > ? ORDER BY number LIMIT 1000"
+CONVERSATIONS = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
+
+
+class Newest(NamedTuple):
+    """The last record's number and digest."""
+
+    number: int
+    digest: bytes
+
+
+HISTORY_START = Newest(0, GENESIS)
+
+
+def newest_change(connection: sqlite3.Connection) -> Newest:
+    """Return where the history stands."""
+    row = connection.execute(NEWEST_CHANGE).fetchone()
+    return Newest._make(row) if row else HISTORY_START
+
+
+def add_change(
+    connection: sqlite3.Connection,
+    stream: int,
+    what: str,
+    *,
+    value: int | None = 0,
+    parent: int | None = 0,
+    name: str = "",
+) -> None:
+    """Write one record behind the last one; the caller's transaction changes what it tells."""
+    number, previous = newest_change(connection)
+    salt = os.urandom(SALT_BYTES) if name else b""
+    change = Change(number + 1, stream, what, value or 0, parent or 0, salt, name, b"")
+    connection.execute(INSERT_CHANGE, change._replace(digest=history.digest_of(previous, change)))
+
+
+def erase_name(connection: sqlite3.Connection, stream: int) -> None:
+    """Erase the names of a conversation that is deleted."""
+    for number, salt, name in connection.execute(NAMED, (stream,)).fetchall():
+        connection.execute(UNNAME, (hashed(salt, name), number))
+
+
+def fill_history(connection: sqlite3.Connection) -> None:
+    """Write the history of a file of an earlier version: its conversations as they are now."""
+    for stream, name, parent, fork, archived_at in connection.execute(CONVERSATIONS).fetchall():
+        what = BEGUN if parent is None else FORKED
+        add_change(connection, stream, what, value=fork, parent=parent, name=name)
+        if archived_at is not None:
+            add_change(connection, stream, ARCHIVED, value=archived_at)
+
+
+def history_rows(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield the records as they stand there, unchecked, in order."""
+    last = -1
+    while page := connection.execute(HISTORY_PAGE, (last,)).fetchall():
+        yield from page
+        last = page[-1][0]

@@ -18,23 +18,11 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
-from . import (
-    backups,
-    durable_head,
-    event_rows,
-    file_identity,
-    lockfile,
-    permissions,
-    replacement,
-    schema,
-    seals,
-)
+from . import backups, durable_head, event_rows, file_locks, file_safety, schema
 from .errors import RAISED, to_store_error
-from .filelock import FileLock
+from .file_locks import FileLock
 from .group_commit import GroupCommit
-from .notify import CommitNotifier
-from .transaction import Transaction
-from .wal_preallocation import WalPreallocator
+from .transaction import CommitNotifier, Transaction, WalPreallocator
 
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
@@ -90,10 +78,10 @@ class LogDatastore(SQLiteDatastore):
         self.notes = durable
         self._looks_again = 0.0
         self.key = b""
-        with nullcontext() if self.in_memory else replacement.opening(self.file, deadline):
+        with nullcontext() if self.in_memory else backups.opening(self.file, deadline):
             self.writer = self._open()
         self._closed = False
-        replacement.note_open(self)
+        backups.note_open(self)
 
     @contextmanager
     def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
@@ -220,14 +208,14 @@ class LogDatastore(SQLiteDatastore):
         """The writer's connection, to a file that is known to be ours and of this release's version."""
         note = None
         if not self.in_memory:
-            file_identity.check_path(Path(self.file))
+            file_safety.check_path(Path(self.file))
             note = durable_head.check_files(self.file)
             if os.path.exists(part := f"{self.file}{backups.PART}"):
-                lockfile.remove(part, beside=True)
+                file_locks.remove_lock_file(part, beside=True)
             with suppress(OSError):  # SQLite says what is wrong with the place
-                permissions.create(self.file)
+                file_safety.create_private(self.file)
             for part in ("-wal", "-shm"):
-                permissions.follow(f"{self.file}{part}", self.file, make=False)
+                file_safety.follow_permissions(f"{self.file}{part}", self.file, make=False)
         connection = self._guarded(self.connect)
         try:
             self._prepare(connection, note)
@@ -244,12 +232,12 @@ class LogDatastore(SQLiteDatastore):
 
     def _look_around(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
         """Remember which file was opened; where it took the place of the noted one, note that."""
-        self.key = seals.key_of(connection)
+        self.key = file_safety.seal_key(connection)
         if self.in_memory:
             return
         file = schema.id_of(connection)
         self.noted = durable_head.newest(connection, file)
-        self._place = file_identity.file_identity(self.file)
+        self._place = file_safety.file_identity(self.file)
         if note is not None and note.file != file:
             if self.file_lock and not self.file_lock.acquire(self.deadline):
                 raise self.timed_out()
@@ -282,7 +270,7 @@ class LogDatastore(SQLiteDatastore):
             if now < self._looks_again:
                 return
             self._looks_again = now + LOOK_SECONDS
-        if self._place is not None and file_identity.file_identity(self.file) != self._place:
+        if self._place is not None and file_safety.file_identity(self.file) != self._place:
             raise StoreError(
                 f"{self.path}: expected the file that was opened, found "
                 f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
@@ -325,7 +313,7 @@ class LogDatastore(SQLiteDatastore):
         """A new connection with our settings; whoever asks for it closes it."""
         self.check_place()  # a new file would be joined with the write-ahead log of the old one
         connection = sqlite3.connect(
-            self.file if self.in_memory else file_identity.uri_of(Path(self.file)),
+            self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
             uri=not self.in_memory,
             timeout=self.deadline,
             isolation_level=None,
@@ -344,7 +332,7 @@ class LogDatastore(SQLiteDatastore):
         """Copy the database as it stands at this moment into a new file, whole or not at all."""
         if path.exists():
             raise StoreError(f"{path}: exists already; a backup overwrites nothing")
-        file_identity.check_path(path)
+        file_safety.check_path(path)
         with self.reading() as source:
             backups.copy(source, path)
 

@@ -25,15 +25,13 @@ from stenolog.domain.errors import (
 )
 from stenolog.domain.values import PositionRange
 
-from . import arguments, blob_collection, checkpoints, conversation_rows, imported, pins, reader
-from .blob_collection import Collected
-from .blobs import Blobs
-from .bookmarks import Bookmarks
-from .checkpoints import Checkpoints
+from . import arguments, blobs, checkpoints, conversation_rows, reader
+from .blobs import Blobs, Collected
+from .checkpoints import Bookmarks, Checkpoints
 from .conversation_rows import Order, Which
+from .cursors import follow
 from .eventsourcing_app import LogApplication
-from .follow import follow
-from .seals import Seals
+from .file_safety import Seals
 from .search_index import Index
 from .stream import Stream
 
@@ -219,8 +217,8 @@ class LogHandle:
         for stream in (key, checkpoints.WHOLE_LOG):
             self.checkpoints.erase_stream(stream)
         with suppress(OperationalError, StoredDataError):
-            if named and pins.SUPPORTED:
-                blob_collection.collect(self.datastore, self.blobs.pins, named)
+            if named and blobs.PINS_SUPPORTED:
+                blobs.collect(self.datastore, self.blobs.pins, named)
         with suppress(OperationalError):
             self.datastore.fold()
 
@@ -231,9 +229,9 @@ class LogHandle:
         whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
         (always on a system other than Linux).
         """
-        if not pins.SUPPORTED:
+        if not blobs.PINS_SUPPORTED:
             raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
-        found = blob_collection.collect(self.datastore, self.blobs.pins)
+        found = blobs.collect(self.datastore, self.blobs.pins)
         return found._replace(folded=self.datastore.fold())
 
     def existing(self, stream: Stream) -> int:
@@ -298,7 +296,7 @@ class StreamHandle:
 
     def imported_ranges(self) -> tuple[PositionRange, ...]:
         """Return the positions that came from an exported file, inherited ones too: others wrote them."""
-        return imported.spans(self._datastore, self.stream)
+        return reader.imported_spans(self._datastore, self.stream)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """Yield the entries as stored records."""

@@ -12,9 +12,9 @@ from stenolog.domain.entry import Record
 from stenolog.domain.history import Change
 
 from . import event_rows, schema
+from .conversation_rows import history_rows as rows_of_history
 from .database import LogDatastore
 from .errors import RAISED
-from .history import rows as rows_of_history
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "position": int,

@@ -1,8 +1,13 @@
-"""Reading a conversation in pages, through its ancestors, checked to be without gaps."""
+"""Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
+
+Importing notes the range of positions beside the log (`tracking`), since the entries keep their digests. A
+second import into the same conversation widens the range, so entries between two imports count as imported.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,9 +16,11 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record, to_entry
 from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError
 from stenolog.domain.events import Event, Unknown
+from stenolog.domain.values import PositionRange
 
-from . import conversation_rows, event_rows
+from . import conversation_rows, cursors, event_rows
 from .conversation_rows import Segment
+from .cursors import Cursor
 from .database import LogDatastore
 from .event_rows import EVENT, LAST, START, WHOLE, Head, Row
 from .stream import Stream
@@ -262,3 +269,69 @@ def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], posit
         if segment.after < position <= segment.upto:
             return event_rows.digest_at(connection, segment.stream, position)
     return None
+
+
+SOME = 32
+"""So many entries are read at a glance."""
+SINCE = f"""SELECT originator_version, entry_id, at, digest, {event_rows.TOPIC},
+        CASE WHEN originator_version > ? THEN {event_rows.STATE} END
+    FROM stored_events WHERE originator_id = ? AND originator_version >= ?
+    ORDER BY originator_version LIMIT {SOME + 1}"""
+"""The columns of `events.EVENT`; the payload of the first is known, and may be long."""
+
+
+def peek(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
+    """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
+
+    None where it has not: the conversation is gone, or the position is one that it inherits. What this
+    process has appended is not read again where the log ends with it: that digest is made of all before it.
+    """
+    key = resolve(datastore, stream)
+    if key is None:
+        return None
+    own = _recent_entries(stream, position, digest)
+    with datastore.glancing() as connection:
+        if own:
+            head = event_rows.head(connection, key)
+            if head == (own[-1].position, bytes.fromhex(own[-1].digest)):
+                return own[1:]
+        rows = connection.execute(SINCE, (position, key, position)).fetchall()
+    if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
+        return None
+    return [*_decoded(stream.name, rows[1:])]
+
+
+def _recent_entries(stream: Stream, position: int, digest: str) -> list[Entry]:
+    """Return the entries that this process appended from a position on; empty if they may have a gap."""
+    if stream.recent is None:
+        stream.recent = deque(maxlen=SOME)
+    own = [entry for entry in list(stream.recent) if entry.position >= position]
+    if not own or own[0].digest != digest:
+        return []
+    return own if [entry.position for entry in own] == [*range(position, position + len(own))] else []
+
+
+IMPORTED_CURSOR = "imported"
+
+
+def note_import(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
+    """Record that the positions `first` to `last` of a stream were imported."""
+    before = cursors.load_cursor(connection, IMPORTED_CURSOR, stream)
+    if before.position:
+        first, last = min(first, before.piece), max(last, before.position)
+    cursors.advance(connection, IMPORTED_CURSOR, Cursor(last, first), stream)
+
+
+def imported_spans(datastore: LogDatastore, stream: Stream) -> tuple[PositionRange, ...]:
+    """The imported positions of a conversation, also those that it inherits as a fork."""
+    key = resolve(datastore, stream)
+    if key is None:
+        return ()
+    found = []
+    with datastore.reading() as connection:
+        for segment in conversation_rows.lineage(connection, key, LAST):
+            mark = cursors.load_cursor(connection, IMPORTED_CURSOR, segment.stream)
+            first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
+            if mark.position and first <= last:
+                found.append(PositionRange(first=first, last=last))
+    return tuple(found)

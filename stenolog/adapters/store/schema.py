@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from stenolog.domain.errors import CorruptLogError, NotADatabaseError, UnsupportedVersionError
 
-from . import history
+from . import conversation_rows
 
 APPLICATION_ID = 0x53544E4F  # "STNO"
 PAGE_SIZE = 1024
@@ -110,7 +110,7 @@ INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGI
     END"""
 """The one trigger that a log may have: tables that follow the log know at once who inherits from whom,
 whichever program makes a fork."""
-FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: history.fill}
+FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: conversation_rows.fill_history}
 """For each new schema version, the function that computes its new data from the rows in the file."""
 VERSION = len(MIGRATIONS)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, TypeVar
 
-from . import permissions
+from . import file_safety
 from .database import MEMORY
 from .errors import RAISED
 
@@ -96,8 +96,8 @@ class Sidecar(ABC):
         if self._connection is None:
             if self.path not in ("", MEMORY):
                 for part in PARTS[:-1]:
-                    permissions.follow(f"{self.path}{part}", self._database, make=False)
-                permissions.follow(self.path, self._database)
+                    file_safety.follow_permissions(f"{self.path}{part}", self._database, make=False)
+                file_safety.follow_permissions(self.path, self._database)
             self._connection = sqlite3.connect(
                 self.path, timeout=self.patience, isolation_level=None, check_same_thread=False
             )

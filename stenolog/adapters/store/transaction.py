@@ -1,22 +1,131 @@
-"""One transaction that writes: the turn among the threads, the lock among the processes, and SQLite's own."""
+"""One transaction that writes: turns of threads, locks of processes, room in the WAL, news of the commit.
+
+A commit that makes a file longer waits for the file system, too, to note how long it is now; one that writes
+into what is there already does not, and takes little more than half as long. SQLite writes over its
+write-ahead log again and again, but what comes first after each opening makes it longer.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from stenolog.domain.errors import StoreTimeoutError
 
 from . import durable_head, event_rows
 from .errors import RAISED, to_store_error
-from .filelock import FileLock
-from .notify import CommitNotifier
-from .wal_preallocation import WalPreallocator
+from .file_locks import FileLock
+
+STEP = 65_536
+"""Bytes at once: a few appends' worth, so that nobody waits long for those of others."""
+ZEROS = bytes(STEP)
+"""No frame of SQLite's: it takes them for the end, as it does what is left of an earlier round."""
+
+
+class WalPreallocator:
+    """The room in one write-ahead log, up to some `enough` bytes; it is made at its end, wherever that is."""
+
+    def __init__(self, path: str, enough: int) -> None:
+        self.path = path
+        self.enough = enough
+        self._file: int | None = None
+        self._end = 0
+
+    def make(self) -> None:
+        """Make room where there is none left. Where that fails, SQLite does without, or says why."""
+        if self._end >= self.enough:
+            return
+        try:
+            if self._file is None:
+                self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+            end = os.lseek(self._file, 0, os.SEEK_END)
+            if end >= self.enough:  # others have made it
+                self._end = end
+            elif end != self._end:
+                self._end = end + os.write(self._file, ZEROS)
+        except OSError:
+            self._end = self.enough
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+Listener: TypeAlias = Callable[[], object]
+Versions: TypeAlias = Callable[[], Generator[int, None, None]]
+POLL = 0.05
+"""Seconds between two looks at what other processes have committed."""
+
+
+class CommitNotifier:
+    """Calls its listeners whenever the log has grown; now and then also when it has not.
+
+    `versions` makes a generator whose value changes with every commit of another process; None where there
+    can be no other. It is asked by one thread, which lives only while somebody listens.
+    """
+
+    def __init__(self, versions: Versions | None) -> None:
+        self._versions = versions
+        self._listeners: dict[object, Listener] = {}
+        self._guard = threading.Lock()
+        self._stop: threading.Event | None = None
+
+    def notify(self) -> None:
+        """Call every listener. They must be quick."""
+        for listener in tuple(self._listeners.values()):
+            with suppress(RuntimeError):  # the event loop of a listener may have ended
+                listener()
+
+    @contextmanager
+    def subscribe(self, listener: Listener) -> Iterator[None]:
+        """Have `listener` called from now on. Look at the log once more after this begins: it may have
+        grown before."""
+        key = object()
+        with self._guard:
+            self._listeners[key] = listener
+            self._start()
+        try:
+            yield
+        finally:
+            with self._guard:
+                del self._listeners[key]
+                if not self._listeners:
+                    self._end()
+
+    def close(self) -> None:
+        """Stop looking, and wake everybody so that they notice."""
+        with self._guard:
+            self._end()
+        self.notify()
+
+    def _start(self) -> None:
+        if self._stop is None and self._versions is not None:
+            self._stop = threading.Event()
+            work = (self._versions(), self._stop)
+            threading.Thread(target=self._poll, args=work, name="stenolog-tail", daemon=True).start()
+
+    def _end(self) -> None:
+        if self._stop is not None:
+            self._stop.set()
+            self._stop = None
+
+    def _poll(self, versions: Generator[int, None, None], stop: threading.Event) -> None:
+        with closing(versions):
+            seen = None  # rings at once: something may have come before the first look
+            while True:
+                seen, before = next(versions), seen
+                if seen != before:
+                    self.notify()
+                if stop.wait(POLL):
+                    return
 
 
 class TransactionStore(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from stenolog.adapters.store.event_rows import LAST
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError
-from stenolog.domain.json_types import clean
+from stenolog.domain.model import clean
 
 from .table import CONVERSATION, POSITION, Column, Table
 

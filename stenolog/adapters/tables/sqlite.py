@@ -12,9 +12,8 @@ from stenolog.adapters.store import cursors, reader, schema
 from stenolog.adapters.store.cursors import Cursor
 from stenolog.domain.errors import CallerError, TableError
 
-from .registry import TABLES
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
-from .table import TYPES, Table
+from .table import TABLES, TYPES, Table
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log

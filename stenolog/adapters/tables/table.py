@@ -1,4 +1,4 @@
-"""Definition of a table: its columns, and a pure function from an entry to its rows.
+"""Definition of a table, its columns and a pure function from an entry to its rows, and tables by name.
 
 scores = Table(
     "scores",
@@ -17,9 +17,10 @@ from enum import Enum
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
+from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, TableError
-from stenolog.domain.json_types import in_utc
+from stenolog.domain.model import in_utc
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 USED = {"stream", "position", "nth", "key", "gone"}
@@ -200,3 +201,7 @@ class Table:
 def _short(key: str) -> str:
     """The key, or where it is too long for an index its sha256."""
     return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()
+
+
+TABLES: LazyRegistry[Table] = LazyRegistry("a table")
+"""Every table that a plugin has registered."""

@@ -1,11 +1,17 @@
-"""The team that a file describes."""
+"""The team that a file describes, with a program's own objects and values of the environment."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from copy import copy
+from dataclasses import replace
+from functools import partial, reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,9 +23,10 @@ from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPoli
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.base import Model
 from stenolog.adapters.providers.prices import listed
-from stenolog.adapters.team_file.model_names import model_from_string
+from stenolog.adapters.tools.base import BaseTool, Toolset
+from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool
+from stenolog.adapters.tools.functions import checked as checked_function
 from stenolog.adapters.tools.mcp import MCPServer
-from stenolog.adapters.tools.toolset import ToolLike, as_runnables
 from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import Policy, policy
@@ -27,9 +34,9 @@ from stenolog.domain.policy_text import policy_of
 from stenolog.domain.turns import TURN_RULES, TurnRule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
-from stenolog.projections.prices import table
+from stenolog.projections.usage import table
 
-from .load_object import filled, tools_of
+from .model_names import model_from_string
 from .schema import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
 
 T = TypeVar("T")
@@ -199,3 +206,72 @@ def _retries(given: Mapping[str, Any]) -> RetryPolicy:
         raise CallerError(f"expected attempts, base, cap or patience; found {strange[0]!r}")
     merged = {**ATTEMPTS, **attempts} if isinstance(attempts, dict) else attempts
     return RETRIES.validate_python({**given, "attempts": merged})
+
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLike]:
+    """The tools that `module:name` names: one, or several in a list. Modules are found from `folder` too.
+
+    `options` are those of `tool`. Raises `CallerError`: see `named`.
+    """
+    found = load_object(written, folder)
+    each = list(found) if isinstance(found, list | tuple) else [found]
+    return [_with(one, options, written) for one in each]
+
+
+def load_object(written: str, folder: Path) -> Any:
+    """Import and return the object `module:name`.
+
+    Raises `CallerError` if it is missing or importing raises.
+    """
+    module, colon, path = written.partition(":")
+    if not (module and colon and path):
+        raise CallerError(f"expected module:function, found {written!r:.100}")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return reduce(getattr, path.split("."), import_module(module))
+    except Exception as error:
+        raise CallerError(f"{written}: {type(error).__name__}: {error}") from error
+
+
+def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
+    """A tool with options that differ from its own."""
+    if not options:
+        return one  # type: ignore[no-any-return]
+    if isinstance(one, Toolset):
+        raise CallerError(f"{written}: expected a single tool for {', '.join(options)}, found a toolbox")
+    try:
+        return _changed(one, **options) if isinstance(one, BaseTool) else tool(one, **options)
+    except TypeError as error:
+        known = "name, description, approval, repeat, timeout, limit"
+        raise CallerError(f"{written}: expected options of {known}: {error}") from None
+
+
+def _changed(one: BaseTool, **options: Any) -> BaseTool:
+    """A copy of a tool that is made already."""
+    made = copy(one)
+    told = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}
+    made.spec = replace(one.spec, **told)
+    if "approval" in told:
+        made.approves = None
+    given = {"repeat": one.repeat, "timeout": one.timeout, "limit": one.limit} | options
+    made.repeat, made.timeout, made.limit = checked_function(made.spec.name, **given)
+    return made
+
+
+def filled(texts: Mapping[str, str], *, keys: bool = True) -> dict[str, str]:
+    """The texts with each `${NAME}` replaced by that variable, if it is going to be needed.
+
+    Raises `CallerError` where it is not set.
+    """
+    return {name: VARIABLE.sub(_value, text) if keys else text for name, text in texts.items()}
+
+
+def _value(found: re.Match[str]) -> str:
+    value = os.environ.get(found[1])
+    if value is None:
+        raise CallerError(f"expected the environment variable {found[1]}, found none")
+    return value

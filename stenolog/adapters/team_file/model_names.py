@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stenolog.adapters.llms.base import Model
-from stenolog.adapters.llms.registry import MODELS
-from stenolog.adapters.plugins.loader import load_plugins
+from stenolog.adapters.llms.base import MODELS, Model
+from stenolog.adapters.plugins import load_plugins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import HINT
 

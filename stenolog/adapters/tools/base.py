@@ -1,15 +1,20 @@
-"""Interface of the engine to a tool: it runs one call, and returns the output."""
+"""Interface of the engine to a tool, which runs one call, and threads for work that blocks."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.domain.values import Tool
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
+
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
 """The safety of running a call again if the end of its first run is unknown.
@@ -89,3 +94,36 @@ class Toolset(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Disconnect; it may be opened again after."""
+
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T], name: str) -> T:
+    """Run `work` in a thread and return its result or raise its error.
+
+    Cancelling leaves the thread running: a thread cannot be stopped. There is no pool: hanging work would
+    keep its place there, and the process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[T, None] | tuple[None, BaseException]] = loop.create_future()
+    context = copy_context()
+
+    def tell(result: tuple[T, None] | tuple[None, BaseException]) -> None:
+        if not ended.done():
+            ended.set_result(result)
+
+    def run() -> None:
+        result: tuple[T, None] | tuple[None, BaseException]
+        try:
+            result = context.run(work), None
+        except BaseException as error:  # also SystemExit: it is told to who waits
+            result = None, error
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(tell, result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    value, error = await ended
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]

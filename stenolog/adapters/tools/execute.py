@@ -8,11 +8,9 @@ from functools import partial
 
 from stenolog.domain.errors import ToolError
 
-from .arguments import json_object
-from .base import Attachment, BaseTool, ToolContext, ToolOutput
-from .limits import truncate_output
-from .results import failed, failure, unknown, without
-from .threads import in_thread
+from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
+from .functions import json_object
+from .results import failed, failure, truncate_output, unknown, without
 
 GRACE = 5.0
 """Seconds that a tool has to end after it was cancelled."""

@@ -1,19 +1,29 @@
-"""Conversion of a function's return value or failure to a `ToolOutput`."""
+"""Results of tools, from a value to a `ToolOutput` and a `ToolResult`, and the tool that reads them in
+full.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from stenolog.adapters.providers.redaction import hide, hide_known
-from stenolog.domain.errors import ToolError
+from stenolog.adapters.providers.failures import hide, hide_known
+from stenolog.adapters.queries.outputs import offload_large, read_output_tool, run_read_output
+from stenolog.domain.errors import StenologError, ToolError
+from stenolog.domain.events import ToolResult
+from stenolog.domain.model import check_json
+from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
+from stenolog.domain.values import CallRef
+from stenolog.projections.requests.pipeline.quoting import note
+from stenolog.projections.requests.pipeline.truncation import cut_before
 
-from .base import Attachment, ToolOutput
+from .base import Attachment, BaseTool, RetrySafety, ToolContext, ToolOutput, in_thread
 
 LONGEST_ERROR = 2_000
 """Characters that a model is told of an exception."""
@@ -139,3 +149,132 @@ def _one_error_text(error: BaseException) -> str:
         return words
     kind = type(error).__name__
     return f"{kind}: {words}" if words else kind
+
+
+LARGEST_META = 64_000
+"""Bytes of JSON."""
+_STEP = 1_000_000
+_AHEAD = 32
+"""Characters behind a cut that say whether it is between two of what a reader sees as one."""
+
+
+def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
+    """The outcome with at most `limit` bytes of content: what is over is left out, and a note says how much.
+
+    A text is cut between two characters; a picture or a file is there as a whole or not at all.
+    """
+    kept: list[str | Attachment] = []
+    room, total = limit, 0
+    for item in outcome.content:
+        size = _size(item)
+        total += size
+        fits = item if size <= room else _cut(item, room) if isinstance(item, str) else ""
+        if fits:
+            kept.append(_clean(fits))
+            room -= size if fits is item else _size(fits)
+    left_out = total - (limit - room)
+    if left_out:
+        what = f"{left_out:,} of {total:,} bytes of this result were left out"
+        kept.append(note(f"{what}; at most {limit:,} are kept"))
+    return ToolOutput(tuple(kept), outcome.is_error, _meta(outcome.meta))
+
+
+def mended(text: str) -> str:
+    """The text with `?` for each half of a surrogate pair, which no log can hold."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _clean(item: str | Attachment) -> str | Attachment:
+    if isinstance(item, str):
+        return mended(item)
+    return Attachment(item.content, mended(item.media_type), mended(item.name))
+
+
+def _size(item: str | Attachment) -> int:
+    if isinstance(item, Attachment):
+        return len(item.content)
+    if item.isascii():
+        return len(item)
+    return sum(len(item[at : at + _STEP].encode(errors="replace")) for at in range(0, len(item), _STEP))
+
+
+def _cut(text: str, room: int) -> str:
+    beginning = mended(text[: room + _AHEAD])
+    fits = beginning.encode()[:room].decode(errors="ignore")
+    return beginning[: cut_before(beginning, len(fits))]
+
+
+def _meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the application's own data, or a remark that says why it cannot be stored."""
+    if not meta:
+        return {}
+    try:
+        written = to_json(dict(meta), inf_nan_mode="constants")
+        if len(written) > LARGEST_META:
+            return _remark(f"expected at most {LARGEST_META:,} bytes, found {len(written):,}")
+        read: dict[str, Any] = check_json(from_json(written))
+        return read
+    except (ValueError, TypeError, RecursionError, PydanticSerializationError) as error:
+        return _remark(f"{error}")
+
+
+def _remark(what: str) -> Mapping[str, Any]:
+    return {"stenolog": {"meta left out": mended(what)[:200]}}
+
+
+INLINE = 16_000
+"""Tokens, about 64 kB, that a text may have to stand in the entry itself."""
+
+
+def result_of(
+    outcome: ToolOutput,
+    call_id: str,
+    ref: CallRef | None,
+    name: str,
+    put_blob: Callable[[bytes], str],
+    duration_ms: int | None = None,
+) -> ToolResult:
+    """The `ToolResult` to append. `put_blob` keeps bytes and gives their sha256: those of pictures and files,
+    and a text of more than `INLINE` tokens, of which a preview stays in the entry.
+    """
+    result = ToolResult(
+        call_id=call_id,
+        call=ref,
+        name=name,
+        parts=[_part(item, put_blob) for item in outcome.content if item],
+        is_error=outcome.is_error,
+        duration_ms=duration_ms,
+        meta=dict(outcome.meta),
+    )
+    return offload_large(result, put_blob, INLINE)
+
+
+def _part(item: str | Attachment, put_blob: Callable[[bytes], str]) -> UserPart:
+    if isinstance(item, str):
+        return TextPart(text=item)
+    blob = put_blob(item.content)
+    if item.media_type.startswith("image/"):
+        return ImagePart(media_type=item.media_type, blob=blob)
+    return FilePart(name=item.name, media_type=item.media_type, blob=blob)
+
+
+class ReadOutput(BaseTool):
+    """`read_output`, which reads in the conversation that it is called in."""
+
+    repeat: RetrySafety = "safe"
+    stops = False
+
+    def __init__(self) -> None:
+        self.spec = read_output_tool()
+
+    async def run(self, call: ToolContext) -> ToolOutput:
+        return ToolOutput((await in_thread(partial(_read, call), "tool read_output"),))
+
+
+def _read(call: ToolContext) -> str:
+    if call.conversation is None:
+        raise ToolError("read_output: expected a call in a conversation, found one without")
+    try:
+        return run_read_output(call.conversation, call.arguments)
+    except StenologError as error:
+        raise ToolError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Is the log what was written? Every digest, link, payload, blob and checkpoint, worked out anew.
+"""Integrity of a log: every digest, link, payload and checkpoint computed again; also before a restore.
 
 Finds edits, bit rot, reordering and holes. A cut tail, or a chain that was recomputed as a whole, it
 cannot find by itself: give it a head digest that was kept elsewhere.
@@ -6,22 +6,39 @@ cannot find by itself: give it a head digest that was kept elsewhere.
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
+from glob import escape, glob
 from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
 
 from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.store import durable_head, integrity, reader
-from stenolog.adapters.store.errors import RAISED
-from stenolog.adapters.store.integrity import ConversationRow
-from stenolog.domain.errors import StenologError
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.queries import window_cache
+from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.queries.window_cache import Key
+from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, integrity, reader
+from stenolog.adapters.store.database import DEADLINE
+from stenolog.adapters.store.errors import RAISED, to_store_error
+from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
+from stenolog.domain.entry import Entry, to_entry
+from stenolog.domain.errors import CallerError, CorruptLogError, NotADatabaseError, StenologError, StoreError
+from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse
+from stenolog.domain.policy import policy
+from stenolog.projections.requests import APIS, PIPELINE
+from stenolog.projections.requests.builder import windows
+from stenolog.projections.requests.incremental.session import RequestSession
+from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.request import Body
 
-from . import bookmarks, history
 from .one_conversation import Check, Forks, Watch
 from .parallel import cores, run_in_processes
-from .report import Findings, Problem, Report, of_file
+from .report import Code, Findings, Problem, Report, of_file
 
 TOGETHER = 16
 """So many conversations are a task."""
@@ -62,7 +79,7 @@ def verify(
                 parts: Iterable[Findings] = _each(log, connection, held, found.head, jobs)
                 for part in watch(parts, "verifying", len(held)) if watch else parts:
                     found.add(part)
-            history.check(connection, found, only)
+            check_history(connection, found, only)
             _check_blobs(connection, found, everything=only is None)
         except RAISED as error:
             found.problems.append(of_file(str(error)))
@@ -108,7 +125,7 @@ def _run(check: Check) -> None:
     """Check one conversation. Whatever its rows hold is a problem of the conversation, never an error."""
     try:
         check.run()
-        bookmarks.check(check.log, check.connection, check.held, check.found)
+        check_bookmarks(check.log, check.connection, check.held, check.found)
     except (StenologError, TypeError, ValueError, OverflowError) as error:
         expected = "rows that can be checked"
         check.found.problems.append(
@@ -118,9 +135,9 @@ def _run(check: Check) -> None:
 
 def _check_index(log: Log, found: Findings) -> None:
     """An index that has other words than the log is no problem of the log, and it is made anew."""
-    from stenolog.adapters.search import checking  # late: most logs have none
+    from stenolog.adapters.search import indexing  # late: most logs have none
 
-    if not checking.check(log):
+    if not indexing.check_index(log):
         found.notes.append("the search index was damaged and is deleted: the next search makes it anew")
 
 
@@ -135,3 +152,225 @@ def _check_blobs(connection: sqlite3.Connection, found: Findings, *, everything:
     for sha, sound in whole.items():
         if not sound:
             found.problems.append(Problem("", 0, f"/blobs/{sha}", "blob", sha, "other bytes"))
+
+
+SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
+"""The newest notification id that was ever given."""
+
+
+def check_history(connection: sqlite3.Connection, found: Findings, only: str | None = None) -> None:
+    """Check the names of conversations; of one conversation, its own. Of a whole log, its head too."""
+    connection.execute("BEGIN")  # one look at all of it: others may be appending
+    try:
+        _check(connection, found, only)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, found: Findings, only: str | None) -> None:
+    kept = parse(found.head) if found.head and only is None else None
+    held = integrity.conversations(connection)
+    newest = reader.newest(connection)
+    history = History()
+    then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
+    unreadable = False
+    for record in integrity.history(connection):
+        if isinstance(record, DamagedRow):
+            found.problems.append(_problem("", record.pointer, record.expected, record.found))
+            unreadable = True
+            break
+        history.take(record)
+        if kept is not None and history.number == kept.number:
+            then = history.digest, dict(history.listed)
+    history.end()
+    _compare(held, history, found, only, whole=not unreadable)
+    if only is None and not unreadable:
+        _check_newest(connection, history, newest, found)
+        head = _head(connection, history.number, newest, history.digest, history.listed)
+        found.log_head = str(head)
+    if kept is not None:
+        found.head_seen = True
+        _check_head(connection, kept, then, history, newest, found)
+
+
+def _check_newest(connection: sqlite3.Connection, history: History, newest: int, found: Findings) -> None:
+    """Check that the last entries are there, unless they were deleted with their conversation."""
+    row = connection.execute(SEQUENCE).fetchone()
+    given = row[0] if row else 0
+    if given != newest and not (isinstance(given, int) and newest < given <= history.deleted_up_to):
+        found.problems.append(
+            _problem("", "/stored_events", f"entry {given} as the newest", f"entry {newest}")
+        )
+
+
+def _compare(
+    held: Sequence[ConversationRow], history: History, found: Findings, only: str | None, *, whole: bool
+) -> None:
+    """Compare the table of conversations with what the history tells."""
+    rows = {one.stream: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
+    names = {stream: listed.name for stream, listed in {**history.listed, **rows}.items()}
+    differing = list(differences(history.listed, rows)) if whole else []
+    for fault in (*history.faults, *differing):
+        name = names.get(fault.stream, "")
+        if only is None or not fault.stream or name == only:
+            found.problems.append(_problem(name, _pointer(fault), fault.expected, fault.found))
+
+
+def _fork(held: ConversationRow) -> int | None:
+    return None if held.parent is None and not held.fork else held.fork
+
+
+def _pointer(fault: Fault) -> str:
+    return f"/history/{fault.number}" if fault.number else f"/conversations/{fault.stream}"
+
+
+def _check_head(
+    connection: sqlite3.Connection,
+    kept: LogHead,
+    then: tuple[bytes, dict[int, Listed]] | None,
+    history: History,
+    newest: int,
+    found: Findings,
+) -> None:
+    """Work out the head of the log as it stood when it was kept, and compare."""
+    if then is None:
+        there = f"a history of {history.number} records, and no record {kept.number}"
+        found.problems.append(_problem("", "/head", str(kept), there, "head"))
+        return
+    digest, listed = then
+    gone = sorted(listed.keys() - history.listed.keys())
+    if gone:
+        there = f"not provable: conversation {gone[0]} was deleted since; keep the head of today"
+        found.problems.append(_problem("", "/head", str(kept), there, "head"))
+        return
+    head = _head(connection, kept.number, kept.newest, digest, listed)
+    if newest < kept.newest or head != kept:
+        found.problems.append(_problem("", "/head", str(kept), str(head), "head"))
+
+
+def _head(
+    connection: sqlite3.Connection, number: int, newest: int, digest: bytes, streams: Iterable[int]
+) -> LogHead:
+    """Return the head of the log when its newest entry had this notification id."""
+    heads = ((stream, *(event_rows.head_until(connection, stream, newest))) for stream in sorted(streams))
+    return log_head(number, newest, digest, heads)
+
+
+def _problem(name: str, pointer: str, expected: str, found: str, code: Code = "history") -> Problem:
+    return Problem(name, 0, pointer, code, expected, found)
+
+
+def check_bookmarks(log: Log, connection: sqlite3.Connection, held: ConversationRow, found: Findings) -> None:
+    """Compare each bookmark of a conversation that a request would go on from."""
+    for name in log.bookmarks.names(held.stream):
+        try:
+            agent, task, given, api, pipeline, _ = json.loads(name)
+            key = Key(held.stream, LaneId(agent, task), given)
+            kept = (
+                window_cache.find_bookmark(log, key, api)
+                if (pipeline, api in APIS) == (PIPELINE, True)
+                else None
+            )
+        except (TypeError, ValueError):
+            continue  # a name that this release does not write
+        if kept is None:
+            continue
+        position = kept.mark.mark.position
+        lineage = conversation_rows.lineage(connection, held.stream, position)
+        if reader.digest_on(connection, lineage, position) != bytes.fromhex(kept.digest):
+            continue  # of another log: no request goes on from it
+        with suppress(StenologError):  # what cannot be built is reported where it stands
+            entries = _entries(connection, held, position)
+            true = _messages(entries, key, api, log) if len(entries) == position else None
+            if true is not None and true[: len(kept.messages)] != kept.messages:
+                there = "other messages"
+                expected = f"the messages of {key.lane.address} on {api}"
+                found.problems.append(Problem(held.name, position, "/bookmark", "bookmark", expected, there))
+
+
+def _entries(connection: sqlite3.Connection, held: ConversationRow, upto: int) -> list[Entry]:
+    entries: list[Entry] = []
+    for segment in conversation_rows.lineage(connection, held.stream, upto):
+        for record in integrity.records(connection, segment.stream, segment.after, segment.upto):
+            if isinstance(record, DamagedRow):
+                return entries
+            entries.append(to_entry(held.name, record))
+    return entries
+
+
+def _messages(entries: Sequence[Entry], key: Key, api: str, log: Log) -> list[Body] | None:
+    """Return the settled messages of a lane, made of the whole log; None where none can be kept."""
+    given = policy(json.loads(key.policy)) if key.policy else None
+    *_, window = windows(entries, key.lane, given, COUNTERS, log.blobs)
+    live = RequestSession(window, APIS[api], log.blobs)
+    live.request()
+    made = live.bookmark()
+    return None if made is None else made[1]
+
+
+class Restored(NamedTuple):
+    """A log that was restored: its conversations, their entries, and where the files went that were there."""
+
+    path: str
+    conversations: int
+    entries: int
+    moved: tuple[str, ...]
+
+
+def restore(
+    backup: str | os.PathLike[str], path: str | os.PathLike[str], *, deadline: float = DEADLINE
+) -> Restored:
+    """Put a backup in the place of the log at `path`, once it is verified; the backup stays as it is.
+
+    The files of the log that is there are moved aside and never deleted: `<path>.before-<time>`, which can
+    be opened as a log. Where there is no log, the backup becomes one.
+
+    Raises `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
+    for a backup that is damaged or none, `UnsupportedVersionError`, `StoreError`. The log is as it was then.
+    """
+    source, target = Path(backup).absolute(), Path(path).absolute()
+    if not source.is_file():
+        raise NotADatabaseError(
+            f"{backup}: expected a backup, found {'something else' if source.exists() else 'no file'}"
+        )
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise NotADatabaseError(f"{path}: expected a log to replace, found a link or something else")
+    if target.exists() and os.path.samefile(source, target):
+        raise CallerError(f"{path}: the backup itself cannot be replaced by the backup")
+    if not target.parent.is_dir():
+        raise StoreError(f"{path}: the directory {target.parent} does not exist")
+    with backups.part(target) as part:
+        _copy(source, part)
+        conversations, entries = _verified(part, source)
+        moved = backups.replace_database(part, target, deadline)
+    return Restored(str(target), conversations, entries, tuple(map(str, moved)))
+
+
+def _copy(source: Path, part: Path) -> None:
+    """Copy the backup, with the write-ahead log of one that was in use."""
+    written_ahead = Path(f"{source}-wal")
+    is_alone = not written_ahead.exists() or not written_ahead.stat().st_size
+    uri = f"{source.as_uri()}?{'immutable=1' if is_alone else 'mode=rw'}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            backups.fill(connection, part)
+    except RAISED as error:
+        raise to_store_error(error, str(source)) from error
+
+
+def _verified(part: Path, source: Path) -> tuple[int, int]:
+    """Return how many conversations and entries the copy has. Raises `CorruptLogError`."""
+    try:
+        with open_log(part) as log:
+            report = verify(log, jobs=None)
+    finally:
+        for beside in glob(f"{escape(str(part))}-*"):
+            os.unlink(beside)
+    if not report.ok:
+        first = report.problems[0]
+        where = f"{first.conversation!r} at position {first.position}: " if first.conversation else ""
+        raise CorruptLogError(
+            f"{source}: not restored, because it is damaged: {where}{first.code}: expected {first.expected}, "
+            f"found {first.found}"
+        )
+    return len(report.conversations), sum(checked.entries for checked in report.conversations)

@@ -25,7 +25,7 @@ from stenolog.domain.events import Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step
-from stenolog.projections.json_diff import first_difference
+from stenolog.projections.json_checks import first_difference
 
 from .report import Anomaly, Checked, Code, Findings, Problem
 

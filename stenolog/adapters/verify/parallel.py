@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from stenolog.adapters.log import Log
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.plugins.loader import load_plugin, named_plugins
+from stenolog.adapters.plugins import load_plugin, named_plugins
 from stenolog.domain.errors import OperationalError
 
 T = TypeVar("T")

@@ -1,10 +1,10 @@
-"""A conversation as the old app keeps it, in a folder that it can go on with."""
+"""Export to a folder that CrewAgent goes on with, and its folder as a format of imports and exports."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,15 +20,23 @@ from stenolog.events import (
     ToolResult,
     Unknown,
 )
-from stenolog.importers import Blobs, Record, as_dict, as_str, name_of
+from stenolog.importers import Blobs, Exporter, FolderFormat, Importer, Record, as_dict, as_str, name_of
 
-from .conversation_files import put
-from .entry_ids import ids_of
-from .folder import is_folder_name
-from .position_refs import Trail, is_made, with_ids
-from .read_message import MessageReader, beyond, mode_after
+from .folder import (
+    CONVERSATIONS,
+    MESSAGES,
+    are_messages,
+    conversations,
+    folder_of,
+    is_folder_name,
+    is_one,
+    own_name,
+    put,
+    read,
+)
+from .message_format import MessageReader, WritePlace, beyond, is_sent, iso, mode_after, written
+from .references import Trail, ids_of, is_made, with_ids
 from .schema import OURS, SYSTEM, Message, restored
-from .write_message import WritePlace, is_sent, iso, written
 
 if TYPE_CHECKING:
     from stenolog import Conversation
@@ -176,3 +184,20 @@ def _beginning(id: str, entries: Sequence[Entry]) -> Message:
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
     found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of messages in and below a folder."""
+    yield from folder.glob(f"*/{MESSAGES}")
+    yield from folder.glob(f"{CONVERSATIONS}/*/{MESSAGES}")
+
+
+CREWAGENT = Importer(
+    "crewagent",
+    "CrewAgent messages",
+    read,
+    is_document=are_messages,
+    name_of=own_name,
+    folder=FolderFormat(folder_of, is_one, conversations, _files),
+)
+TO_CREWAGENT = Exporter("crewagent", "a folder that CrewAgent reads", write_folder=export_crewagent)

@@ -32,9 +32,8 @@ from stenolog.importers import (
     keep_base64,
 )
 
-from .entry_ids import MODE, OPENING, ids_of, made_up
-from .position_refs import Trail, is_made, placed
-from .read_message import MessageReader, is_native, ours_of
+from .message_format import MessageReader, is_native, ours_of
+from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
 from .schema import MAIN, OURS, SETTINGS, SYSTEM, Message, read
 
 

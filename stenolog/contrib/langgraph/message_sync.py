@@ -24,10 +24,8 @@ from stenolog.errors import InvalidEventError
 from stenolog.events import AssistantMessage, NewEntry, PositionRange, ToolResult, check_name
 from stenolog.importers import Blobs, position_ranges
 
-from .channel_messages import ChannelMessage, key_of
-from .messages import Spoken, clean, event_of, name_of
-from .pending_calls import OpenCalls
-from .thread_fold import Thread
+from .messages import ChannelMessage, Spoken, clean, event_of, key_of, name_of
+from .thread_fold import OpenCalls, Thread
 
 REMOVE_ALL = "__remove_all__"
 """The id of a `RemoveMessage` that removes all messages of its channel."""

@@ -27,11 +27,9 @@ from stenolog import Conversation, Log
 from stenolog.errors import CallerError
 from stenolog.events import NewEntry
 
-from .channel_messages import ChannelMessage, matches, messages_in
 from .message_sync import MessageSync
-from .messages import name_of
-from .serializer import Allowed, SafeSerializer
-from .stored_values import Ref, ValueReader, ValueWriter, in_the_clear
+from .messages import ChannelMessage, matches, messages_in, name_of
+from .stored_values import Allowed, Ref, SafeSerializer, ValueReader, ValueWriter, in_the_clear
 from .thread_fold import Saved, Thread
 from .thread_store import ThreadStore, id_of, record
 

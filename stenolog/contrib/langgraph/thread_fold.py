@@ -1,4 +1,4 @@
-"""A thread of LangGraph's as its conversation tells it: a fold of the entries that carry `meta.langgraph`.
+"""A thread of LangGraph's as a fold of the entries that carry `meta.langgraph`, with its open calls.
 
     {"thread": "42"}                              whose conversation this is; a copy says it anew
     {"checkpoint": …, "ns": "", "parent": …}      a checkpoint: its values and metadata by reference
@@ -20,10 +20,58 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 
 from stenolog.analysis import members_after, within
 from stenolog.errors import CorruptLogError
-from stenolog.events import AssistantMessage, Entry, ModeSwitch, PositionRange
+from stenolog.events import AssistantMessage, CallRef, Entry, Event, ModeSwitch, PositionRange, ToolResult
 
-from .pending_calls import OpenCalls
 from .stored_values import Links, Ref, joined
+
+
+class PendingCall(NamedTuple):
+    """A call by its provider's id, and the position of the message that makes it."""
+
+    id: str
+    position: int
+    ref: CallRef
+
+
+class OpenCalls:
+    """The open calls by agent, in order: several may have one id."""
+
+    def __init__(self, by_agent: dict[str, list[PendingCall]] | None = None) -> None:
+        self._by_agent = by_agent or {}
+
+    def copy(self) -> OpenCalls:
+        """Those that are open now, to go on with alone."""
+        return OpenCalls({agent: [*calls] for agent, calls in self._by_agent.items()})
+
+    def take(self, event: Event, position: int, entry: str) -> None:
+        """Take the next entry in: a message opens its calls, and leaves the agent's earlier ones behind."""
+        match event:
+            case AssistantMessage(agent=agent, replaces=None):
+                calls = enumerate(event.tool_calls)
+                self._by_agent[agent] = [
+                    PendingCall(call.id, position, CallRef(entry=entry, index=nth)) for nth, call in calls
+                ]
+            case ToolResult(call_id=id, call=ref):
+                self._answer(ref or self.find(id))
+            case _:
+                pass
+
+    def find(self, id: str, position: int | None = None) -> CallRef | None:
+        """The first open call of that id, of the message at that position where one is given."""
+        return next(
+            (
+                call.ref
+                for calls in self._by_agent.values()
+                for call in calls
+                if call.id == id and position in (None, call.position)
+            ),
+            None,
+        )
+
+    def _answer(self, ref: CallRef | None) -> None:
+        for calls in self._by_agent.values():
+            calls[:] = [call for call in calls if call.ref != ref]
+
 
 Id: TypeAlias = tuple[str, str]
 """A checkpoint within its thread: namespace and id."""

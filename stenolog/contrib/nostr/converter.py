@@ -14,11 +14,8 @@ from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessag
 from stenolog.importers import EventWriter, ExistingLog, Record, SettingsWriter, Step, as_time, error_category
 from stenolog.parts import ReasoningPart, TextPart
 
-from .display_names import Who
-from .events import METADATA, PROFILE, NostrEvent
-from .participants import People
-from .references import resolved
-from .threads import parent_of
+from .events import METADATA, PROFILE, NostrEvent, parent_of
+from .participants import People, Who, resolved
 
 SYSTEM = "nostr"
 _USAGE = {

@@ -1,12 +1,14 @@
-"""An event of Nostr (NIP-01): what it is made of, and whether it is what its id says."""
+"""Events of Nostr (NIP-01): their ids and signatures checked, and the conversation that each belongs to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple
 
+from stenolog.errors import MissingExtraError
 from stenolog.importers import Json, JsonLinesReader, as_list, compact_json
 
 FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
@@ -102,3 +104,72 @@ def _hashes(event: NostrEvent) -> set[str]:
     escaped = compact_json([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
     plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
     return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}
+
+
+def checker() -> Callable[[NostrEvent], bool]:
+    """Return a function that tells whether an event's author signed it. Raises `MissingExtraError`.
+
+    There is no way around it: whose words an unchecked event holds nobody knows, and an agent's context is
+    no place for them.
+    """
+    try:
+        from coincurve import PublicKeyXOnly
+    except ImportError:
+        raise MissingExtraError("nostr", "coincurve") from None
+
+    def is_signed(event: NostrEvent) -> bool:
+        try:
+            author = PublicKeyXOnly(bytes.fromhex(event.pubkey))
+        except ValueError:  # no point of the curve
+            return False
+        return author.verify(bytes.fromhex(event.sig), bytes.fromhex(event.id))
+
+    return is_signed
+
+
+_MARKERS = ("root", "reply", "mention")
+
+
+def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
+    """For each of the events the id of the one that began its conversation; that need not be among them.
+
+    An event that names its root is believed; from one that names just what it replies to, the way up is gone
+    as far as it is known. The ids are hashes, so no way leads in a circle.
+    """
+    roots: dict[str, str] = {}
+    for event in known.values():
+        way: list[str] = []
+        while event.id not in roots:
+            way.append(event.id)
+            root, above = _root(event), parent_of(event)
+            if root or above not in known:
+                roots[event.id] = root or above or event.id
+            else:
+                event = known[above]
+        roots |= dict.fromkeys(way, roots[event.id])
+    return roots
+
+
+def parent_of(event: NostrEvent) -> str:
+    """The id of the event that it replies to; empty where it begins a conversation."""
+    marked = [tag for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] in _MARKERS]
+    replies = [tag[1] for tag in marked if tag[3] == "reply"] or [t[1] for t in marked if t[3] == "root"]
+    unmarked = _unmarked(event)
+    return (replies or unmarked[-1:] or event.values("E")[:1] or [""])[0]
+
+
+def _root(event: NostrEvent) -> str:
+    """The root that it names; empty where it names none."""
+    marked = [tag[1] for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] == "root"]
+    unmarked = _unmarked(event)
+    return (event.values("E")[:1] or marked or (unmarked[:1] if len(unmarked) > 1 else [""]))[0]
+
+
+def _unmarked(event: NostrEvent) -> list[str]:
+    """The events that it names without saying what for: by their places the first is the root, the last the
+    one that it replies to."""
+    return [
+        tag[1]
+        for tag in event.tags
+        if tag[0] == "e" and len(tag) > 1 and (len(tag) < 4 or tag[3] not in _MARKERS)
+    ]

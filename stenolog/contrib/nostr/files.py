@@ -22,10 +22,8 @@ from stenolog.importers import (
 )
 
 from .converter import Nostr, Whole
-from .events import MESSAGES, METADATA, NostrEvent, event_of, is_event, unpacked
+from .events import MESSAGES, METADATA, NostrEvent, checker, event_of, is_event, roots_of, unpacked
 from .participants import people
-from .signatures import checker
-from .threads import roots_of
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 """The types of a relay's messages."""

@@ -1,4 +1,4 @@
-"""Participants of Nostr conversations: agents, persons and their names.
+"""Participants of Nostr conversations: agents, persons, unique names, and `nostr:` references to them.
 
 The caller names the agents. Another author is an agent if its profile claims it (`bot` in the content, or as
 a tag). Messages that name the model or the tool that made them are such a claim, too. Each author claims this
@@ -8,14 +8,15 @@ about itself alone, under its own signature: no author can turn another one into
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stenolog.errors import CallerError
-from stenolog.importers import agent_called, as_dict, as_str
+from stenolog.importers import ExistingLog, agent_called, as_dict, as_str
 
 from .events import MESSAGES, PROFILE, NostrEvent, is_hex
-from .references import referred
 
 SHORT = 8
 """Digits of a key that stand for a name where none is known."""
@@ -94,3 +95,166 @@ def _name(wanted: str, pubkey: str) -> str:
     """A name that an agent may have, without blanks, which cannot be mentioned."""
     plain = "-".join(wanted.split())
     return agent_called(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])
+
+
+class Who:
+    """The names of those who speak in a conversation, or are spoken to.
+
+    An agent that has spoken in the log keeps its name. Of two who want the same one it is for whom the caller
+    gave it to, else for who began the conversation and whom that one speaks to, else for the first: anybody
+    may date an event as early as they like. The user is the person who began it, or else the first one to
+    speak in it: `user` is that key. Other persons are authors by their names.
+    """
+
+    def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: ExistingLog) -> None:
+        self._people = people
+        self._agents: dict[str, str] = {}
+        for event in events:
+            if (held := log.answers.get(event.id)) is not None:
+                self._agents[event.pubkey] = held.agent
+        self._names = dict(self._agents)
+        self.user = self._began(events, root)
+        theirs = [event for event in events if event.id == root or event.pubkey == self.user]
+        told = (pubkey for event in theirs for pubkey in (event.pubkey, *event.values("p")))
+        for pubkey in (*people.given, *told):
+            self.name(pubkey)
+
+    def agent(self, pubkey: str) -> str:
+        """The name of an agent; empty for whoever is none."""
+        if pubkey not in self._agents and pubkey in self._people.agents:
+            self._agents[pubkey] = self._unique(pubkey, self._people.agents[pubkey])
+        return self._agents.get(pubkey, "")
+
+    def author(self, pubkey: str) -> str:
+        """The name of a person, as the author of a message; empty for the user."""
+        return "" if pubkey == self.user else self.name(pubkey)
+
+    def name(self, pubkey: str) -> str:
+        """The name of an agent or a person; empty for whoever is not known."""
+        if name := self.agent(pubkey):
+            return name
+        known = self._people.persons.get(pubkey)
+        return "" if known is None else self._unique(pubkey, known)
+
+    def _unique(self, pubkey: str, name: str) -> str:
+        if pubkey not in self._names:
+            taken = name in self._names.values()
+            self._names[pubkey] = f"{name}-{pubkey[:SHORT]}" if taken else name
+        return self._names[pubkey]
+
+    def _began(self, events: Sequence[NostrEvent], root: str) -> str:
+        """The person who began it: the author of the root, whom comments name too (`P`)."""
+        first = [event.pubkey for event in events if event.id == root]
+        named = [event.value("P") for event in events if event.has("P")]
+        there = (*first, *named, *(event.pubkey for event in events))
+        agents = self._agents.keys() | self._people.agents.keys()
+        return next((pubkey for pubkey in there if pubkey and pubkey not in agents), "")
+
+
+_LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_GENERATORS = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_REFERENCE = re.compile(r"nostr:((?:npub|nprofile|note|nevent)1[02-9ac-hj-np-z]{6,5000})")
+_BYTES = 32
+LONGEST_QUOTE = 2000
+"""The most characters of an event that replace a reference to it: any number of events may refer to it."""
+
+
+class Referred(NamedTuple):
+    """The target of a reference: the id of an event, or a person's key; the other one is empty."""
+
+    event: str = ""
+    pubkey: str = ""
+
+
+def referred(reference: str) -> Referred | None:
+    """Return the target of an `npub`, `nprofile`, `note` or `nevent`; None if it is none, or mistyped."""
+    decoded = _bech32(reference)
+    if decoded is None:
+        return None
+    kind, content = decoded
+    if kind in ("nprofile", "nevent"):
+        content = _first_special(content)
+    if len(content) != _BYTES:
+        return None
+    match kind:
+        case "npub" | "nprofile":
+            return Referred(pubkey=content.hex())
+        case "note" | "nevent":
+            return Referred(event=content.hex())
+        case _:
+            return None
+
+
+def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str], str]) -> str:
+    """The text with what an event says in the place of a reference to it, and `@name` for one to somebody.
+
+    `event` gives what an event says, and by whom, as one text, and `name` somebody's name; None or nothing
+    leaves the reference as it is. What is quoted stands behind `> `, line by line, once, cut at
+    `LONGEST_QUOTE`, and the references in it are left: a chain of them could grow without end.
+    """
+    quoted: set[str] = set()
+
+    def put(found: re.Match[str]) -> str:
+        to = referred(found[1])
+        if to is None:
+            return found[0]
+        if to.pubkey:
+            return f"@{known}" if (known := name(to.pubkey)) else found[0]
+        said = None if to.event in quoted else event(to.event)
+        if said is None:
+            return found[0]
+        if len(said) > LONGEST_QUOTE:
+            said = f"{said[:LONGEST_QUOTE]}…"
+        quoted.add(to.event)
+        before = "" if not text[: found.start()].rstrip(" ") or text[: found.start()].endswith("\n") else "\n"
+        after = "" if found.end() == len(text) or text.startswith("\n", found.end()) else "\n"
+        return before + "\n".join(f"> {line}" for line in said.splitlines()) + after
+
+    return _REFERENCE.sub(put, text)
+
+
+def _bech32(text: str) -> tuple[str, bytes] | None:
+    """The prefix and the bytes of a bech32 text, of any length; None where it is none."""
+    prefix, one, data = text.rpartition("1")
+    if not (prefix and one) or not set(data) <= set(_LETTERS):
+        return None
+    values = [_LETTERS.index(letter) for letter in data]
+    expanded = [ord(letter) >> 5 for letter in prefix] + [0] + [ord(letter) & 31 for letter in prefix]
+    if len(values) < 6 or _checksum(expanded + values) != 1:
+        return None
+    content = _regrouped(values[:-6])
+    return None if content is None else (prefix, content)
+
+
+def _checksum(values: list[int]) -> int:
+    check = 1
+    for value in values:
+        top = check >> 25
+        check = (check & 0x1FFFFFF) << 5 ^ value
+        for bit, generator in enumerate(_GENERATORS):
+            check ^= generator if top >> bit & 1 else 0
+    return check
+
+
+def _regrouped(values: list[int]) -> bytes | None:
+    """Groups of five bits as bytes; None where more than padding is left over."""
+    bits = len(values) * 5
+    number = 0
+    for value in values:
+        number = number << 5 | value
+    left = bits % 8
+    if left >= 5 or number & ((1 << left) - 1):
+        return None
+    return (number >> left).to_bytes(bits // 8, "big")
+
+
+def _first_special(content: bytes) -> bytes:
+    """The first value of type 0 in a list of type, length, value; empty where there is none."""
+    at = 0
+    while at + 2 <= len(content):
+        kind, length = content[at], content[at + 1]
+        value = content[at + 2 : at + 2 + length]
+        if kind == 0:
+            return value
+        at += 2 + length
+    return b""

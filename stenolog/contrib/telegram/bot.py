@@ -1,21 +1,31 @@
-"""One bot: what it is told, what it says, and what can go wrong, in the words of the port."""
+"""One bot of Telegram: its messages and failures, requests whose token nobody sees, and its polling.
+
+The address of every request holds the token, and libraries write addresses into their logs and errors. What
+they see here holds a stand-in.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import httpx
 import telegram
 from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, TelegramError
+from telegram.request import HTTPXRequest
 
+from stenolog.chats import Backoff, retry_forever
 from stenolog.errors import CallerError
 
-from .markdown import rendered
-from .token_transport import Request
+from .incoming import rendered
 
 LOGGER = logging.getLogger("stenolog.chats")
 TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
@@ -178,3 +188,113 @@ def _translated() -> Iterator[None]:
         raise PermissionError(f"the group has become chat {error.new_chat_id}: allow that") from None
     except TelegramError as error:
         raise ConnectionError(f"Telegram: {error.message}") from None
+
+
+TOO_MANY = 429
+FLOODED = 5.0
+"""Seconds to wait where the server does not say how many."""
+CONNECT, READ, WAIT = 10.0, 30.0, 60.0
+
+
+class Request(HTTPXRequest):
+    """Requests with a stand-in for the token. Where there were too many, it waits as long as it is told."""
+
+    def __init__(self, server: str, standin: str, token: str) -> None:
+        super().__init__(
+            read_timeout=READ,
+            connect_timeout=CONNECT,
+            pool_timeout=WAIT,
+            httpx_kwargs={"transport": TokenTransport(server, standin, token)},
+        )
+
+    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        """As the library does it, again and again while that is too often."""
+        while True:
+            status, content = await super().do_request(*args, **kwargs)
+            if status != TOO_MANY:
+                return status, content
+            await asyncio.sleep(_pause(content))
+
+
+class TokenTransport(httpx.AsyncBaseTransport):
+    """Puts the token in the place of its stand-in, in a request that nobody else sees."""
+
+    def __init__(self, server: str, standin: str, token: str) -> None:
+        self._inner = httpx.AsyncHTTPTransport(proxy=_proxy(server))
+        self._standin, self._token = standin.encode(), token.encode()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.replace(self._standin, self._token, 1)
+        sent = httpx.Request(
+            request.method,
+            request.url.copy_with(raw_path=path),
+            headers=request.headers,
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+        return await self._inner.handle_async_request(sent)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _proxy(server: str) -> str | None:
+    """The proxy that the environment names for a server."""
+    scheme, host = urlsplit(server).scheme, urlsplit(server).hostname or ""
+    found = getproxies()
+    return None if proxy_bypass(host) else found.get(scheme) or found.get("all")
+
+
+def _pause(content: bytes) -> float:
+    """The seconds that the server asks to wait."""
+    try:
+        return float(json.loads(content)["parameters"]["retry_after"])
+    except (ValueError, KeyError, TypeError):
+        return FLOODED
+
+
+SOON = 0.5
+"""Seconds after which it is asked again while something is not taken yet: nobody waits for a slow chat."""
+
+
+async def poll(
+    bot: Bot, take: Callable[[telegram.Update], asyncio.Task[None]], timeout: int, backoff: Backoff
+) -> None:
+    """Until cancelled: what was told is taken, and confirmed by the next question, or at the end.
+
+    `take` begins to take an update. Confirmed are those before the first that is not taken yet, since
+    Telegram knows no other way; it tells of a hundred behind that one. Raises `CallerError` where the token
+    is refused.
+    """
+    offset, taking = 0, dict[int, asyncio.Task[None]]()
+
+    async def ask() -> tuple[telegram.Update, ...]:
+        return await bot.updates(offset or None, timeout)
+
+    def failed(error: Exception) -> None:
+        LOGGER.warning("%r: %s; it is asked again", bot, error)
+
+    try:
+        while True:
+            for update in await retry_forever(ask, backoff, failed, final=()):
+                if update.update_id not in taking:  # it is told of again until it is confirmed
+                    taking[update.update_id] = take(update)
+            if taking:
+                await asyncio.wait(taking.values(), timeout=SOON)
+            offset = _drop_acknowledged(taking, offset)
+    finally:
+        for task in taking.values():
+            task.cancel()
+        await asyncio.gather(*taking.values(), return_exceptions=True)
+        if offset := _drop_acknowledged(taking, offset):
+            await bot.confirm(offset)
+
+
+def _drop_acknowledged(taking: dict[int, asyncio.Task[None]], offset: int) -> int:
+    """Drop those at the beginning that are taken; the id behind them."""
+    for id in sorted(taking):
+        if not taking[id].done() or taking[id].cancelled():
+            break
+        offset = max(offset, id + 1)
+        del taking[id]
+    return offset

@@ -27,8 +27,7 @@ from stenolog.engine import OnInput, Team
 from stenolog.errors import StenologError
 
 from .bot import Bot
-from .incoming import IncomingMessage, topic_of
-from .markdown import weigh
+from .incoming import IncomingMessage, topic_of, weigh
 
 LOGGER = logging.getLogger("stenolog.chats")
 HEADING = "**{name}**\n"

@@ -160,7 +160,7 @@ class Telegram:
 
     async def _listen(self, reception: UpdateHandler) -> None:
         """Ask all bots what they are told, until stopped, or until one of them cannot be asked any more."""
-        from .polling import poll
+        from .bot import poll
 
         backoff = self._manner.backoff
         asking = [

@@ -11,13 +11,13 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
-from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
+from stenolog.projections.usage import PRICES, Prices, cost
 
-from .body_text import around, messages, tokens_of
+from .diff import around, messages, tokens_of
 
 
 class BudgetRow(NamedTuple):

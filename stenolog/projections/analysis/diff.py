@@ -1,17 +1,164 @@
-"""Comparison of two requests: shared messages, and parts that were added, removed or rewritten."""
+"""Comparison of two requests, sent or as they would have been, by the texts of all APIs' bodies."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.projections.requests import Request, RequestPart
-from stenolog.projections.requests.body_digest import by_hash
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.policy import PolicyLike
+from stenolog.domain.settings import settings
+from stenolog.domain.values import PositionRange
+from stenolog.projections.requests import DEFAULT_API, Request, RequestPart, build
+from stenolog.projections.requests.body_digest import MESSAGES, by_hash, turns
+from stenolog.projections.requests.request import EMPTY_BLOBS, compact
+from stenolog.projections.requests.rules import STAGES
+from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD
+from stenolog.projections.requests.tokens import Counter as TokenCounter
 
-from .body_text import around, messages, part_text, tokens_of
-from .matching import matches
+FRONT = frozenset(rule for stage, rules in STAGES.items() if stage.startswith("prefix") for rule in rules)
+"""The rules of what stands around the conversation."""
+
+
+class Match(NamedTuple):
+    """A part of the first request and the same part of the second; None where one of them has it not."""
+
+    before: RequestPart | None
+    after: RequestPart | None
+
+    @property
+    def sort_key(self) -> tuple[bool, int, bool]:
+        """The order of changes: parts of the prefix first, then by position in the log."""
+        part = self.after or self.before
+        assert part is not None
+        return part.rule not in FRONT, min(part.positions, default=0), self.after is not None
+
+
+def matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[Match]:
+    """Every part of both, matched: by rule and positions, by what it is of, or by its rule in the prefix.
+
+    What a rule added matches only what the same rule added there: it is another thing than the words that
+    it stands at.
+    """
+    found: list[Match] = []
+    left, right = list(before), list(after)
+    for key in (_exactly, _by_origin, _by_rule):
+        left, right = _matched(left, right, key, found)
+    found += [Match(part, None) for part in left] + [Match(None, part) for part in right]
+    return sorted(found, key=lambda match: match.sort_key)
+
+
+def _matched(
+    left: Iterable[RequestPart],
+    right: Iterable[RequestPart],
+    key: Callable[[RequestPart], Hashable | None],
+    found: list[Match],
+) -> tuple[list[RequestPart], list[RequestPart]]:
+    """Match the parts of one key, in their order, and hand back what is left of both; None is no key."""
+    waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
+    for part in right:
+        waiting[key(part)].append(part)
+    rest = []
+    for part in left:
+        same = waiting[key(part)] if key(part) is not None else ()
+        if same:
+            found.append(Match(part, same.popleft()))
+        else:
+            rest.append(part)
+    return rest, [part for parts in waiting.values() for part in parts]
+
+
+def _exactly(part: RequestPart) -> Hashable | None:
+    return part.rule, part.positions
+
+
+def _by_origin(part: RequestPart) -> Hashable | None:
+    return None if part.disposition == "added" or part.rule in FRONT else part.positions[:1] or None
+
+
+def _by_rule(part: RequestPart) -> Hashable | None:
+    return part.rule if part.rule in FRONT else None
+
+
+SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+
+
+def messages(body: Mapping[str, Any]) -> Sequence[Any]:
+    """The messages of a body; the turns of a prompt of plain text."""
+    return next((turns(body[key]) for key in MESSAGES if key in body), ())
+
+
+def around(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body's fields beside the messages: model, system text, tools, parameters."""
+    return {key: value for key, value in body.items() if key not in MESSAGES}
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a message, or of a part of one; calls as `→ name(arguments)`."""
+    match value:
+        case str():
+            return value
+        case list():
+            return _joined(map(text_of, value))
+        case {"function": {"name": name, "arguments": given}}:
+            return f"→ {name}({given})"
+        case {"type": "tool_use", "name": name, "input": given}:
+            return f"→ {name}({compact(given)})"
+        case {"functionCall": {"name": name, "args": given}}:
+            return f"→ {name}({compact(given)})"
+        case {"functionResponse": {"response": given}}:
+            return compact(given)
+        case {"type": "function_call", "name": name, "arguments": given}:
+            return f"→ {name}({given})"
+        case {"type": "thinking", "thinking": str(text)}:
+            return f"(thinks: {text})"
+        case {"text": str(text)} | {"refusal": str(text)}:
+            return text
+        case dict():
+            return _joined(
+                text_of(value[key]) for key in ("content", "output", "parts", "tool_calls") if value.get(key)
+            )
+        case _:
+            return ""
+
+
+def part_text(request: Request, part: RequestPart, alone: bool) -> str:
+    """Return the text of the part in the body. `alone`: it is the only part of its message.
+
+    Return "" for a part without a text of its own that shares its message: it cannot be told from the
+    others.
+    """
+    if part.text:
+        return part.text
+    if part.role == "tools":
+        return ", ".join(_tool_names(request.body.get("tools", ())))
+    if part.message < 0:
+        return text_of(next((request.body[key] for key in SYSTEM if key in request.body), ""))
+    return text_of(messages(request.body)[part.message]) if alone else ""
+
+
+def tokens_of(parts: Iterable[RequestPart]) -> int:
+    """Return the tokens of the parts as a budget counts them, as in `Request.size`, without pictures."""
+    return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
+
+
+def _tool_names(tools: Iterable[Any]) -> list[str]:
+    """The names of the tools: `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`."""
+    names: list[str] = []
+    for tool in tools:
+        inner = tool.get("functionDeclarations")
+        names += _tool_names(inner) if inner else [tool.get("function", tool).get("name", "")]
+    return names
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    return " ".join(piece for piece in pieces if piece)
+
 
 Sign: TypeAlias = Literal["-", "+", "~"]
 
@@ -160,3 +307,58 @@ def _as_one(run: Sequence[Change]) -> Change:
         tokens_before=sum(change.tokens_before for change in run),
         parts=len(run),
     )
+
+
+class WhatIf(NamedTuple):
+    """The real request and the other one, and the difference from the real one to the other."""
+
+    real: Request
+    other: Request
+    difference: RequestDiff
+
+    @property
+    def same(self) -> bool:
+        """True if both requests have the same body and are equally ready."""
+        return self.real.bytes == self.other.bytes and self.real.ready == self.other.ready
+
+
+def whatif(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    without: Sequence[PositionRange] = (),
+    policy: PolicyLike = None,
+    task: str = "",
+    api: str = DEFAULT_API,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, TokenCounter] = COUNTERS,
+) -> WhatIf:
+    """The lane's request after these entries, beside the one without some of them or under a policy.
+
+    `without` hides entries as a mode switch would have done at the end. `policy` None is the card's. Raises
+    `PositionNotFoundError` for a span that is not in the log, `InvalidEventError` for a mode switch: that is
+    not shown, it sets something.
+    """
+    log = list(entries)
+    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
+    real = build(log, agent, **given)
+    other = build([*log, *_hiding(log, without)], agent, policy=policy, **given)
+    return WhatIf(real, replace(other, at=real.at), diff(real, other))
+
+
+def _hiding(log: Sequence[Entry], spans: Sequence[PositionRange]) -> list[Entry]:
+    """The mode switch that hides the spans too, behind the log; nothing where there are none."""
+    if not spans:
+        return []
+    last = log[-1]
+    for span in spans:
+        where = f"{last.conversation!r}: expected"
+        if span.last > last.position:
+            raise PositionNotFoundError(f"{where} a position from 1 to {last.position}, found {span.last}")
+        if span.first > span.last:
+            raise PositionNotFoundError(f"{where} the lower position first, found {span.first}-{span.last}")
+        if all(isinstance(entry.event, ModeSwitch) for entry in log[span.first - 1 : span.last]):
+            reason = "it is a mode switch, and what it sets would stay in force"
+            raise InvalidEventError(f"{where} something that a request shows, found {span.first}: {reason}")
+    event = ModeSwitch(hides=(*settings(log).hides, *spans))
+    return [Entry(last.conversation, last.position + 1, "what-if", last.time, "", event)]

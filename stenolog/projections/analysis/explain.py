@@ -1,8 +1,13 @@
-"""History of an entry: the requests that it stood in, its form there, and the entries that refer to it."""
+"""Explanations: the requests that an entry stood in, the reason for each part, the last to hold a text.
+
+The search is exact: it looks at every request.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,15 +16,19 @@ from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, lanes
+from stenolog.projections.describe import describe
+from stenolog.projections.fold import transitions
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request, lanes
+from stenolog.projections.requests.builder import from_window, takes_part, windows
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.request import EMPTY_BLOBS, Disposition, texts
+from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.tokens import COUNTERS
+from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
-from stenolog.projections.transitions import transitions
 
-from .references import Reference, references
-from .scan import may_send, some_requests
+from .blame import Reference, references
+from .diff import messages, part_text
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
@@ -92,7 +101,7 @@ def explain(
     api: str = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, Counter] = COUNTERS,
+    counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> Explanation:
     """Return the history of the entry at a position, up to the end of the entries.
 
@@ -181,3 +190,193 @@ def _displayed(log: Sequence[Entry], position: int) -> Iterator[ShownEntry]:
     for number, item in enumerate(timeline(log), 1):
         if item.kind != "running" and position in (item.position, item.result):
             yield ShownEntry(number, item.kind, item.status, item.result == position, item.hidden)
+
+
+def some_requests(
+    log: Sequence[Entry],
+    lane: LaneId,
+    wanted: Callable[[Window], bool],
+    *,
+    api: str,
+    policy: PolicyLike,
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, TokenCounter],
+) -> Iterator[Request]:
+    """The lane's request at each position where its window is wanted. Raises as `build`."""
+    for window in windows(log, lane, policy, counters, blobs):
+        if takes_part(window) and wanted(window):
+            yield from_window(window, api, blobs)
+
+
+def may_send(window: Window) -> bool:
+    """Return whether the lane has something to answer there, so that its request may be sendable."""
+    address, state = window.lane.address, window.state
+    lane = state.lane(address)
+    return lane.status in ("awaiting_llm", "failed") or (address not in state.lanes and lane.asked > 0)
+
+
+class Reason(NamedTuple):
+    """Why a part stands in a request as it does.
+
+    `message` is its index among the body's messages, -1 for what stands beside them. `does` is what the
+    rule does, in words. `text` is what the part says there; where it shares its message with others, what
+    the entry said.
+    """
+
+    message: int
+    role: str
+    positions: tuple[int, ...]
+    disposition: Disposition
+    rule: str
+    does: str
+    tokens_in: int
+    tokens_out: int
+    text: str
+
+
+class Missing(NamedTuple):
+    """A run of positions that was left out, the rule, what it does, and the tokens it would have cost.
+
+    `text` is what the first of them said.
+    """
+
+    first: int
+    last: int
+    rule: str
+    does: str
+    tokens: int
+    text: str
+
+
+def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
+    """The reason for each part, in the order of the body; `entries` are those the request was built from."""
+    log = {entry.position: entry for entry in entries}
+    shared = Counter(part.message for part in request.parts)
+    return tuple(
+        Reason(
+            part.message,
+            part.role,
+            part.positions,
+            part.disposition,
+            part.rule,
+            RULES.get(part.rule, ""),
+            part.tokens_in,
+            part.tokens_out,
+            part_text(request, part, shared[part.message] == 1) or _describe(log, part.positions),
+        )
+        for part in request.parts
+    )
+
+
+def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
+    """The reason for each run that was left out."""
+    log = {entry.position: entry for entry in entries}
+    return tuple(
+        Missing(
+            run.first, run.last, run.rule, RULES.get(run.rule, ""), run.tokens, _describe(log, (run.first,))
+        )
+        for run in request.dropped
+    )
+
+
+def _describe(log: dict[int, Entry], positions: tuple[int, ...]) -> str:
+    return describe(log[positions[0]]).what if positions and positions[0] in log else ""
+
+
+Verdict: TypeAlias = Literal["still in", "gone", "never in"]
+REPLACED = "replaced"
+"""The rule's name where nothing of the sources is left, and no run tells why: a setting was changed."""
+
+
+class Bisected(NamedTuple):
+    """Fate of a text in a lane's requests.
+
+    `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
+    `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
+    that it was from, `rule` the one that took them away, with `dropped`, the run they went in.
+    """
+
+    text: str
+    verdict: Verdict
+    runs: tuple[tuple[int, int], ...] = ()
+    last: int = 0
+    vanished: int = 0
+    source: tuple[int, ...] = ()
+    rule: str = ""
+    dropped: tuple[int, int] = (0, 0)
+
+
+def bisect(
+    entries: Iterable[Entry],
+    agent: str,
+    text: str,
+    *,
+    task: str = "",
+    api: str = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, TokenCounter] = COUNTERS,
+) -> Bisected:
+    """The position after which a text was last in the lane's request, and the entry that made it vanish.
+
+    Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
+    may come and go several times, so every request is looked at, previews too. Raises as `build`.
+    """
+    log, needles = list(entries), _needles(text)
+    runs: list[list[int]] = []
+    before: Request | None = None
+    edge: tuple[Request, Request] | None = None
+    given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
+    build(log, agent, **given, counters=counters)  # whether the agent takes part at all
+    for request in every_request(log, agent, **given, counters=counters):
+        inside = _holds(request.body, needles)
+        if inside and edge is None and runs:
+            runs[-1][1] = request.at
+        elif inside:
+            runs.append([request.at, request.at])
+            edge = None
+        elif before is not None and runs and edge is None:
+            edge = before, request
+        before = request
+    return _verdict(text, [(first, last) for first, last in runs], edge)
+
+
+def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Request] | None) -> Bisected:
+    if not runs:
+        return Bisected(text, "never in")
+    if edge is None:
+        return Bisected(text, "still in", tuple(runs), runs[-1][1])
+    before, after = edge
+    source = sources(before, text)
+    rule, dropped = _taken_by(source, after)
+    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
+
+
+def sources(request: Request, text: str) -> tuple[int, ...]:
+    """The positions that the messages with the text in them are from; those of the front, where none has."""
+    needles = _needles(text)
+    holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
+    found = {position for part in request.parts if part.message in holding for position in part.positions}
+    return tuple(sorted(found))
+
+
+def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
+    """The rule by which the last of the sources is not shown any more, and the run it went in."""
+    there = {position: part for part in after.parts for position in part.positions}
+    for position in sorted(set(source) - there.keys(), reverse=True):
+        for run in after.dropped:
+            if run.first <= position <= run.last:
+                return run.rule, (run.first, run.last)
+    reworded = (there[position].rule for position in source if position in there)
+    return next(reworded, REPLACED), (0, 0)
+
+
+def _holds(value: Any, needles: Sequence[str]) -> bool:
+    """Return whether a text in the value that a model reads has one of the needles."""
+    return any(needle in said for said in texts(value) for needle in needles)
+
+
+def _needles(text: str) -> tuple[str, ...]:
+    """The text as it was said, and as it stands in arguments that are JSON within a text."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return (text,) if escaped == text else (text, escaped)

@@ -18,9 +18,8 @@ from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS, compact
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
-from .explain import PREVIEW
-from .matching import FRONT
-from .scan import some_requests
+from .diff import FRONT
+from .explain import PREVIEW, some_requests
 
 Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
 PROOFS: Mapping[Proof, str] = {

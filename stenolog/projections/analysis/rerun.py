@@ -21,7 +21,7 @@ from stenolog.domain.registry import HINT
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Receipt, TurnPolicy
-from stenolog.projections.json_diff import JsonDifference, first_difference
+from stenolog.projections.json_checks import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.builder import from_window, windows

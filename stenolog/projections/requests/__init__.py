@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .apis import register_api
 from .builder import DEFAULT_API, build, every_request, lanes
-from .pipeline.lane import LaneId
+from .pipeline.view import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
+from .validation import register_api
 from .wires import APIS, Api
 
 __all__ = [

@@ -18,7 +18,7 @@ from .incremental.sendable import takes_part as takes_part
 from .incremental.session import RequestSession
 from .incremental.window import Window
 from .incremental.window import window as window_of
-from .pipeline.lane import LaneId
+from .pipeline.view import LaneId
 from .request import EMPTY_BLOBS, Request
 from .tokens import COUNTERS, Counter
 from .wires import Api

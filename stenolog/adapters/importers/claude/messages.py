@@ -13,15 +13,21 @@ from stenolog.adapters.importers.event_writer import Answer, EventWriter, Placed
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
 from stenolog.adapters.importers.steps import ExistingLog
 from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, blocks, usage, user_part
-from stenolog.adapters.providers.error_category import error_category
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, compact_json, title_of
-from stenolog.adapters.providers.media import Blobs
+from stenolog.adapters.providers.failures import error_category
+from stenolog.adapters.providers.json_fields import (
+    Blobs,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    title_of,
+)
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
 
-from .agents import SubAgents
-from .branch_tree import Tree
+from .branches import SubAgents, Tree
 
 MAIN = "claude"
 USER = "user"

@@ -15,9 +15,8 @@ from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, as_time, key_of
 from stenolog.domain.entry import EPOCH
 
+from .branches import Queue, Repeats, content_of, uuid_of
 from .messages import MAIN, Block, ClaudeMessages, Kind, Line, by_system
-from .queue import Queue
-from .repeats import Repeats, content_of, uuid_of
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(

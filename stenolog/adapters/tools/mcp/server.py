@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from stenolog.adapters.providers.redaction import hide
-from stenolog.adapters.tools.arguments import json_object
+from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.base import (
     LIMIT,
     TIMEOUT,
@@ -19,15 +18,14 @@ from stenolog.adapters.tools.base import (
     ToolOutput,
     Toolset,
 )
-from stenolog.adapters.tools.functions import Approval, checked
+from stenolog.adapters.tools.functions import Approval, checked, json_object
 from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.wires.gemini_answers import function_name
+from stenolog.projections.requests.wires.gemini import function_name
 
 from .contents import outcome_from
-from .session import Connect, Link
-from .transports import LastWords, http, stdio
+from .session import Connect, LastWords, Link, http, stdio
 
 if TYPE_CHECKING:
     from mcp_types import Tool as TheirTool

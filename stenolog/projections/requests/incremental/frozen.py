@@ -16,9 +16,8 @@ from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError,
 from stenolog.domain.parts import ToolCall, says_something
 from stenolog.projections.requests.pipeline.edits import is_edit
 from stenolog.projections.requests.pipeline.identifiers import called
-from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
-from stenolog.projections.requests.pipeline.view import WindowRow
+from stenolog.projections.requests.pipeline.view import LaneId, WindowRow
 from stenolog.projections.requests.request import Message
 from stenolog.projections.tool_pairs import CallKey, Pair
 

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.replacing import field_replacer
+from stenolog.domain.model import field_replacer
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState as Standing
 from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.requests.pipeline.lane import LaneId
-from stenolog.projections.requests.pipeline.view import LaneMemory
+from stenolog.projections.requests.pipeline.view import LaneId, LaneMemory
 
 _spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
 

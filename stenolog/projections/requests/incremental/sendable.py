@@ -7,9 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stenolog.projections.requests.body_digest import conversation
-from stenolog.projections.requests.pipeline.budget import limits
-from stenolog.projections.requests.pipeline.prefix import DEFAULT_MODEL
-from stenolog.projections.requests.pipeline.retention import must_keep, positions_of
+from stenolog.projections.requests.pipeline.budget import limits, must_keep, positions_of
+from stenolog.projections.requests.pipeline.prompt import DEFAULT_MODEL
 from stenolog.projections.requests.request import Body, Message, Request, RequestPart, texts
 from stenolog.projections.requests.wires import plain
 from stenolog.projections.requests.wires.body_builder import OPENING

@@ -12,30 +12,41 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.model import field_replacer
 from stenolog.domain.policy import Policy
-from stenolog.domain.replacing import field_replacer
 from stenolog.domain.settings import configure
+from stenolog.domain.state import Summary
 from stenolog.domain.step import evolve
-from stenolog.domain.summaries import Summary
 from stenolog.domain.triggers import response_of
 from stenolog.projections.context import SummaryRecord, read, summary_of
 from stenolog.projections.requests.pipeline.attribution import (
     AttributionStyle,
     attribute,
     attribution_style,
+    chosen,
     in_prose_result,
+    rewritten,
 )
-from stenolog.projections.requests.pipeline.budget import Cap, caps, counted_sizes, fitting_units
+from stenolog.projections.requests.pipeline.budget import (
+    Cap,
+    caps,
+    counted_sizes,
+    fitting_units,
+    must_keep,
+    positions_of,
+)
 from stenolog.projections.requests.pipeline.edits import parts_wordings, with_notes
-from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.measure import Measure
-from stenolog.projections.requests.pipeline.missed_messages import titles
 from stenolog.projections.requests.pipeline.omissions import merge_cuts, said_by
-from stenolog.projections.requests.pipeline.prompt import reserved_size
-from stenolog.projections.requests.pipeline.retention import must_keep, positions_of
+from stenolog.projections.requests.pipeline.prompt import reserved_size, titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
-from stenolog.projections.requests.pipeline.transforms import chosen, rewritten
-from stenolog.projections.requests.pipeline.view import NOTHING_SHOWN, WindowContents, WindowRow
+from stenolog.projections.requests.pipeline.view import (
+    NOTHING_SHOWN,
+    LaneId,
+    WindowContents,
+    WindowRow,
+    pinned,
+)
 from stenolog.projections.requests.pipeline.visibility import (
     Visible,
     apply_visibility,

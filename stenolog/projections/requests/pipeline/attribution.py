@@ -1,11 +1,18 @@
-"""Stage 2, voice: who seems to say it. Own words are the assistant's, the user's are the user's, and
-everybody else's are quoted, with their tool calls as prose.
+"""Stage 2, voice: own words are the assistant's, the user's are the user's, and everybody else's are quoted,
+with their tool calls as prose. Transforms are an application's own rules for it.
+
+    @register_transform("no-numbers@1", "numbers are blotted out")
+    def no_numbers(piece, entry):
+        return piece._replace(parts=…)
+
+A policy names them (`Transforms(("no-numbers@1",))`), so a receipt says by which a request was built, and the
+explanation names the rule. They must be pure: the same piece and entry, the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
@@ -20,17 +27,18 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.domain.policy import Policy, TruncateToolOutput
+from stenolog.domain.policy import Policy, Transforms, TruncateToolOutput
+from stenolog.domain.registry import Registry
 from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
-from stenolog.projections.acts import act_in_words, is_act, was_retried
+from stenolog.projections.describe import act_in_words, is_act, was_retried
 from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
-from .lane import INTERRUPTIONS, LaneId
 from .quoting import END_OF, escape, guard, heading_name, note, quote, under
 from .truncation import compact
+from .view import INTERRUPTIONS, LaneId
 
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)
@@ -284,3 +292,60 @@ def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
 def call_in_prose(name: str, arguments: str) -> str:
     """A tool call as a line of text."""
     return f"[calls {name} {arguments}]"
+
+
+Apply: TypeAlias = Callable[[Message, Entry], Message | None]
+"""The piece as it is heard; the same one where nothing is done, None where it is not heard at all."""
+
+
+class Transform(NamedTuple):
+    """A rule by name and version, and what it does in a sentence."""
+
+    name: str
+    does: str
+    apply: Apply
+
+
+TRANSFORMS: Registry[Transform] = Registry("a transform")
+"""Every transform that a policy may name."""
+
+
+def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
+    """Register a transform under a name with its version, once, where the program begins.
+
+    Raises `CallerError` where another transform has the name.
+    """
+
+    def register(apply: Apply) -> Apply:
+        TRANSFORMS.add(name, Transform(name, does, apply))
+        return apply
+
+    return register
+
+
+def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
+    """The rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
+    names = rule.names if rule else ()
+    for name in names:
+        if name not in TRANSFORMS:
+            raise InvalidPolicyError(f"/rewrites/names: {TRANSFORMS.missing(name)}")
+    return tuple(TRANSFORMS[name] for name in names)
+
+
+def rewritten(
+    pieces: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
+) -> tuple[Message, ...]:
+    """The pieces after every rule; what a rule changed is explained by its name."""
+    heard = tuple(pieces)
+    for rule in rules:
+        made = [_applied(rule, piece, entry, counter) for piece in heard]
+        heard = tuple([piece for piece in made if piece is not None])
+    return heard
+
+
+def _applied(rule: Transform, piece: Message, entry: Entry, counter: Counter) -> Message | None:
+    made = rule.apply(piece, entry)
+    if made is None or made == piece:
+        return made
+    tokens = count_parts(piece.parts, counter) if piece.tokens_in < 0 else piece.tokens_in
+    return made._replace(rule=rule.name, disposition="reworded", tokens_in=tokens)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
 from stenolog.domain.parts import TextPart, says_something
-from stenolog.projections.acts import was_retried
+from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message
 
-from .lane import LaneId
 from .quoting import note
+from .view import LaneId
 
 ANEW = note("what follows takes the place of an earlier message")
 """Note before an edit of a message that has been answered."""

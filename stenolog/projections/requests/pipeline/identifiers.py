@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from stenolog.domain.json_types import check_json
+from stenolog.domain.model import check_json
 from stenolog.domain.parts import ToolCall
 from stenolog.projections.tool_pairs import CallKey
 

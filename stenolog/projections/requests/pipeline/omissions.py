@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart
-from stenolog.projections.acts import was_retried
+from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message, Omission, Omitted
 from stenolog.projections.requests.rules import CUTS, NOT_CARRIED
 from stenolog.projections.requests.tokens import Counter, count_part, count_parts

@@ -1,27 +1,35 @@
-"""Stage 5, prefix: the texts that stand around the conversation, each by a rule of its own.
+"""Stage 5, prefix: texts and tools that stand around the conversation, and messages that the agent missed.
 
 What never changes stands first. What depends on the mode, the run or the moment stands last, behind the
 conversation, so that a change of it costs a provider's prompt cache nothing; or first, by policy.
+
+They keep their places, between two notes. The receipts of the agent's answers tell where its turns lie, so
+the notes never move.
+
+A lane without a card has one made by rule: the model that it last answered with, and a stub for each
+tool that it called. Whatever called a tool is declared, for Anthropic refuses tool blocks without tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, text_of
-from stenolog.domain.policy import Prompt, Reminder
-from stenolog.domain.values import WorkflowRun
+from stenolog.domain.policy import MissedMessages, Prompt, Reminder
+from stenolog.domain.values import Tool, WorkflowRun
 from stenolog.projections.requests.request import Message, Section, Size, compact, total
+from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
-from .lane import author_of, pinned
+from .identifiers import tool_name
 from .measure import parameters_size
-from .missed_messages import with_away
-from .quoting import note, quote
-from .view import View, WindowContents
+from .quoting import END_OF, note, quote
+from .view import LaneId, View, WindowContents, author_of, pinned
 
 RUN_MODE = "run"
 _NOTES = Size(0, 200, 50, 400)
@@ -148,3 +156,105 @@ def _quoted(view: View, entry: Entry) -> str:
 
 def _set_at(view: View, name: str) -> tuple[int, ...]:
     return (view.memory.set_at[name],) if name in view.memory.set_at else ()
+
+
+Unit = tuple[Message, ...]
+
+
+def with_away(
+    units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
+) -> list[Unit]:
+    """The units with a note before and behind each run of what the lane has missed.
+
+    `began` is the view of its first answer (0: it has none), which may itself be out of the window.
+    """
+    if away is None:
+        return list(units)
+    missed = {entry.position for entry in entries if _is_missed(entry, lane)}
+    made: list[Unit] = []
+    away_now = been_here = False
+    for unit in units:
+        others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
+        been_away = been_here or 0 < began < unit[0].positions[0]
+        gone = been_away and (others_tool or not missed.isdisjoint(unit[0].positions))
+        if gone is not away_now:
+            title = away.title if gone else f"{END_OF} {away.title}"
+            made.append((_missed_note(title, unit[0].positions[:1]),))
+            away_now = gone
+        made.append(unit)
+        been_here = been_here or unit[0].role == "assistant"
+    return made
+
+
+def titles(away: MissedMessages) -> tuple[Message, Message]:
+    """The notes before and behind a run of what was missed."""
+    return _missed_note(away.title, ()), _missed_note(f"{END_OF} {away.title}", ())
+
+
+def _missed_note(title: str, positions: tuple[int, ...]) -> Message:
+    return Message("user", (TextPart(text=note(title)),), positions, "away-note", "added")
+
+
+def _is_missed(entry: Entry, lane: LaneId) -> bool:
+    """Return whether the entry was for others: another agent's answer, or a message to other names."""
+    match entry.event:
+        case UserMessage(author_kind="system"):
+            return False
+        case UserMessage(to=to):
+            return bool(to) and lane.address not in to
+        case AssistantMessage(purpose="answer", to=to) as said:
+            return not lane.owns(said) and lane.address not in to
+        case _:
+            return False
+
+
+DEFAULT_MODEL = "unspecified"
+"""The model named in a body where neither a card nor an answer names one."""
+
+
+class Prefix(NamedTuple):
+    """The text before the conversation, with the model and the tools.
+
+    `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
+    `set_at` is the position of the mode switch that the card is from, none where there is no card.
+    """
+
+    speaker: str
+    model: str
+    persona: str
+    tools: tuple[Tool, ...]
+    stubs: frozenset[str]
+    card: AgentCard
+    set_at: tuple[int, ...] = ()
+    sections: tuple[Section, ...] = ()
+    counter: Counter = ESTIMATE
+
+
+def prefix(
+    speaker: str,
+    card: AgentCard,
+    sections: tuple[Section, ...],
+    called: Iterable[str],
+    *,
+    model: str = "",
+    set_at: tuple[int, ...] = (),
+    counter: Counter = ESTIMATE,
+) -> Prefix:
+    """The prefix of a lane, from its card and what it has done: `called` are the names of the tools that it
+    called, each once, and `model` is the one it last answered with."""
+    declared: dict[str, Tool] = {}
+    for tool in card.tools or ():
+        declared.setdefault(tool_name(tool.name), tool)
+    tools = tuple(declared.values())
+    stubs = tuple(construct(Tool, name=name) for name in called if tool_name(name) not in declared)
+    return Prefix(
+        speaker=speaker,
+        model=card.model or model or DEFAULT_MODEL,
+        persona="\n\n".join(section.text for section in sections),
+        tools=tools + stubs,
+        stubs=frozenset(tool.name for tool in stubs),
+        card=card,
+        set_at=set_at,
+        sections=sections,
+        counter=counter,
+    )

@@ -1,4 +1,4 @@
-"""Large tool output in a request: a preview, and the alias that the whole of it is read by.
+"""Large tool output in a request: a preview or an outline of its JSON, and the alias of the whole.
 
     its first lines
     [… 5,241,000 characters left out …]
@@ -7,22 +7,28 @@
 
 Pure: the same text gives the same preview. A long text is never counted as a whole, which would take a real
 tokenizer seconds.
+
+    {"status": "ok", "rows": [1,200 items: {"id": 1, "name": "Ada"}, …], "log": "begun…" (5,000 characters)}
+
+What fits is shown as the JSON it is.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic_core import from_json
 
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import Part, TextPart
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.projections.requests.tokens import Counter, measure
 
-from .graphemes import cut_after, cut_before
-from .json_outline import WIDEST, parse, sketch
 from .quoting import note
 
 P = TypeVar("P")
@@ -175,3 +181,179 @@ def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
     others = [part for part in parts if not isinstance(part, TextPart)]
     before = next((nth for nth, part in enumerate(parts) if isinstance(part, TextPart)), 0)
     return (*others[:before], TextPart(text=text), *others[before:])
+
+
+WHOLE = 256_000
+"""JSON of at most so many characters is read as a whole; of a longer one the first `BEGINNING`: 5 MB would
+take 200 ms to read."""
+BEGINNING = 64_000
+WIDEST = 8
+"""Characters that are read for each token: few tokens are longer."""
+_OPENS = re.compile(r"[ \t\r\n]{0,100}[\[{]")
+_DECODER = json.JSONDecoder()
+
+
+class Detail(NamedTuple):
+    """The detail of an outline: levels, keys of an object, items of an array, characters of a text."""
+
+    depth: int
+    keys: int
+    items: int
+    characters: int
+
+
+DETAILS = (
+    Detail(8, 60, 20, 400),
+    Detail(8, 60, 10, 300),
+    Detail(8, 60, 6, 200),
+    Detail(8, 60, 3, 200),
+    Detail(6, 40, 3, 120),
+    Detail(5, 30, 2, 80),
+    Detail(4, 20, 2, 60),
+    Detail(3, 15, 1, 40),
+    Detail(2, 12, 1, 30),
+    Detail(1, 12, 1, 20),
+    Detail(1, 8, 0, 20),
+    Detail(0, 8, 0, 12),
+)
+"""From rich to poor; the first that fits is taken."""
+
+
+class Parsed(NamedTuple):
+    """The JSON value of a text; `cut`: only its beginning was read, so its last item may be incomplete."""
+
+    value: dict[str, Any] | list[Any]
+    cut: bool
+
+
+def parse(text: str) -> Parsed | None:
+    """The object or array that the text is; None where it is neither.
+
+    The parser is pydantic's: how deep it goes and what it refuses is the same in every Python.
+    """
+    if not _OPENS.match(text):
+        return None
+    cut = len(text) > WHOLE
+    try:
+        return Parsed(_beginning(text) if cut else from_json(text), cut)
+    except ValueError:
+        return None
+
+
+def _beginning(text: str) -> Any:
+    """Return the value of a text's beginning; drop a number at its end, as it may be cut."""
+    read = text[:BEGINNING].rstrip("+-.0123456789Ee")
+    value = from_json(read, allow_partial="trailing-strings")
+    if not value:
+        raise ValueError("nothing whole at its beginning")
+    try:
+        _DECODER.raw_decode(read.lstrip())
+    except ValueError:
+        return value
+    raise ValueError("it ends before the text does")
+
+
+def sketch(found: Parsed, tokens: int, counter: Counter) -> str:
+    """The JSON in at most so many tokens, as rich as they allow; empty where they allow none."""
+    for detail in DETAILS:
+        drawn = _within(_drawn(found.value, detail, found.cut), tokens * WIDEST)
+        if drawn is not None and counter.count(drawn) <= tokens:
+            return drawn
+    return ""
+
+
+def _within(pieces: Iterable[str], most: int) -> str | None:
+    """The pieces as one text, unless it is longer than `most`; no more of them is made than that."""
+    made = []
+    for piece in pieces:
+        made.append(piece)
+        most -= len(piece)
+        if most < 0:
+            return None
+    return "".join(made)
+
+
+def _drawn(value: Any, detail: Detail, cut: bool) -> Iterator[str]:
+    match value:
+        case dict() if value or cut:
+            yield from _object(value, detail, cut)
+        case list() if value or cut:
+            yield from _array(value, detail, cut)
+        case str():
+            yield _text(value, detail.characters, cut)
+        case _:
+            written = json.dumps(value)
+            yield written if len(written) <= detail.characters else f"{written[: detail.characters]}…"
+
+
+def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
+    """`{"key": …, … 3 more keys}`; where it is too deep, the keys alone."""
+    yield "{"
+    last = len(value) - 1
+    for nth, (key, inner) in enumerate(islice(value.items(), detail.keys)):
+        yield (", " if nth else "") + _text(key, detail.characters, cut=False)
+        if detail.depth:
+            yield ": "
+            yield from _drawn(inner, _deeper(detail), cut and nth == last)
+    if cut:
+        yield f"{', ' if value else ''}… {len(value):,} keys or more"
+    elif len(value) > detail.keys:
+        yield f", … {len(value) - detail.keys:,} more keys"
+    yield "}"
+
+
+def _array(value: list[Any], detail: Detail, cut: bool) -> Iterator[str]:
+    """`[1,200 items: …, …]`; where all of them are shown, they alone."""
+    shown = value[: detail.items] if detail.depth else []
+    whole = len(shown) == len(value) and not cut
+    yield "[" if whole else f"[{len(value):,} items{' or more' if cut else ''}{': ' if shown else ''}"
+    for nth, inner in enumerate(shown):
+        yield ", " if nth else ""
+        yield from _drawn(inner, _deeper(detail), cut and nth == len(value) - 1)
+    yield "]" if whole or not shown else ", …]"
+
+
+def _text(text: str, characters: int, cut: bool) -> str:
+    if len(text) <= characters and not cut:
+        return json.dumps(text, ensure_ascii=False)
+    shown = json.dumps(f"{text[: cut_before(text, characters)]}…", ensure_ascii=False)
+    return f"{shown} ({len(text):,} characters{' or more' if cut else ''})"
+
+
+def _deeper(detail: Detail) -> Detail:
+    return detail._replace(depth=detail.depth - 1)
+
+
+# What belongs to the character before it: marks, joiners, variation selectors, skin tones, tags. A list of
+# our own, since Python's tables differ from version to version.
+_EXTENDS = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0951-\u0957\u0981-\u0983\u09bc"
+    "\u09be-\u09cd\u0b82\u0bbe-\u0bcd\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u1160-\u11ff\u1ab0-\u1aff\u1dc0-\u1dff"
+    "\u200c\u200d\u20d0-\u20f0\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f"
+    "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef]"
+)
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")
+_JOINER = "\u200d"
+_LONGEST_CHARACTER = 32
+
+
+def cut_before(text: str, at: int) -> int:
+    """The last place up to `at` (in characters) where nothing that a reader sees as one is cut in two."""
+    places = range(at, max(0, at - _LONGEST_CHARACTER), -1)
+    return next((place for place in places if _between(text, place)), at)
+
+
+def cut_after(text: str, at: int) -> int:
+    """The first such place from `at` on."""
+    places = range(at, min(len(text), at + _LONGEST_CHARACTER))
+    return next((place for place in places if _between(text, place)), at)
+
+
+def _between(text: str, at: int) -> bool:
+    """Return whether one character ends before `at`, and another begins there."""
+    if not 0 < at < len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    joined = before == _JOINER or _EXTENDS.match(after) or before + after == "\r\n"
+    return not (joined or (_FLAG.match(before) and _FLAG.match(after)))

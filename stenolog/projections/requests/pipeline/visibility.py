@@ -24,13 +24,13 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Pins
-from stenolog.domain.summaries import Summary
+from stenolog.domain.state import Summary
 from stenolog.domain.turn_taking import is_pass
 from stenolog.projections.context import Context, within
 from stenolog.projections.tool_pairs import Call
 
 from .edits import placed
-from .lane import INTERRUPTIONS, LaneId, pinned
+from .view import INTERRUPTIONS, LaneId, pinned
 
 
 class Visible(NamedTuple):

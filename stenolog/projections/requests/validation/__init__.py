@@ -5,11 +5,48 @@ They judge bodies of our own making. A body of another shape raises nothing: wha
 
 from __future__ import annotations
 
-from stenolog.domain.registry import Registry
+import re
+from collections.abc import Iterable, Iterator
 
-from . import anthropic, gemini, openai_chat, openai_responses, plain
-from .checks import Body, Check, Violation
-from .incremental_validator import IncrementalValidator
+from stenolog.domain.registry import Registry
+from stenolog.projections.requests.pipeline.quoting import markers
+from stenolog.projections.requests.wires import APIS, Api
+
+from . import anthropic, gemini, openai_chat, openai_responses
+from .checks import Body, Check, Finding, IncrementalValidator, Steps, Violation, blank, law, stateful
+
+__all__ = [
+    "LAWS",
+    "Check",
+    "IncrementalValidator",
+    "Violation",
+    "reading",
+    "validate",
+]
+
+
+TURN = re.compile(r"(?:User|Assistant|System|Tool)(?: \([^()\n:]*\))?:", re.IGNORECASE)
+
+
+@law
+def prompt_present(body: Body) -> Iterator[Finding]:
+    """The prompt says something."""
+    if not isinstance(body.get("prompt"), str) or blank(body.get("prompt")):
+        yield "/prompt", repr(body.get("prompt"))
+
+
+@stateful(int)
+def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
+    """A marker stands only where a turn begins: at the start, or behind a blank line."""
+    for place in markers(paragraph):
+        is_behind_blank = place == 0 or (begins > 0 and paragraph[:place] == "\n")
+        if not is_behind_blank or not TURN.match(paragraph, place):
+            yield "/prompt", f"{paragraph[place : place + 40]!r} at character {begins + place}"
+    return begins + len(paragraph) + 2
+
+
+PLAIN_LAWS: tuple[Check, ...] = (prompt_present, no_forged_marker)
+
 
 LAWS: Registry[tuple[Check, ...]] = Registry(
     "an API",
@@ -18,7 +55,7 @@ LAWS: Registry[tuple[Check, ...]] = Registry(
         "openai-responses": openai_responses.LAWS,
         "anthropic": anthropic.LAWS,
         "gemini": gemini.LAWS,
-        "plain": plain.LAWS,
+        "plain": PLAIN_LAWS,
     },
 )
 """The laws of each API by its name; an API of a plugin may have none."""
@@ -37,4 +74,13 @@ def reading(api: str) -> IncrementalValidator:
     return IncrementalValidator(LAWS[api.partition("@")[0]])
 
 
-__all__ = ["LAWS", "Check", "IncrementalValidator", "Violation", "reading", "validate"]
+def register_api(api: Api, checks: Iterable[Check] = ()) -> Api:
+    """Register an API by its name: once, where the program begins.
+
+    `checks` are the functions by which `verify` and `doctor` judge its requests. Raises `CallerError` where
+    another API has the name.
+    """
+    APIS.add(api.name, api)
+    if api.name not in LAWS:
+        LAWS.add(api.name, tuple(checks))
+    return api

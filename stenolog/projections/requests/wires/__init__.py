@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.registry import Registry
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Message, Rendered
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain

@@ -26,7 +26,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
 from stenolog.projections.requests.request import Body, Message, compact
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Body, RequestPart
 
 from .body_builder import BodyBuilder

@@ -9,7 +9,7 @@ import re
 from collections.abc import Set
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Message
 
 GENERATION = re.compile(r"gpt-\d+|o\d+")

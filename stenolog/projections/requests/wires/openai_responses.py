@@ -33,7 +33,7 @@ from stenolog.projections.requests.pipeline.identifiers import (
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import placeholder
 from stenolog.projections.requests.request import BlobText, Body, Message, compact
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
-from stenolog.domain.json_types import deep_copy_json
+from stenolog.domain.model import deep_copy_json
 from stenolog.projections.requests.pipeline.identifiers import tool_name
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Body
 
 from .body_builder import BodyBuilder

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.attribution import call_in_prose
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import escape, label, placeholder, unforged
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey

@@ -12,7 +12,7 @@ from typing import Any
 
 from stenolog.projections.requests.body_digest import MessageHash, PrefixHash
 from stenolog.projections.requests.pipeline.identifiers import CallIds
-from stenolog.projections.requests.pipeline.prefix import Prefix
+from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Body, Message, Rendered
 
 from .body_builder import BodyBuilder

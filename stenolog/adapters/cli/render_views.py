@@ -1,0 +1,253 @@
+"""Output of `request`, `timeline` and `stats`: parts with reasons, a heading for each voice, tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from rich.rule import Rule
+from rich.text import Text
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.limits import MICRO
+from stenolog.domain.state import address
+from stenolog.projections.analysis.diff import part_text
+from stenolog.projections.analysis.explain import Missing
+from stenolog.projections.requests import Omission, Request, RequestPart
+from stenolog.projections.requests.rules import NOT_CARRIED
+from stenolog.projections.terminal_text import one_line
+from stenolog.projections.timeline import TimelineItem
+from stenolog.projections.usage import Prices, UsageTotals, together, unpriced
+
+from .layout import Cell, table, wrapped
+from .lines import Piece, counted, describe, in_words, line, paragraph
+
+Row: TypeAlias = RequestPart | tuple[Omission, int]
+"""A part of the request; or what was left out, and how often."""
+Run = TypeVar("Run", Omission, Missing)
+OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
+"""Rules that omit single parts, since the API has no place for them."""
+RUNS = 4
+DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
+
+
+def drawn_request(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
+    """The whole request: what it is, whether anyone would send it, and its parts with what they came from."""
+    words = {entry.position: describe(entry).what for entry in entries}
+    yield from head_lines(request)
+    shared = Counter(part.message for part in request.parts)
+    columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
+    yield table(columns, [_row(row, request, words, shared) for row in _in_order(request)])
+
+
+def head_lines(request: Request) -> Iterator[Piece]:
+    """Draw a request's heading, and a note if it would not be sent."""
+    tokens = counted(request.size.tokens, "token")
+    yield wrapped(
+        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
+        (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
+    )  # fmt: skip
+    if not request.sendable:
+        why = "not sendable yet" if request.ready else "a preview, nobody would send it"
+        yield wrapped((f"{why}: {request.reason}", "yellow"), hang=2)
+
+
+def _in_order(request: Request) -> list[Row]:
+    """The parts in the order of the body; each run that was left out before the first part behind it."""
+    rows: list[Row] = list(request.parts)
+    for run, times in folded(request.dropped):
+        behind = (
+            index
+            for index, row in enumerate(rows)
+            if isinstance(row, RequestPart) and row.message >= 0 and max(row.positions, default=0) > run.first
+        )
+        rows.insert(next(behind, len(rows)), (run, times))
+    return rows
+
+
+def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[int]) -> Sequence[Cell]:
+    if not isinstance(row, RequestPart):
+        run, times = row
+        text = words.get(run.first, "") if times == 1 else f"{times} times"
+        span = spans(range(run.first, run.last + 1))
+        return ("-", span, "", ("left out", "red"), run.rule, f"{run.tokens:,} → 0", (text, "dim"))
+    alone = shared[row.message] == 1 or not row.positions
+    came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""
+    text = part_text(request, row, alone) or came_from
+    tokens = f"{row.tokens_out:,}"
+    if row.tokens_in != row.tokens_out:
+        tokens = f"{row.tokens_in:,} → {row.tokens_out:,}"
+    return (
+        str(row.message + 1) if row.message >= 0 else "",
+        spans(row.positions),
+        row.role,
+        (row.disposition, DISPOSITIONS[row.disposition]),
+        row.rule,
+        tokens,
+        (text, "dim"),
+    )
+
+
+def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
+    """Return the omitted runs, oldest first, each with its count.
+
+    Parts that an API cannot carry count as one run per rule, wherever they are.
+    """
+    first: dict[str, int] = {}
+    found: list[tuple[Run, int]] = []
+    for run in runs:
+        at = first.get(run.rule) if run.rule in OF_THE_WIRE else None
+        if at is None:
+            first[run.rule] = len(found)
+            found.append((run, 1))
+            continue
+        before, times = found[at]
+        lowest, highest = min(before.first, run.first), max(before.last, run.last)
+        found[at] = before._replace(first=lowest, last=highest, tokens=before.tokens + run.tokens), times + 1
+    return sorted(found, key=lambda row: row[0].first)
+
+
+def spans(positions: Sequence[int]) -> str:
+    """Positions as runs: 3-5, 8; only the first, the second and the last of more than `RUNS`."""
+    runs: list[list[int]] = []
+    for position in sorted(positions):
+        if runs and position == runs[-1][1] + 1:
+            runs[-1][1] = position
+        else:
+            runs.append([position, position])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return ", ".join(shown if len(shown) <= RUNS else [*shown[:2], "…", shown[-1]])
+
+
+VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow", "erased": "dim"}
+STATUS = {
+    "ok": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "running": ("…", "yellow"),
+    "awaiting approval": ("?", "yellow"),
+    "no result": ("-", "dim"),
+}
+LINES_OF_OUTPUT = 8
+
+
+def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Iterator[Piece]:
+    """The whole timeline. An answer that is but the `pass_token` is shown as a pass."""
+    for item in items:
+        match item.kind:
+            case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
+                yield line((f"{item.author} passes  {item.position}", "dim"))
+            case "mode":
+                yield Rule(Text(one_line(item.detail), style="magenta"), style="dim", align="left")
+            case "tool":
+                yield from _tool(item)
+            case "running":
+                yield line((f"… {item.author} is {item.detail}", "yellow"))
+            case "message" | "error" | "cut" | "unknown" | "erased":
+                yield from _message(item)
+
+
+def _message(item: TimelineItem) -> Iterator[Piece]:
+    to = f" → {', '.join(item.to)}" if item.to else ""
+    detail = f"  {item.detail}" if item.detail else ""
+    hidden = "  (out of context)" if item.hidden else ""
+    yield line(
+        (item.author or "?", _style(item)),
+        to,
+        (detail, "red" if item.kind == "error" else "dim"),
+        (f"  {item.position}{hidden}", "dim"),
+    )
+    said = item.text or in_words(item.parts)
+    if said:
+        yield paragraph(said, "dim" if item.hidden else "", indent=2)
+
+
+def _style(item: TimelineItem) -> str:
+    if item.kind == "message":
+        return "bold green" if item.author == "user" else "bold cyan"
+    return VOICE[item.kind]
+
+
+def _tool(item: TimelineItem) -> Iterator[Piece]:
+    mark, style = STATUS.get(item.status, ("·", ""))
+    called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
+    where = f"  {item.position}" + (
+        f", {item.result}" if item.result != item.position and item.result else ""
+    )
+    yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"))
+    if item.output:
+        output = in_words(item.output)
+        yield paragraph(output, "dim", indent=4, lines=LINES_OF_OUTPUT)
+
+
+COLUMNS = (
+    ">CALLS", ">ERRORS", ">TOOLS", ">INPUT", ">CACHED", ">OUTPUT", ">MEDIAN", ">P95", ">FIRST",
+)  # fmt: skip
+
+
+def drawn(
+    rows: Sequence[tuple[str, UsageTotals]], by: str, prices: Prices | None, source: str
+) -> Iterator[Piece]:
+    """A line for each, one for all together, and what is behind the errors and the prices."""
+    if not rows:
+        yield line(("no model was called, and no tool", "dim"))
+        return
+    shown = [_stats_row((name or f"(no {by})", "cyan"), tally, prices) for name, tally in rows]
+    whole = together(tally for _, tally in rows)
+    if len(rows) > 1:
+        shown.append(_stats_row(("all", "bold"), whole, prices))
+    yield table((f"~{by.upper()}", *COLUMNS, *([">USD"] if prices is not None else [])), shown)
+    if whole.errors:
+        counted = ", ".join(f"{count:,} {name}" for name, count in whole.errors.items())
+        again = f"; {whole.retries:,} tried again" if whole.retries else ""
+        yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
+    if prices is not None:
+        yield wrapped((_on_prices(whole, prices, source), "dim"), hang=2)
+    if whole.untold:
+        untold = f"{whole.untold:,} of {whole.answers:,} answers do not say how many tokens they used"
+        yield wrapped((untold, "dim"), hang=2)
+
+
+def _stats_row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Cell]:
+    tokens, errors = tally.sum, sum(tally.errors.values())
+    failed = f" ({tally.tool_errors:,} failed)" if tally.tool_errors else ""
+    cells: list[Cell] = [
+        name,
+        f"{tally.calls:,}",
+        (f"{errors:,}", "red") if errors else "-",
+        f"{tally.tools:,}{failed}" if tally.tools else "-",
+        f"{tokens.input:,}" if any(tokens) else "-",
+        f"{tokens.cache_read * 100 // tokens.input}%" if tokens.input else "-",
+        f"{tokens.output:,}" if any(tokens) else "-",
+        _seconds(tally.took.percentile(50)),
+        _seconds(tally.took.percentile(95)),
+        _seconds(tally.first.percentile(50)),
+    ]
+    return cells if prices is None else [*cells, _usd(tally, prices)]
+
+
+def _seconds(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def _usd(tally: UsageTotals, prices: Prices) -> str:
+    """Return the cost, or its lower bound; unknown if no answer with a price tells its usage."""
+    known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
+    if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
+        return "?"
+    usd = f"{known / MICRO:,.2f}" if known >= MICRO else f"{known / MICRO:.4f}"
+    return f"≥{usd}" if missing else usd
+
+
+def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> str:
+    """Return a note on the sources of the prices, and on those that are missing."""
+    if not (whole.tokens or whole.billed):
+        return "what was used is not known"
+    if unknown := [name or "(no name)" for name in unpriced(whole.tokens, prices)]:
+        return f"no price is known for {', '.join(unknown)}: give one with --prices; a team's file will do"
+    if not whole.tokens:
+        return "USD as the agents state it"
+    stated = "; where an agent states its cost, that" if whole.billed else ""
+    return f"USD at {source}: give yours with --prices{stated}" if source else f"USD at your prices{stated}"

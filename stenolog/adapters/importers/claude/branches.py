@@ -1,0 +1,301 @@
+"""Structure of a Claude Code session: its branches, its sub-agents, queued messages and repeated records.
+
+Records form a tree by `parentUuid`, but most of its branches are none of the conversation's: parallel
+tool results, blocks of one message and progress records branch too. Only a prompt can leave something,
+so the tree here is one of turns: a turn is a prompt and all that follows it, up to the next prompt.
+
+`enqueue` brings the words. `remove` takes them out in the middle of a turn: the agent is shown them, and
+later versions write them as an attachment too. `dequeue` takes them out to be the next prompt, `popAll`
+takes them back to be edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from stenolog.adapters.providers.anthropic_blocks import blocks
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact_json, name_of
+from stenolog.domain.values import PositionRange
+
+
+@dataclass(eq=False)
+class TurnRecords:
+    """A prompt and what follows it; `first` is the position it begins at, 0 while nothing is said in it, and
+    `last` that of its end, None until another turn begins. `way` leads to its end, once that is known.
+
+    A turn without a parent is a root: where a context begins.
+    """
+
+    parent: TurnRecords | None = None
+    first: int = 0
+    last: int | None = None
+    way: Way | None = None
+
+
+class Way(NamedTuple):
+    """The way from the beginning of a context to the end of a turn: where the context begins, the position
+    behind the turn, and the spans before it that are not on the way.
+    """
+
+    root: int
+    next: int
+    spans: tuple[PositionRange, ...]
+
+
+class Tree:
+    """The turns of a session, in the order they began in, and the one that is going on."""
+
+    def __init__(self) -> None:
+        self.origin = TurnRecords()
+        self.current = self.origin
+        self._turns: list[TurnRecords] = []
+        self._of: dict[str, TurnRecords] = {}
+
+    def __contains__(self, uuid: str) -> bool:
+        return uuid in self._of
+
+    def note(self, uuid: str, parent: str, *, begins: bool = False) -> None:
+        """A record that is no prompt. With `begins`, one without a parent begins a new context."""
+        self._of[uuid] = TurnRecords() if begins and not parent else self._of.get(parent, self.current)
+
+    def drop(self, uuid: str) -> None:
+        """Forget where a record stands: its uuid is that of others too."""
+        self._of.pop(uuid, None)
+
+    def base(self, parent: str) -> TurnRecords:
+        """The turn that a prompt with this parent goes on from."""
+        return self._of.get(parent, self.current) if parent else self.origin
+
+    def opens(self, parent: str) -> TurnRecords | None:
+        """The new context that is opened by whatever is said first below this parent, if it is one."""
+        turn = self._of.get(parent)
+        return None if turn is None or turn.first or turn is self.current else turn
+
+    def way(self, base: TurnRecords) -> Literal["on", "reset", "rewind"]:
+        """Return the effect of going on from that turn: none, a context that begins anew, or a return."""
+        if base is self.current or not self._turns:
+            return "on"
+        return "rewind" if base.first else "reset"
+
+    def start(self, position: int) -> None:
+        """Something is said at this position, and belongs to the current turn."""
+        if not self.current.first:
+            self.current.first = position
+            if self._turns:
+                self._turns[-1].last = position - 1
+            self._turns.append(self.current)
+
+    def prompt(self, uuid: str, position: int) -> None:
+        """A prompt stands at this position, and begins a turn."""
+        self.current = self._of[uuid] = TurnRecords(parent=self.current)
+        self.start(position)
+
+    def forget(self, uuid: str) -> None:
+        """The context was cleared by this record: what follows it begins anew."""
+        self.current = self._of[uuid] = TurnRecords()
+
+    def hidden(self, base: TurnRecords, last: int) -> tuple[int, tuple[PositionRange, ...]]:
+        """Return the beginning of a turn's context, and the spans up to `last` that are not on its way
+        back."""
+        way = self._way(base, last)
+        return way.root, _with_gap(way.spans, way.next, last)
+
+    def _way(self, turn: TurnRecords, last: int) -> Way:
+        """The way to the end of a turn; that of a turn which has ended is kept, and not gone once more."""
+        path: list[TurnRecords] = []
+        each: TurnRecords | None = turn
+        while each is not None and each.way is None:
+            path.append(each)
+            each = each.parent
+        root = path[-1].first if each is None else 0
+        way = Way(root, root or self._turns[0].first, ()) if each is None else each.way
+        for each in reversed(path):
+            assert way is not None, "one that is kept"
+            if each.first:
+                spans = _with_gap(way.spans, way.next, each.first - 1)
+                end = last if each.last is None else each.last
+                way = Way(way.root, max(way.next, end + 1), spans)
+            if each.last is not None:
+                each.way = way
+        assert way is not None, "as above"
+        return way
+
+
+def _with_gap(spans: tuple[PositionRange, ...], first: int, last: int) -> tuple[PositionRange, ...]:
+    """The spans and one more behind them, if there is anything in it."""
+    if last < first:
+        return spans
+    if spans and spans[-1].last == first - 1:
+        return (*spans[:-1], PositionRange(first=spans[-1].first, last=last))
+    return (*spans, PositionRange(first=first, last=last))
+
+
+SHORT = 8
+
+
+class SubAgents:
+    """Names sub-agents `<type>-<first eight characters of their id>`, and knows them again. Where only the id
+    of its call is known, the last eight characters of that stand in their place.
+
+    The type is that of the call that started one, where the file tells it, else `agent`. `known` are the
+    names that the log uses already: they are kept. `ran` and `prompts` have the ids of the calls that ran
+    sub-agents, by the ids of the agents and by the words they were given, as far as the log has them.
+    """
+
+    def __init__(self, known: Iterable[str], ran: Mapping[str, str], prompts: Mapping[str, str]) -> None:
+        self._known = sorted(known)
+        self._ran = dict(ran)
+        self._prompts = dict(prompts)
+        self._types: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._roots: dict[str, str] = {}
+
+    def starts(self, call_id: str, arguments: object) -> None:
+        """A tool call that may start a sub-agent."""
+        if kind := as_str(as_dict(arguments).get("subagent_type")):
+            self._types[call_id] = kind
+        if prompt := as_str(as_dict(arguments).get("prompt")):
+            self._prompts[prompt] = call_id
+
+    def ran(self, agent_id: str, call_id: str) -> None:
+        """A result tells which agent its call has run."""
+        if agent_id:
+            self._ran[agent_id] = call_id
+
+    def call_of(self, agent_id: str) -> str:
+        """The id of the call that ran an agent; empty where the file does not tell."""
+        return self._ran.get(agent_id, "")
+
+    def call_with(self, prompt: str) -> str:
+        """The id of the latest call that gave a sub-agent these words; empty where there is none."""
+        return self._prompts.get(prompt, "")
+
+    def of_record(self, record: dict[str, Any]) -> str:
+        """The sub-agent in whose lane a record stands; empty for the main agent's."""
+        if call_id := as_str(record.get("parent_tool_use_id")):
+            return self.name(call_id, call_id)
+        if not record.get("isSidechain"):
+            return ""
+        uuid, parent = as_str(record.get("uuid")), as_str(record.get("parentUuid"))
+        root = self._roots[uuid] = self._roots.get(parent, uuid)
+        return self.name(as_str(record.get("agentId")) or root, "")
+
+    def name(self, agent_id: str, call_id: str) -> str:
+        """The name of the agent of that id, started by that call."""
+        if agent_id not in self._names:
+            whole = name_of(agent_id).replace("/", "-")
+            short = (
+                whole[-SHORT:] if agent_id == call_id else whole[:SHORT]
+            ).strip()  # calls' ids begin alike
+            kind = name_of(self._types.get(call_id, ""), "agent").replace("/", "-")
+            used = (name for name in self._known if name.endswith(f"-{short}"))
+            self._names[agent_id] = next(used, f"{kind}-{short}")
+        return self._names[agent_id]
+
+
+@dataclass(eq=False)
+class QueuedMessage:
+    """One queued message: its words, the id of the entry that keeps them, whether they were delivered."""
+
+    text: str
+    entry: str
+    delivered: bool = False
+
+
+class Queue:
+    """The messages that wait, first come first served, and those taken out."""
+
+    def __init__(self) -> None:
+        self._waiting: list[QueuedMessage] = []
+        self._out: list[QueuedMessage] = []
+
+    def enqueue(self, text: str, entry: str) -> None:
+        """Add words that were typed while the agent was busy."""
+        self._waiting.append(QueuedMessage(text, entry))
+
+    def take(self, content: str) -> QueuedMessage | None:
+        """Take one out: that of these words where they are told, else the first."""
+        for waiting in self._waiting:
+            if not content or waiting.text == content:
+                self._waiting.remove(waiting)
+                if not waiting.delivered:
+                    self._out.append(waiting)
+                return waiting
+        return None
+
+    def out(self, entry: str) -> QueuedMessage | None:
+        """The message of that entry, where it was taken out to be the next prompt and not delivered since."""
+        return next((waiting for waiting in self._out if waiting.entry == entry), None)
+
+    def forget(self, waiting: QueuedMessage) -> None:
+        """A message that was taken out needs no delivery any more."""
+        self._out.remove(waiting)
+
+    def clear(self) -> None:
+        """Remove all waiting messages."""
+        self._waiting.clear()
+
+    def claim(self, text: str, *, delivered: bool = False) -> QueuedMessage | None:
+        """The queued message that a record with these words is the delivery of.
+
+        With `delivered`, the record may be the echo of one that was delivered already; else it never is,
+        for the same words may be typed again.
+        """
+        for waiting in (*self._out, *self._waiting):
+            if waiting.text == text and (delivered or not waiting.delivered):
+                if waiting in self._out:
+                    self._out.remove(waiting)
+                return waiting
+        return None
+
+
+class Repeats:
+    """Remembers records by uuid and content, and those of sub-agents by their time too.
+
+    `shared` are the uuids of several records: placeholders, which say nothing about identity or about a
+    place in the tree.
+    """
+
+    def __init__(self) -> None:
+        self.shared: set[str] = set()
+        self._uuids: set[str] = set()
+        self._heard: set[int] = set()
+
+    def again(self, value: dict[str, Any], agent: str = "", beside: Collection[int] = ()) -> bool:
+        """Return whether a record was read before.
+
+        `agent` is set for a record inside a progress record: such records repeat the sub-agent's messages
+        so far, in one piece and block by block, and `beside` are the blocks of the same progress record.
+        """
+        uuid, pieces = uuid_of(value), content_of(value)
+        by_uuid = [hash((uuid, piece)) for piece in pieces]
+        by_time = [hash((agent, as_str(value.get("timestamp")), piece)) for piece in pieces] if agent else []
+        is_named = bool(uuid) and uuid not in self.shared
+        is_new = uuid not in self._uuids if is_named else not agent
+        marks = zip(by_uuid if is_named else by_time, pieces, strict=True) if not is_new else ()
+        is_known = not is_new and all(mark in self._heard or piece in beside for mark, piece in marks)
+        if is_named and not is_new and not is_known:
+            self.shared.add(uuid)
+        self._uuids.add(uuid)
+        self._heard.update(by_uuid if uuid else (), by_time)
+        return is_known
+
+
+def uuid_of(value: dict[str, Any]) -> str:
+    """A record's uuid; empty where it has none."""
+    return as_str(value.get("uuid")).strip()
+
+
+def content_of(value: dict[str, Any]) -> list[int]:
+    """A number for each block of a record, the same for the same content."""
+    message = value.get("message")
+    if isinstance(message, dict):
+        return [_hash(block) for block in blocks(message.get("content"))]
+    return [hash(tuple(as_str(value.get(name)) for name in ("type", "subtype", "content")))]
+
+
+def _hash(block: Json) -> int:
+    fields = sorted(as_dict(block).items())
+    return hash(tuple((name, each if isinstance(each, str) else compact_json(each)) for name, each in fields))

@@ -1,0 +1,390 @@
+"""Codex CLI rollouts to events. `response_item` records are the truth; the `event_msg` records that say
+the same once more for the screen are counted and passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.adapters.providers.failures import error_category
+from stenolog.adapters.providers.json_fields import (
+    Blobs,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_time,
+    compact_json,
+    title_of,
+)
+from stenolog.adapters.providers.openai_items import (
+    OUTPUTS,
+    PROVIDER,
+    assistant_parts,
+    content,
+    output_parts,
+    usage,
+    user_part,
+)
+from stenolog.domain.entry import EPOCH
+from stenolog.domain.events import (
+    AssistantMessage,
+    AuthorKind,
+    ErrorCategory,
+    LlmError,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
+from stenolog.domain.values import Origin, PositionRange
+
+from .event_writer import Answer, EventWriter, merged, position_ranges
+from .json_lines import Record
+from .settings_writer import SettingsWriter
+from .steps import ExistingLog, Step
+
+MAIN = "codex"
+USER = "user"
+_SYSTEM = re.compile(
+    r"\s*(<(environment_context|user_instructions|permissions instructions|skill|subagent_notification"
+    r"|collaboration_mode|model_switch|turn_aborted|system-reminder)>|# AGENTS\.md instructions)"
+)
+_ABORTED = re.compile(r"\s*<turn_aborted>")
+_TURN = ("task_started", "task_complete", "turn_started", "turn_complete")
+_ABOUT_THE_SESSION = (
+    "cwd",
+    "originator",
+    "cli_version",
+    "source",
+    "forked_from_id",
+    "parent_thread_id",
+    "model_provider",
+)
+
+
+class Line(NamedTuple):
+    """One record: its key, its payload, when it was written."""
+
+    key: str
+    payload: dict[str, Any]
+    time: datetime
+
+
+class Codex:
+    """Takes the records of one rollout and gives the steps that take it down."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.scribe = EventWriter("codex", MAIN, log)
+        self.setup = SettingsWriter(self.scribe)
+        self.setup.card(MAIN, provider=PROVIDER)
+        self.beyond: Counter[str] = Counter()
+        self.decided: Counter[str] = Counter()
+        self._at = EPOCH
+        self._response = ""
+        self._uncounted = ""
+        self._aborted = self._has_failed = False
+        self._about: dict[str, Any] | None = None
+        self._prompts: list[int] = []
+        self._compaction = Compaction()
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record; an answer waits for the record that counts its tokens."""
+        value = record.value
+        self._at = as_time(value.get("timestamp"), self._at)
+        line = Line(f"#{record.line}", as_dict(value.get("payload")), self._at)
+        match value.get("type"):
+            case "response_item":
+                self._item(line)
+            case "event_msg":
+                self._event(line)
+            case "session_meta":
+                self._session(line)
+            case "turn_context":
+                self._turn_context(line)
+            case "compacted":
+                self._compacted(line)
+            case other:
+                self.beyond[str(other)] += 1
+        return [] if self._uncounted else self.scribe.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        self.scribe.close()
+        return self.scribe.drain()
+
+    def _source(self, line: Line, id: str, role: str) -> Origin:
+        return self.scribe.source(id, role, line.key)
+
+    def _responded(self) -> None:
+        """End the current response: the next item belongs to another one."""
+        self._response = self._uncounted = ""
+
+    # Settings
+
+    def _session(self, line: Line) -> None:
+        self.beyond["session_meta"] += 1
+        if self._about is not None:
+            return
+        payload = line.payload
+        base = payload.get("base_instructions")
+        self._about = {name: payload[name] for name in _ABOUT_THE_SESSION if payload.get(name)}
+        if branch := as_str(as_dict(payload.get("git")).get("branch")):
+            self._about["branch"] = branch
+        self.setup.about("codex", self._about)
+        self.setup.card(
+            MAIN,
+            persona=as_str(as_dict(base).get("text")) or as_str(base),
+            provider=as_str(payload.get("model_provider")) or PROVIDER,
+        )
+
+    def _turn_context(self, line: Line) -> None:
+        """The mode is the approval policy, or the collaboration mode where that is not the default one."""
+        self._responded()
+        self.beyond["turn_context"] += 1
+        payload = line.payload
+        together = as_str(as_dict(payload.get("collaboration_mode")).get("mode"))
+        policy = as_str(payload.get("approval_policy"))
+        if mode := together if together not in ("", "default") else policy:
+            self.setup.mode = mode
+        if model := as_str(payload.get("model")):
+            self.setup.card(MAIN, model=model)
+        sandbox, effort = (
+            as_str(as_dict(payload.get("sandbox_policy")).get("type")),
+            as_str(payload.get("effort")),
+        )
+        self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": as_str(payload.get("cwd"))})
+
+    # What is said
+
+    def _item(self, line: Line) -> None:
+        item = line.payload
+        kind = as_str(item.get("type"))
+        by_client = kind != "tool_search_output" or item.get("execution") == "client"
+        if kind == "ghost_snapshot":
+            self.beyond[kind] += 1
+        elif kind == "message" and item.get("role") != "assistant":
+            self._message(line)
+        elif kind in OUTPUTS and by_client:
+            self._output(line)
+        else:
+            self._answer(line, as_str(item.get("id")))
+
+    def _answer(self, line: Line, item_id: str) -> None:
+        """Items that follow each other are one response of the model, and so one message."""
+        if not self._response:
+            self._response = item_id or line.key
+            self._uncounted = line.key
+        if self.scribe.starts_message(line.key, MAIN, self._response):
+            self.setup.settle(line.key, line.time)
+        model = self.setup.cards[MAIN].model
+        heard = Answer(
+            agent=MAIN,
+            source_id=self._response,
+            time=line.time,
+            parts=assistant_parts(line.payload, model, line.key),
+            to=(USER,),
+            model=model,
+        )
+        self.scribe.add_part(line.key, heard)
+
+    def _output(self, line: Line) -> None:
+        self._response = ""
+        blobs: Blobs = {}
+        call_id = as_str(line.payload.get("call_id"))
+        self.setup.settle(line.key, line.time)
+        call = self.scribe.closed(call_id)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            name=call.name if call else "",
+            parts=output_parts(line.payload, blobs),
+            source=self._source(line, call_id, "tool"),
+        )
+        self.scribe.write(result, line.key, line.time, blobs)
+
+    def _message(self, line: Line) -> None:
+        self._responded()
+        runs = list(_runs(line.payload))
+        said = (as_str(part.get("text")) for kind, run in runs if kind == "person" for part in run)
+        if self.setup.title is None and (title := title_of(" ".join(said))):
+            self.setup.title = title
+        self.setup.settle(line.key, line.time)
+        positions = []
+        for nth, (kind, run) in enumerate(runs):
+            id = f"{line.key}:{nth}" if nth else line.key
+            positions.append(self._user(line, id, kind, run))
+        self._compaction.add_message(line.payload, positions)
+
+    def _user(self, line: Line, id: str, kind: AuthorKind, run: list[dict[str, Any]]) -> int:
+        role = as_str(line.payload.get("role"))
+        words = as_str(run[0].get("text"))
+        if _ABORTED.match(words) and not self._aborted:
+            self._aborted = True
+            return self._failed(line, id, words, "cancelled")
+        blobs: Blobs = {}
+        message = UserMessage(
+            parts=tuple(user_part(part, blobs) for part in run),
+            author_kind=kind,
+            to=(MAIN,),
+            source=self._source(line, as_str(line.payload.get("id")), role),
+        )
+        position = self.scribe.write(message, id, line.time, blobs)
+        if kind == "person":
+            self._prompts.append(position)
+        return position
+
+    # Records for the screen
+
+    def _event(self, line: Line) -> None:
+        kind = as_str(line.payload.get("type"))
+        self.beyond[f"event_msg/{kind}"] += 1
+        if kind in _TURN:
+            self._turn(line, kind)
+        elif kind == "token_count":
+            self._count(line)
+        elif kind == "turn_aborted" and not self._aborted:
+            self._aborted = True
+            self._failed(line, line.key, as_str(line.payload.get("reason")) or "aborted", "cancelled")
+        elif kind in ("error", "stream_error"):
+            words = as_str(line.payload.get("message"))
+            self._failed(line, line.key, words, error_category(words))
+        elif kind == "thread_rolled_back":
+            self._roll_back(as_int(line.payload.get("num_turns")))
+
+    def _turn(self, line: Line, kind: str) -> None:
+        """A turn begins or ends; one that ends with an error, which no other record told, has failed."""
+        if kind in ("task_started", "turn_started"):
+            self._aborted = self._has_failed = False
+        self._responded()
+        error = line.payload.get("error")
+        if error and not (self._has_failed or self._aborted):
+            words = as_str(as_dict(error).get("message")) or as_str(error) or compact_json(error)
+            self._failed(line, line.key, words, error_category(words))
+
+    def _count(self, line: Line) -> None:
+        """The tokens of the response that has just ended, if it is still in our hands."""
+        counted = usage(as_dict(line.payload.get("info")).get("last_token_usage"))
+        self.scribe.close()
+        if counted is not None and self._uncounted:
+            self.scribe.count(self._uncounted, counted)
+        self._responded()
+
+    def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
+        self._has_failed = True
+        self._responded()
+        self.setup.settle(line.key, line.time)
+        error = LlmError(agent=MAIN, category=named, message=words, source=self._source(line, "", "error"))
+        return self.scribe.write(error, id, line.time)
+
+    # What leaves the context
+
+    def _roll_back(self, turns: int) -> None:
+        """The last user turns are taken back: a rewind."""
+        if not 0 < turns <= len(self._prompts):
+            return
+        self._responded()
+        self.scribe.close()
+        first = self._prompts[-turns]
+        del self._prompts[-turns:]
+        gone = PositionRange(first=first, last=self.scribe.here)
+        self._compaction.forget(range(first, self.scribe.here + 1))
+        before = tuple(span for span in self.setup.hides or () if span.first < first)
+        self.setup.hides = (*before, gone)
+        self.setup.branches = True
+        self.decided["rewound"] += 1
+
+    def _compacted(self, line: Line) -> None:
+        """A summary takes the place of all that the new history does not repeat."""
+        self._responded()
+        self.beyond["compacted"] += 1
+        new = self._compaction.compact(line.payload, self.setup.cards[MAIN].model)
+        hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        covers = self.scribe.visible(1, hidden | new.kept)
+        if not (covers or new.parts):
+            return
+        if without_result := self.scribe.open_calls(MAIN):
+            self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(without_result, set())))
+        self.setup.settle(line.key, line.time)
+        summary = AssistantMessage(
+            agent=MAIN,
+            purpose="summary",
+            covers=covers,
+            parts=new.parts,
+            to=(USER,),
+            source=self._source(line, "", "compacted"),
+        )
+        self.scribe.write(summary, line.key, line.time)
+        self.decided["compaction as a summary"] += 1
+        for nth, item in enumerate(new.fresh, 1):
+            runs = enumerate(_runs(item))
+            fresh = line._replace(payload=item)
+            positions = [
+                self._user(fresh, f"{line.key}:{nth}.{part}", kind, run) for part, (kind, run) in runs
+            ]
+            self._compaction.add_message(item, positions)
+
+
+def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:
+    """The parts of a message that one author wrote: a person, or Codex itself in the user's name."""
+    by_user = message.get("role") == "user"
+
+    def kind(part: dict[str, Any]) -> AuthorKind:
+        return "person" if by_user and not _SYSTEM.match(as_str(part.get("text"))) else "system"
+
+    for found, run in groupby(content(message.get("content")), key=kind):
+        yield found, list(run)
+
+
+Words: TypeAlias = tuple[str, ...]
+
+
+class Compacted(NamedTuple):
+    """A compaction: the positions that stay in context, the summary, and the new messages of its history."""
+
+    kept: set[int]
+    parts: tuple[AssistantPart, ...]
+    fresh: list[dict[str, Any]]
+
+
+class Compaction:
+    """Remembers what users said and where, to find it again in the history that replaces it."""
+
+    def __init__(self) -> None:
+        self._said: dict[Words, list[list[int]]] = {}
+
+    def add_message(self, message: dict[str, Any], positions: list[int]) -> None:
+        """A message of a user, the system or the developer stands at these positions."""
+        self._said.setdefault(_text_key(message), []).append(positions)
+
+    def forget(self, positions: Iterable[int]) -> None:
+        """These positions are no longer in sight."""
+        gone = set(positions)
+        for places in self._said.values():
+            places[:] = [place for place in places if not gone.intersection(place)]
+
+    def compact(self, payload: dict[str, Any], model: str) -> Compacted:
+        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are."""
+        summary = as_str(payload.get("message"))
+        parts: list[AssistantPart] = [TextPart(text=summary)] if summary else []
+        kept: dict[Words, list[list[int]]] = {}
+        fresh = []
+        for item in map(as_dict, reversed(as_list(payload.get("replacement_history")))):
+            words = _text_key(item)
+            if item.get("type") != "message" or item.get("role") == "assistant":
+                parts.append(ProviderPart(provider=PROVIDER, model=model, raw=compact_json(item)))
+            elif places := self._said.get(words):
+                kept.setdefault(words, []).insert(0, places.pop())
+            elif not (summary and any(summary in said for said in words)):
+                fresh.append(item)
+        self._said = kept
+        stays = {position for places in kept.values() for place in places for position in place}
+        return Compacted(stays, tuple(parts), fresh[::-1])
+
+
+def _text_key(message: dict[str, Any]) -> Words:
+    return tuple(as_str(part.get("text")) or compact_json(part) for part in content(message.get("content")))

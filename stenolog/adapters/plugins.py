@@ -1,0 +1,147 @@
+"""Plugins: how they are found and loaded, and registries whose values are imported at their first use.
+
+[project.entry-points."stenolog.plugins"]
+my-api = "my_package.stenolog_plugin"
+
+An entry point is a module, which registers its extensions when it is imported, or `module:function`, which
+is called without arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from stenolog.domain.errors import CallerError, PluginError
+from stenolog.domain.registry import Registry
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+GROUP = "stenolog.plugins"
+"""The group of entry points."""
+VARIABLE = "STENOLOG_PLUGINS"
+"""The environment variable that names modules, separated by commas."""
+_LOCK = RLock()
+_named: list[str] = []
+_failed: dict[str, str] = {}
+_loaded: set[str] = set()
+
+
+def load_plugins() -> None:
+    """Load the installed plugins and the modules in `STENOLOG_PLUGINS`, once in a process.
+
+    An installed plugin that cannot be loaded is listed by `failed_plugins`, and stops nobody who does not
+    need it. Raises `PluginError` for a module that is named and cannot be loaded.
+    """
+    if "" in _loaded:
+        return
+    with _LOCK:
+        if "" in _loaded:
+            return
+        _loaded.add("")
+        from importlib.metadata import entry_points  # late: `import stenolog` need not wait for it
+
+        for point in entry_points(group=GROUP):
+            _load_installed(point)
+        try:
+            for module in _in_environment():
+                load_plugin(module)
+        except BaseException:
+            _loaded.discard("")
+            raise
+
+
+def load_plugin(module: str) -> None:
+    """Load a plugin: `module`, `module:function`, or a Python file; modules are found from here too.
+
+    Raises `PluginError` if it is missing or raises.
+    """
+    with _LOCK:
+        if module in _loaded:
+            return
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
+        try:
+            if module.endswith(".py"):
+                _run_file(Path(module))
+            else:
+                from importlib.metadata import EntryPoint
+
+                _call(EntryPoint(module, module, GROUP))
+        except Exception as error:
+            raise PluginError(f"plugin {module!r}: {type(error).__name__}: {error}") from error
+        _loaded.add(module)
+        _named.append(module)
+
+
+def named_plugins() -> tuple[str, ...]:
+    """Return the plugins that were loaded by name, for a process that is to load the same ones."""
+    return tuple(_named)
+
+
+def failed_plugins() -> dict[str, str]:
+    """Return what is wrong with each installed plugin that could not be loaded."""
+    return dict(_failed)
+
+
+def _load_installed(point: EntryPoint) -> None:
+    try:
+        _call(point)
+    except Exception as error:
+        _failed[point.name] = f"{point.value}: {type(error).__name__}: {error}"
+
+
+def _call(point: EntryPoint) -> None:
+    found = point.load()
+    if point.attr:
+        found()
+
+
+def _run_file(path: Path) -> None:
+    """Import a file as a module of its own name."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"expected a Python file, found none: {path}")
+    sys.modules[path.stem] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _in_environment() -> Iterator[str]:
+    return filter(None, (each.strip() for each in os.environ.get(VARIABLE, "").split(",")))
+
+
+T = TypeVar("T")
+
+
+class _Reference(NamedTuple):
+    module: str
+    attribute: str
+
+
+class LazyRegistry(Registry[T]):
+    """A registry to which values can be added by reference, so that no plugin is imported before its use."""
+
+    def add_reference(self, name: str, reference: str) -> None:
+        """Add `module:attribute` under a name. Raises `CallerError` as `add`, and for another form."""
+        module, _, attribute = reference.partition(":")
+        if not (module and attribute):
+            raise CallerError(f"expected module:attribute, found {reference!r}")
+        if name in self._values and self._values[name] == _Reference(module, attribute):
+            return
+        self.add(name, _Reference(module, attribute))  # type: ignore[arg-type]
+
+    def __getitem__(self, name: str) -> T:
+        """Return the value of a name. Raises `NotRegisteredError`, and what importing it raises."""
+        value = super().__getitem__(name)
+        if isinstance(value, _Reference):
+            value = self._values[name] = getattr(import_module(value.module), value.attribute)
+        return value

@@ -1,0 +1,117 @@
+"""Safety of a log's files: their permissions, their identity, and seals on what stands beside the log.
+
+The owner may open a database to others with `chmod`, at any time. The files beside it follow when they are
+opened: each has the permissions of the database.
+
+Somebody who can write the files beside the log, but cannot read the log, cannot seal what he puts there.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from stenolog.domain.errors import NotADatabaseError, StoreError
+
+PRIVATE = 0o600
+
+
+def create_private(path: str, mode: int = PRIVATE) -> None:
+    """Create an empty file with these permissions, whatever the umask; leave an existing file alone.
+
+    The file is not opened where the system allows that: closing it would release the locks that SQLite
+    holds on it in another thread. Raises OSError.
+    """
+    target = os.path.realpath(path)  # a link may lead to a file that is not there yet
+    try:
+        try:
+            os.mknod(target, stat.S_IFREG | PRIVATE)
+        except (AttributeError, PermissionError):  # not on Linux
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+    except FileExistsError:
+        return
+    os.chmod(target, mode)
+
+
+def follow_permissions(path: str, database: str, *, make: bool = True) -> None:
+    """Give a file beside a database the permissions of the database; `make` creates it if it is missing.
+
+    Links and other users' files are left alone. A failure is left to whatever opens the file next.
+    """
+    with suppress(OSError):
+        # The owner of a read-only database still writes beside it.
+        wanted = stat.S_IMODE(os.stat(database).st_mode) & 0o666 | PRIVATE
+        if make:
+            create_private(path, wanted)
+        found = os.lstat(path)
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == getattr(os, "geteuid", lambda: -1)()
+        if is_ours and stat.S_IMODE(found.st_mode) != wanted:
+            os.chmod(path, wanted)
+
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_path(path: Path) -> None:
+    """Raise `NotADatabaseError` or `StoreError` where no database can be."""
+    if path.exists() and not path.is_file():
+        kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
+        raise NotADatabaseError(f"{path}: expected a file, found {kind}")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path}: the directory {path.parent} does not exist")
+
+
+def file_identity(path: str) -> tuple[int, int]:
+    """Return what tells a file from another one of the same name."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def uri_of(path: Path) -> str:
+    """The file as an SQLite URI: one that may not be written is opened to be read."""
+    uri = path.as_uri()
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")
+    return uri
+
+
+SEAL_KEY = "SELECT bytes FROM secret WHERE name = 'sidecars'"
+KEY_BYTES = 32
+
+
+def seal_key(connection: sqlite3.Connection) -> bytes:
+    """Return the key of a log; where there is none, one that nothing was sealed with."""
+    row = connection.execute(SEAL_KEY).fetchone()
+    found = row[0] if row else None
+    return found if isinstance(found, bytes) and len(found) == KEY_BYTES else os.urandom(KEY_BYTES)
+
+
+class Seals:
+    """Computes seals with one key."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = key
+
+    def renew(self, key: bytes) -> None:
+        """Use another key: what was sealed before is not used any more."""
+        self._key = key
+
+    def seal(self, *parts: bytes, size: int = 32) -> bytes:
+        """Return the seal of some parts, in this order; no two lists of parts have the same content."""
+        sealed = blake2b(key=self._key, digest_size=size)
+        for part in parts:
+            sealed.update(len(part).to_bytes(8, "big") + part)
+        return sealed.digest()

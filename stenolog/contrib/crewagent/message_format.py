@@ -1,0 +1,344 @@
+"""Format of a message: read as an event in any spelling, written with the fields of the old app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple, get_args
+
+from stenolog.errors import StenologError
+from stenolog.events import (
+    DEFAULT_MODE,
+    EPOCH,
+    UNCHANGED,
+    AgentCard,
+    AssistantMessage,
+    ErrorCategory,
+    Known,
+    LlmError,
+    ModeSwitch,
+    Origin,
+    Purpose,
+    ToolResult,
+    Unknown,
+    UserMessage,
+    WorkflowRun,
+    dump_event,
+    load_event,
+)
+from stenolog.importers import (
+    Blobs,
+    Json,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    error_category,
+    offload_large,
+    openai_answer_message,
+    openai_answer_parts,
+    openai_content,
+    openai_tool_call,
+    openai_user_parts,
+)
+from stenolog.parts import ToolCall, says_something
+
+from . import schema
+from .schema import MAIN, OURS, SYSTEM, FieldDifference, Message
+
+CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
+PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
+ASIDE = ("widget", "mode_switch")
+"""Message types that are only for the screen by default."""
+
+
+class MessageReader:
+    """Hears the messages of one conversation in their order.
+
+    `mode` is the one it stands in, `agent` who speaks as the assistant. The first system message in context
+    is the persona, and no message. `results` false: tool results are for the screen alone.
+    """
+
+    def __init__(self, *, results: bool = True) -> None:
+        self.mode = DEFAULT_MODE
+        self.agent = MAIN
+        self._is_in_run = False
+        self._results = results
+        self._is_told = False
+
+    def note(self, event: Known) -> None:
+        """Remember what an event means for the messages behind it."""
+        self.mode = mode_after(event, self.mode)
+        match event:
+            case ModeSwitch(joins=joins, active_run=run):
+                self.agent = joins[0] if joins else self.agent
+                self._is_in_run = self._is_in_run if run is UNCHANGED else run is not None
+            case AssistantMessage(agent=agent) | LlmError(agent=agent):
+                self.agent = agent
+            case _:
+                pass
+
+    def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
+        """The event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored apart.
+
+        Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
+        """
+        ours = ours_of(message)
+        plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
+        event = self._read(plain, id, blobs)
+        if not is_native(message):
+            event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
+        place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
+        meta = schema.extra_meta(written(event, place, blobs), plain, spelled)
+        event = replace(event, meta=meta)
+        return event if ours is None else patched(event, ours)
+
+    def _read(self, plain: Message, id: str, blobs: Blobs) -> Known:
+        role, kind = as_str(plain.get("role")), as_str(plain.get("partType"))
+        common: dict[str, Any] = {"run": as_str(plain.get("runId")), "node": as_str(plain.get("nodeId"))}
+        if kind == "mode_switch":
+            return self.switch(plain, **common)
+        common["in_context"] = _in_context(plain, kind)
+        if kind == "llm_error":
+            return _error(plain, self.agent, common)
+        if role in ("system", "developer"):
+            return self._system(plain, common, blobs)
+        if role == "assistant":
+            return _answer(plain, kind, id, {**common, "agent": self.agent})
+        if role in ("tool", "function"):
+            common["in_context"] &= self._results
+            return _result(plain, common, blobs)
+        if not role:
+            raise ValueError(f"expected a role, found {compact_json(plain.get('role'))}")
+        known = {} if role == "user" else {"author_kind": "system", "in_context": False}
+        return UserMessage(
+            parts=openai_user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
+        )
+
+    def switch(self, plain: Message, **common: Any) -> ModeSwitch:
+        """The switch to the mode of a message, and to its run."""
+        id, node = as_str(plain.get("runId")), as_str(plain.get("nodeId"))
+        run = WorkflowRun(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
+        return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
+
+    def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
+        said = plain.get("content")
+        if not self._is_told and isinstance(said, str) and said and common["in_context"]:
+            self._is_told = True
+            return ModeSwitch(
+                cards={self.agent: AgentCard(persona=said)}, run=common["run"], node=common["node"]
+            )
+        parts = openai_user_parts(said, blobs)
+        return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
+
+
+def mode_after(event: Known, mode: str) -> str:
+    """The mode of the conversation behind an event."""
+    if not isinstance(event, ModeSwitch) or event.mode is UNCHANGED or event.agents:
+        return mode
+    return event.mode or DEFAULT_MODE
+
+
+def ours_of(message: Message) -> Message | None:
+    """Return the fields that an export added to the message; None if the old app wrote it."""
+    found = message.get(OURS)
+    return found if isinstance(found, dict) else None
+
+
+def is_native(message: Message) -> bool:
+    """Return whether an export wrote the message, and never the old app."""
+    return as_dict(message.get(OURS)).get("native") is True
+
+
+def patched(event: Known, ours: Message) -> Known:
+    """The event with what stands in the `stenolog` of its message; as it is, where that does not fit it."""
+    topic, payload = dump_event(event)
+    found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
+    fields = found.applied(json.loads(payload))
+    try:
+        whole = load_event(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
+    except (StenologError, ValueError):
+        return event
+    return event if isinstance(whole, Unknown) else whole
+
+
+def beyond(event: Known, heard: Known) -> Message:
+    """Return the changes by which `patched` restores the event from the one read from its message."""
+    (topic, payload), (heard_topic, heard_payload) = dump_event(event), dump_event(heard)
+    found = schema.difference(json.loads(heard_payload), json.loads(payload))
+    told = {
+        "topic": topic if topic != heard_topic else None,
+        "set": found.sets,
+        "unset": list(found.lacks),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _in_context(plain: Message, kind: str) -> bool:
+    told = plain.get("includeInContext")
+    return told if isinstance(told, bool) else kind not in ASIDE
+
+
+def _name(plain: Message) -> str:
+    return as_str(plain.get("name"))
+
+
+def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
+    calls = [_call(call, f"{id}-{nth}") for nth, call in enumerate(as_list(plain.get("tool_calls")))]
+    if isinstance(plain.get("function_call"), dict):
+        calls.append(_call({"function": plain["function_call"]}, f"{id}-function"))
+    purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
+    return AssistantMessage(parts=[*openai_answer_parts(plain), *calls], purpose=purpose, **common)
+
+
+def _call(call: Any, stand_in: str) -> ToolCall:
+    """A call in OpenAI's form, or with name and arguments beside its id."""
+    found = as_dict(call)
+    if as_dict(found.get("function")) or as_dict(found.get("custom")):
+        return openai_tool_call(found, stand_in)
+    name = as_str(found.get("name")) or as_str(found.get("toolName"))
+    function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
+    return openai_tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
+
+
+def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
+    def put(content: bytes) -> str:
+        name = sha256(content).hexdigest()
+        blobs[name] = content
+        return name
+
+    result = ToolResult(
+        call_id=as_str(plain.get("tool_call_id")),
+        name=_name(plain),
+        parts=openai_user_parts(plain.get("content"), blobs),
+        is_error=plain.get("isError") is True,
+        **common,
+    )
+    return offload_large(result, put)
+
+
+def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
+    """A failed call: `error` says why, and the content is what had arrived; or the content says why."""
+    error, said = plain.get("error"), as_str(plain.get("content"))
+    words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
+    told = as_dict(error).get("category")
+    return LlmError(
+        agent=agent,
+        category=next((each for each in CATEGORIES if each == told), error_category(words)),
+        message=words,
+        text=said if error else "",
+        **common,
+    )
+
+
+BlobContents = Mapping[str, bytes]
+
+
+class WritePlace(NamedTuple):
+    """The place of a message: its id, its time, its mode, and whether it is sent to models."""
+
+    id: str
+    time: datetime
+    mode: str
+    in_context: bool
+
+
+def written(event: Known, place: WritePlace, blobs: BlobContents) -> Message:
+    """The message that an event gives by itself. Raises `BlobNotFoundError` where a picture or a text is
+    gone."""
+    return {
+        "id": place.id,
+        "timestamp": iso(place.time),
+        **_answer_message(event, place, blobs),
+        "includeInContext": place.in_context,
+        "partType": _part_type(event),
+        "mode": place.mode,
+        **({"runId": event.run} if event.run else {}),
+        **({"nodeId": event.node} if event.node else {}),
+    }
+
+
+def is_sent(event: Known) -> bool:
+    """Return whether the event is for the model, and has content for it."""
+    match event:
+        case ModeSwitch():
+            return persona_of(event) is not None
+        case UserMessage(parts=parts):
+            return event.in_context and bool(parts)
+        case AssistantMessage(parts=parts):
+            return event.in_context and says_something(parts)
+        case _:
+            return event.in_context
+
+
+def persona_of(switch: ModeSwitch) -> str | None:
+    """The text of the stored system message that the switch was made of; None where it was made of none."""
+    source = switch.source
+    if source is None or source.system != SYSTEM or source.role not in ("system", "developer"):
+        return None
+    return next((card.persona for card in switch.cards.values() if card is not None), None)
+
+
+def iso(time: datetime) -> str:
+    """The time in UTC, to the millisecond where that is all there is."""
+    precision = "microseconds" if (time - EPOCH).microseconds % 1000 else "milliseconds"
+    return time.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dict[str, Any]:
+    match event:
+        case UserMessage(parts=parts, author=author):
+            told = event.source is not None and event.author_kind == "system"
+            role = "system" if told else "user"
+            return {"role": role, "content": openai_content(parts, blobs), **_name_fields(author)}
+        case AssistantMessage(agent=agent):
+            return {**openai_answer_message(event, blobs), **_name_fields(agent if agent != MAIN else "")}
+        case ToolResult(call_id=call_id, name=name):
+            failed = {"isError": True} if event.is_error else {}
+            return {
+                "role": "tool",
+                "tool_call_id": call_id,
+                **_name_fields(name),
+                "content": full_output(event, blobs),
+                **failed,
+            }
+        case LlmError(agent=agent, category=category, message=message):
+            error = {"category": category, "message": message}
+            named = _name_fields(agent if agent != MAIN else "")
+            return {"role": "assistant", "content": event.text or None, "error": error, **named}
+        case ModeSwitch():
+            persona = persona_of(event)
+            return {"role": "system", "content": f"mode: {place.mode}" if persona is None else persona}
+
+
+def full_output(result: ToolResult, blobs: BlobContents) -> Json:
+    """The whole of what a tool gave back, be it stored apart."""
+    if result.blob:
+        try:
+            return blobs[result.blob].decode()
+        except UnicodeDecodeError:
+            pass  # no text: what stands for it in the event must do
+    return openai_content(result.parts, blobs)
+
+
+def _name_fields(name: str) -> dict[str, str]:
+    return {"name": name} if name else {}
+
+
+def _part_type(event: Known) -> str:
+    match event:
+        case AssistantMessage(purpose=purpose) if purpose != "answer":
+            return purpose
+        case AssistantMessage() if event.tool_calls:
+            return "tool_call"
+        case ToolResult():
+            return "tool_result"
+        case LlmError():
+            return "llm_error"
+        case ModeSwitch() if persona_of(event) is None:
+            return "mode_switch"
+        case _:
+            return "text"

@@ -1,1 +1,0 @@
-"""NeuroCrew Lab: one chat in each file."""
