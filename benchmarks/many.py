@@ -106,8 +106,13 @@ def filters(log: Log) -> Iterator[Row]:
                 lambda: len(by_hand("SELECT name FROM conversations")),
                 0.5,
             ),
-            ("those whose names hold a word", lambda: log.names(like="99999"), held, 1.0),
-            ("those appended to since", lambda: log.names(since=LATE), lambda: by_hand(LAST_AT, late), 1.0),
+            ("those whose names hold a word", lambda: log.names(contains="99999"), held, 1.0),
+            (
+                "those appended to since",
+                lambda: log.names(active_since=LATE),
+                lambda: by_hand(LAST_AT, late),
+                1.0,
+            ),
         )
         for name, ours, floor, limit in rows:
             ours_s, floor_s = compared(ours, floor, rounds=7)

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 
 from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
 from stenolog.projections.requests import APIS, PIPELINE
-from stenolog.projections.requests.pipeline.budget import KEPT, RESERVE, STAYS
+from stenolog.projections.requests.pipeline.budget import KEEP_REASONS, KEPT, RESERVE
 from stenolog.projections.requests.rules import REPAIRS, STAGES
 from stenolog.projections.requests.validation import LAWS
 
@@ -53,7 +53,7 @@ def _lines() -> Iterator[str]:
     for cls, slot in {**histories, **{cls: f"`{slot}`" for slot, cls in RULES.items()}}.items():
         yield f"| `{_signature(cls)}` | {slot} | {_flat(cls.__doc__)} |"
     yield f"\n{WINDOW}\n| name | what stays |\n|---|---|"
-    yield from (f"| `{name}` | {_flat(why.__doc__)} |" for name, why in STAYS.items())
+    yield from (f"| `{name}` | {_flat(why.__doc__)} |" for name, why in KEEP_REASONS.items())
     yield f"\n{RULES_HEAD}"
     for stage, rules in STAGES.items():
         yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"

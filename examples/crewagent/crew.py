@@ -24,7 +24,7 @@ AROUND = Prompt(
 SIZE = Budget(messages=24, characters=120_000)
 """The old app had 80 messages; with 24, the story is short enough to be read to where it is cut."""
 TRIES = RetryPolicy(
-    attempts={**RetryPolicy().attempts, "process_exited": 100, "timeout": 1}, base=0.1, cap=2.0
+    attempts={**RetryPolicy().attempts, "process_exited": 100, "timeout": 1}, base=0.1, max_delay=2.0
 )
 """However often the program is killed, it asks again; after a timeout, a person decides."""
 SOURCE = "def parse(text):\n    return datetime.fromisoformat(text)\n"

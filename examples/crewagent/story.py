@@ -74,7 +74,7 @@ class Story:
             if part.rule == "compact":
                 whole = _size(self._talk, next(self._talk.entries(part.positions[0] - 1)))
                 yield f"  … of {whole:,} characters of output it was shown {part.tokens_out} tokens"
-        for run in request.dropped:
+        for run in request.omissions:
             if run.rule == "over-budget":
                 yield f"  … without {run.first} to {run.last}, {run.tokens} tokens: {run.rule}"
 

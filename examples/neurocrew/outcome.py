@@ -13,4 +13,4 @@ def outcome(log: Log) -> object:
         for event in (entry.event for entry in conversation.entries())
         if isinstance(event, UserMessage | AssistantMessage)
     ]
-    return said, conversation.state().floor.end_reason, conversation.settings().context_from is not None
+    return said, conversation.state().turn_state.end_reason, conversation.settings().context_from is not None

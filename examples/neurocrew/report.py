@@ -25,7 +25,8 @@ def kept(conversation: Conversation) -> Iterator[str]:
 def report(conversation: Conversation) -> Iterator[str]:
     """Lines to print, of any length."""
     entries = [*conversation.entries()]
-    yield f"{len(entries)} entries. The turns are over: {conversation.state().floor.end_reason or 'not yet'}."
+    end = conversation.state().turn_state.end_reason or "not yet"
+    yield f"{len(entries)} entries. The turns are over: {end}."
     passed: dict[str, list[str]] = {}
     for at, event in ((entry.position, entry.event) for entry in entries):
         if isinstance(event, LlmError) and event.category == "process_exited":
@@ -40,7 +41,7 @@ def report(conversation: Conversation) -> Iterator[str]:
         yield f"\nWhat each was sent last{f' before the new start at {begin}' if begin else ''}, and why:"
     for agent, request in last.items():
         yield f"  {agent} at {request.at}: {', '.join(seen(request))}"
-    if used := {run.rule for request in last.values() for run in request.dropped}:
+    if used := {run.rule for request in last.values() for run in request.omissions}:
         yield f"(Why not: {'; '.join(f'{rule}: {RULES[rule]}' for rule in sorted(used))})"
     for agent, request in [*last.items()][-1:]:
         options = (
@@ -65,5 +66,5 @@ def seen(request: Request) -> Iterator[str]:
         yield "a note that some are missing"
     if "reminder" in rules:
         yield "its system prompt once more"
-    for rule, first, last in ((run.rule, run.first, run.last) for run in request.dropped):
+    for rule, first, last in ((run.rule, run.first, run.last) for run in request.omissions):
         yield f"not {first}{f'-{last}' if last > first else ''} ({rule})"

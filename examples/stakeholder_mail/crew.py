@@ -37,7 +37,7 @@ def agents(model: Model) -> list[Agent]:
     return [
         Agent("orchestrator", llm=model, persona=ORCHESTRATOR, policy=STAYS),
         Agent("planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
-        Agent("writer", llm=model, persona=WRITER, policy=STAYS, notes=quality),
+        Agent("writer", llm=model, persona=WRITER, policy=STAYS, metadata=quality),
     ]
 
 

@@ -17,7 +17,7 @@ from .script import PARTS, scripted
 
 MANAGER = "project-manager"
 OWN_VIEW = Attribution(others="💬 {name}") | MissedMessages()
-RETRIES = RetryPolicy(attempts={**RetryPolicy().attempts, "process_exited": 9}, base=0.05, cap=10)
+RETRIES = RetryPolicy(attempts={**RetryPolicy().attempts, "process_exited": 9}, base=0.05, max_delay=10)
 PERSONAS = {
     MANAGER: (
         "You lead a project. Enter a phase with hand_over, then ask those who work in it by @name: "

@@ -38,7 +38,7 @@ def marks(request: Request) -> Iterator[tuple[int, str]]:
         if part.role not in ("system", "tools") and part.disposition != "added":
             for position in part.positions:
                 yield position, "away" if is_away else MARKS.get(part.rule, part.rule)
-    for run in request.dropped:
+    for run in request.omissions:
         for position in range(run.first, run.last + 1):
             yield position, MARKS.get(run.rule, "left out")
 

@@ -116,9 +116,9 @@ class NeuroCrew:
     """
 
     def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
-        self.scribe = EventWriter("neurocrew", "", log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter("neurocrew", "", log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._about = about
         ids = _ids([_key(record) for record in records], log.positions)
         self._ids = dict(zip((record.line for record in records), ids, strict=True))
@@ -136,16 +136,16 @@ class NeuroCrew:
             self._check_goes_on()
             self._open()
         said = self._agent(message, key) if _speaks(message) else self._user(message, key)
-        self.scribe.write(said, key, self._at)
-        return self.scribe.drain()
+        self.writer.write(said, key, self._at)
+        return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the list."""
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def _check_goes_on(self) -> None:
         """The messages that the log holds come first, and there are some. Raises `DuplicateIdError` else."""
-        known = [self.scribe.holds(key) for key in self._ids.values()]
+        known = [self.writer.holds(key) for key in self._ids.values()]
         if self._held.head and not any(known):
             raise DuplicateIdError(
                 "expected a message that was imported before, found none: is it another chat, or is too much "
@@ -162,16 +162,16 @@ class NeuroCrew:
         """The settings: who takes part, in turn, and what the file says of the chat."""
         self._opened = True
         key = f"about-{_digest(self._about)}"
-        if self.scribe.holds(key) and self._newcomers:
+        if self.writer.holds(key) and self._newcomers:
             key += f"-{_digest(self._newcomers)}"
         switch = ModeSwitch(
             mode=UNCHANGED if self._held.head else "chat",
             joins=self._newcomers,
             turns=UNCHANGED if self._held.head else TURNS,
             meta={"neurocrew": self._about} if self._about else {},
-            source=self.scribe.source("", "settings"),
+            source=self.writer.source("", "settings"),
         )
-        self.scribe.write(switch, key, self._at)
+        self.writer.write(switch, key, self._at)
 
     def _user(self, message: dict[str, Any], key: str) -> UserMessage:
         return UserMessage(
@@ -179,7 +179,7 @@ class NeuroCrew:
             author=as_str(message.get("name")),
             author_kind="system" if kind_of(message) in _SYSTEM else "person",
             meta=_other_fields(message),
-            source=self.scribe.source(_own_id(message), role_of(message), key),
+            source=self.writer.source(_own_id(message), role_of(message), key),
         )
 
     def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
@@ -187,7 +187,7 @@ class NeuroCrew:
             agent=agent_of(message),
             text=_text(message),
             meta=_other_fields(message),
-            source=self.scribe.source(_own_id(message), role_of(message), key),
+            source=self.writer.source(_own_id(message), role_of(message), key),
         )
 
 

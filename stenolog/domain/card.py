@@ -25,7 +25,7 @@ class AgentCard:
     value of `stenolog.context`, held as its JSON.
     """
 
-    from_short = staticmethod(with_policy)
+    from_shorthand = staticmethod(with_policy)
 
     model: str = ""
     provider: str = ""

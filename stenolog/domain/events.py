@@ -107,7 +107,7 @@ class Spoken(Common):
     if TYPE_CHECKING:
         text: str = ""
     else:
-        from_short = staticmethod(spoken)
+        from_shorthand = staticmethod(spoken)
 
         @property
         def text(self) -> str:
@@ -235,7 +235,7 @@ class ModeSwitch(Common):
     """
 
     kind: ClassVar[str] = "mode_switch"
-    from_short = staticmethod(by_rule)
+    from_shorthand = staticmethod(by_rule)
 
     agents: Many[str] = ()
     mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED

@@ -19,11 +19,11 @@ from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
 from .state import address
 from .values import TurnPolicy, Usage
 
-MOST = 10**12
+MAX_TOKENS_PER_CALL = 10**12
 """No call has used so many tokens."""
-MICRO = 1_000_000
+MICRO_PER_USD = 1_000_000
 """Micro-dollars in a dollar: money is counted in whole micro-dollars."""
-SHOWN = 60
+MAX_QUOTED = 60
 """So many characters of a call are quoted in a reason."""
 
 
@@ -192,8 +192,8 @@ def limit_reached(
         return f"max_tokens: {account.total:,} of {limits.max_tokens:,} tokens since the last message"
     if limits.max_cost and unpriced:
         return f"max_cost: {no_price(unpriced)}"
-    if limits.max_cost and cost is not None and cost >= limits.max_cost * MICRO:
-        spent = f"{cost / MICRO:.4f} of {limits.max_cost:.4f} USD"
+    if limits.max_cost and cost is not None and cost >= limits.max_cost * MICRO_PER_USD:
+        spent = f"{cost / MICRO_PER_USD:.4f} of {limits.max_cost:.4f} USD"
         return f"max_cost: {spent} since the last message"
     if limits.seconds and now is not None and account.since is not None:
         gone = (now - account.since).total_seconds()
@@ -286,13 +286,13 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     words = " ".join(message.text.split())
     if not words or message.text.strip() == pass_token:
         return rested
-    said = CallRound(_hash((words,)), words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
+    said = CallRound(_hash((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
     return rested._replace(said=said, again=account.again + 1 if said.hash == account.said.hash else 1)
 
 
 def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:
     words = f"{call.name}({call.arguments})"
-    quoted = words if len(words) <= SHOWN else f"{words[: SHOWN - 2]}…)"
+    quoted = words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 2]}…)"
     return RecentCall(entry, nth, call.id, quoted, _hash((call.name, call.arguments)))
 
 
@@ -332,7 +332,7 @@ def delegated_usage(result: ToolResult) -> Iterator[tuple[str, Usage]]:
 def _usage(given: Mapping[str, JsonValue]) -> Usage:
     """Return the valid token counts of a tool's report, which may hold any JSON."""
     known = {kind: given.get(kind) for kind in Tokens._fields}
-    return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MOST})
+    return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MAX_TOKENS_PER_CALL})
 
 
 def _belongs(result: ToolResult, call: RecentCall) -> bool:

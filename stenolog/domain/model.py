@@ -40,7 +40,7 @@ else:
 class ValueMeta(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
-    from_short: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    from_shorthand: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def __call__(cls, /, **fields: Any) -> Any:
         """A value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
@@ -57,7 +57,7 @@ class ValueMeta(type):
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields as they are stored, from the fields as they are given."""
-        return fields if cls.from_short is None else cls.from_short(fields)
+        return fields if cls.from_shorthand is None else cls.from_shorthand(fields)
 
     def found(cls, given: object) -> str:
         """Return a description of a rejected value: its type only, because the value may be secret."""

@@ -167,7 +167,7 @@ class State(NamedTuple):
     blocked: Blocked | None = None
     anomalies: int = 0
     turns: TurnPolicy | None = None
-    floor: TurnState = TurnState()
+    turn_state: TurnState = TurnState()
 
     def lane(self, where: str) -> LaneState:
         """The lane of an address; a new, idle one where nobody has worked yet."""
@@ -252,12 +252,12 @@ def decision(state: State, lane: LaneState) -> Decision:
             return Decision("ask_approval", cause=lane.answered, calls=asks)
         case "failed":
             why = f"failed: {lane.category}" if lane.category else "failed"
-            reason = "; ".join(filter(None, (why, _quiet(state.floor))))
+            reason = "; ".join(filter(None, (why, _quiet(state.turn_state))))
             return Decision("wait", cause=lane.asked, attempt=lane.attempt, reason=reason)
         case "closed":
             return Decision("stop", reason="the agent has left")
         case "idle":
-            return Decision("wait", reason=_quiet(state.floor))
+            return Decision("wait", reason=_quiet(state.turn_state))
 
 
 def _quiet(floor: TurnState) -> str:

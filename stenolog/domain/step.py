@@ -90,7 +90,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
     """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
-    if taken.waiting or (taken.floor.holders and resting(taken.floor, lanes)):
+    if taken.waiting or (taken.turn_state.holders and resting(taken.turn_state, lanes)):
         taken, asked, _ = following(taken._replace(lanes=lanes), entry)
         lanes, more = _moved(taken, asked)
         moves += more

@@ -108,7 +108,12 @@ def _on_user_message(state: State, message: UserMessage, position: int) -> Inter
     if message.control is not None:
         return _controlled(state, message, position)
     state, turn = asked_lanes(state, message, position)
-    if not turn.lanes and not state.floor.holders and message.author_kind != "system" and message.in_context:
+    if (
+        not turn.lanes
+        and not state.turn_state.holders
+        and message.author_kind != "system"
+        and message.in_context
+    ):
         state = state._replace(waiting=position)
     asked = [_ask(state.lane(where), position, 0, turn.reason) for where in turn.lanes]
     return Interpretation(state, tuple(asked))

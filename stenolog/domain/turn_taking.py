@@ -15,7 +15,7 @@ from .state import LaneState, State, TurnState, address
 from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
 from .values import Control, TurnPolicy
 
-_with_floor = field_replacer(State, "floor")
+_with_turn_state = field_replacer(State, "turn_state")
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
@@ -34,14 +34,14 @@ def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[Stat
     rule = rule_of(state.turns)
     if not rule.opens(message.to):
         return state, NextTurn(tuple(dict.fromkeys(state.lane(where).address for where in message.to)))
-    if not rule.keeps_floor:
+    if not rule.tracks_turns:
         return state, rule.begin(state)
-    floor = state.floor._replace(
+    turn_state = state.turn_state._replace(
         last_person_at=position, turns_since=0, passes_in_row=0, failures_in_row=0, end_reason=""
     )
     lanes = {where: lane._replace(steps=0) if lane.steps else lane for where, lane in state.lanes.items()}
-    state = state._replace(floor=floor, lanes=lanes)
-    if floor.holders and rule.one_at_a_time:
+    state = state._replace(turn_state=turn_state, lanes=lanes)
+    if turn_state.holders and rule.one_at_a_time:
         return state, NextTurn()
     return grant_turn(state, rule.begin(state), position)
 
@@ -56,7 +56,7 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
     if message.author_kind == "system" or not message.in_context:
         return ()
     rule = rule_of(state.turns)
-    holding = state.floor.holders if rule.keeps_floor and rule.opens(message.to) else ()
+    holding = state.turn_state.holders if rule.tracks_turns and rule.opens(message.to) else ()
     return tuple(dict.fromkeys((*addressed(state, message), *holding)))
 
 
@@ -73,24 +73,26 @@ def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
     failed = [where for where, lane in state.lanes.items() if lane.status == "failed"]
     rule = rule_of(state.turns)
     if rule.one_at_a_time:
-        last = state.floor.last_holder
+        last = state.turn_state.last_holder
         in_order = (last, *around(rule.line(state), last), *failed)
-        failed = [where for where in in_order if where in failed][: 0 if state.floor.holders else 1]
+        failed = [where for where in in_order if where in failed][: 0 if state.turn_state.holders else 1]
     return tuple(state.lanes[where] for where in failed)
 
 
 def resume_turn(state: State, lanes: Iterable[LaneState], message: UserMessage, position: int) -> State:
     """The state in which lanes that failed in their turn, and are told to go on, have it again."""
     rule = rule_of(state.turns)
-    if not rule.keeps_floor or state.floor.holders:
+    if not rule.tracks_turns or state.turn_state.holders:
         return state
     line = rule.line(state)
     again = tuple(lane.address for lane in lanes if lane.status == "failed" and lane.address in line)
     if not again:
         return state
-    words = position if message.parts else state.floor.last_person_at
-    floor = state.floor._replace(last_person_at=words, turns_since=0, passes_in_row=0, failures_in_row=0)
-    return grant_turn(state._replace(floor=floor), NextTurn(again), position)[0]
+    words = position if message.parts else state.turn_state.last_person_at
+    turn_state = state.turn_state._replace(
+        last_person_at=words, turns_since=0, passes_in_row=0, failures_in_row=0
+    )
+    return grant_turn(state._replace(turn_state=turn_state), NextTurn(again), position)[0]
 
 
 def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State, tuple[str, ...]]:
@@ -101,12 +103,12 @@ def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State,
     others = tuple(other for other in dict.fromkeys(to) if other != where and state.takes_part(other))
     if not others:
         return state, ()
-    rule, floor = rule_of(state.turns), state.floor
-    if not rule.keeps_floor:
+    rule, turn_state = rule_of(state.turns), state.turn_state
+    if not rule.tracks_turns:
         return state, others
-    if where in floor.holders and rule.hands_on(where):
+    if where in turn_state.holders and rule.hands_on(where):
         state = state._replace(
-            floor=floor._replace(handed_to=tuple(dict.fromkeys((*floor.handed_to, *others))))
+            turn_state=turn_state._replace(handed_to=tuple(dict.fromkeys((*turn_state.handed_to, *others))))
         )
     return state, ()
 
@@ -118,57 +120,61 @@ def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set:
     """
     if is_set:
         now = now._replace(turns=turns)
-        if not rule_of(turns).keeps_floor:
-            return now if now.floor == TurnState() else now._replace(floor=TurnState())
-    last = before.floor.last_holder
+        if not rule_of(turns).tracks_turns:
+            return now if now.turn_state == TurnState() else now._replace(turn_state=TurnState())
+    last = before.turn_state.last_holder
     if not last or now.members == before.members:
         return now
     was, line = rule_of(before.turns).line(before), rule_of(now.turns).line(now)
     if last in line:
         return now
     earlier = reversed([*around(was, last)])
-    return now._replace(floor=now.floor._replace(last_holder=next((w for w in earlier if w in line), "")))
+    return now._replace(
+        turn_state=now.turn_state._replace(last_holder=next((w for w in earlier if w in line), ""))
+    )
 
 
-def resting(floor: TurnState, lanes: Mapping[str, LaneState]) -> list[str]:
+def resting(turn_state: TurnState, lanes: Mapping[str, LaneState]) -> list[str]:
     """Those who have the turn and have come to rest."""
-    return [where for where in floor.holders if where not in lanes or lanes[where].status not in BUSY]
+    return [where for where in turn_state.holders if where not in lanes or lanes[where].status not in BUSY]
 
 
 def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
     """Return the state and the next turn after an entry by which a lane with the turn has come to rest."""
-    floor, done = state.floor, resting(state.floor, state.lanes)
+    turn_state, done = state.turn_state, resting(state.turn_state, state.lanes)
     if not done:
         return state, NextTurn()
     rule, turn = rule_of(state.turns), TurnView("", "answered")
     for where in done:
         turn = _turn(state, where, entry)
-        floor = _counted(floor, turn, entry.position)
-    left = tuple([where for where in floor.holders if where not in done])
-    state = _with_floor(state, floor._replace(holders=left))
+        turn_state = _counted(turn_state, turn, entry.position)
+    left = tuple([where for where in turn_state.holders if where not in done])
+    state = _with_turn_state(state, turn_state._replace(holders=left))
     if left:
         return state, NextTurn()
     following = NextTurn(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
-    if floor.handed_to:
-        state = _with_floor(state, state.floor._replace(handed_to=()))
+    if turn_state.handed_to:
+        state = _with_turn_state(state, state.turn_state._replace(handed_to=()))
     return grant_turn(state, following, entry.position)
 
 
 def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, NextTurn]:
     """The turn to those lanes, beside those who have it; or to nobody any more."""
-    floor = state.floor
+    turn_state = state.turn_state
     lanes = tuple([where for where in dict.fromkeys(given.lanes) if state.is_open(where)])
     if lanes:
-        holds = tuple(dict.fromkeys((*floor.holders, *lanes)))
-        floor = floor._replace(holders=holds, last_holder=lanes[-1], granted_at=position, end_reason="")
-    elif not floor.holders:
-        floor = floor._replace(end_reason=given.reason)
-    return _with_floor(state, floor), NextTurn(lanes, given.reason)
+        holds = tuple(dict.fromkeys((*turn_state.holders, *lanes)))
+        turn_state = turn_state._replace(
+            holders=holds, last_holder=lanes[-1], granted_at=position, end_reason=""
+        )
+    elif not turn_state.holders:
+        turn_state = turn_state._replace(end_reason=given.reason)
+    return _with_turn_state(state, turn_state), NextTurn(lanes, given.reason)
 
 
 def _turn(state: State, where: str, entry: Entry) -> TurnView:
     """The turn that a lane has ended by the entry."""
-    lane, event, floor = state.lane(where), entry.event, state.floor
+    lane, event, turn_state = state.lane(where), entry.event, state.turn_state
     how: How = "cancelled"
     view = entry.position
     if lane.status == "closed":
@@ -180,14 +186,18 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
     elif lane.status == "failed":
         how = "failed"
         view = event.receipt.view if isinstance(event, LlmError) and event.receipt else view
-    return TurnView(where, how, saw=floor.last_person_at <= max(floor.granted_at, view))
+    return TurnView(where, how, saw=turn_state.last_person_at <= max(turn_state.granted_at, view))
 
 
-def _counted(floor: TurnState, turn: TurnView, position: int) -> TurnState:
+def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
     """The floor with one more turn; one that did not see the person's last words is none of their round."""
     if turn.how == "answered":
-        before = floor.previous_answer_at if floor.last_answer_by == turn.lane else floor.last_answer_at
-        floor = floor._replace(
+        before = (
+            turn_state.previous_answer_at
+            if turn_state.last_answer_by == turn.lane
+            else turn_state.last_answer_at
+        )
+        turn_state = turn_state._replace(
             last_answer_at=position,
             last_answer_by=turn.lane,
             previous_answer_at=before,
@@ -195,11 +205,11 @@ def _counted(floor: TurnState, turn: TurnView, position: int) -> TurnState:
             failures_in_row=0,
         )
     if not turn.saw or turn.how in ("cancelled", "left"):
-        return floor
-    return floor._replace(
-        turns_since=floor.turns_since + 1,
-        passes_in_row=floor.passes_in_row + (turn.how == "passed"),
-        failures_in_row=floor.failures_in_row + (turn.how == "failed"),
+        return turn_state
+    return turn_state._replace(
+        turns_since=turn_state.turns_since + 1,
+        passes_in_row=turn_state.passes_in_row + (turn.how == "passed"),
+        failures_in_row=turn_state.failures_in_row + (turn.how == "failed"),
     )
 
 

@@ -46,7 +46,7 @@ class TurnView(NamedTuple):
 class TurnRule:
     """A rule that decides which lanes take turns, and in which order.
 
-    `name` is its name in the log. `keeps_floor`: it hands the turn on when all lanes that have it are at
+    `name` is its name in the log. `tracks_turns`: it hands the turn on when all lanes that have it are at
     rest, and says when the turns are over. `one_at_a_time`: messages that come in a turn wait for its end.
     Change `version` whenever the rule decides otherwise: cached states are then rebuilt.
     """
@@ -54,7 +54,7 @@ class TurnRule:
     __slots__ = ()
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    keeps_floor: ClassVar[bool] = True
+    tracks_turns: ClassVar[bool] = True
     one_at_a_time: ClassVar[bool] = True
 
     def fault(self) -> str:
@@ -107,7 +107,7 @@ class ByAddress(TurnRule):
     """Turns by address: the named agents, else `default`, else all. Answers hand on to agents they name."""
 
     name: ClassVar[str] = "addressed"
-    keeps_floor: ClassVar[bool] = False
+    tracks_turns: ClassVar[bool] = False
     one_at_a_time: ClassVar[bool] = False
     default: Many[str] = ()
 
@@ -149,15 +149,15 @@ class RoundRobin(TurnRule):
 
     def begin(self, state: State) -> NextTurn:
         """The one after who had it last."""
-        line = present(state, around(self.line(state), state.floor.last_holder))
+        line = present(state, around(self.line(state), state.turn_state.last_holder))
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
         """The next one who has heard something new; nobody when all are done."""
-        line = present(state, around(self.line(state), state.floor.last_holder))
+        line = present(state, around(self.line(state), state.turn_state.last_holder))
         if over := self._over(state, turn, len(line)):
             return NextTurn(reason=over)
-        done = state.floor.passes_in_row + state.floor.failures_in_row
+        done = state.turn_state.passes_in_row + state.turn_state.failures_in_row
         for where in line[: max(0, len(line) - done)]:
             if has_news(state, where):
                 return NextTurn((where,), f"after {turn.lane}")
@@ -171,7 +171,7 @@ class RoundRobin(TurnRule):
             return CANCELLED
         if turn.how == "passed" and turn.saw and turn.lane == self.moderator:
             return f"{turn.lane}, who moderates, passed"
-        if self.max_rounds and state.floor.turns_since >= self.max_rounds * number:
+        if self.max_rounds and state.turn_state.turns_since >= self.max_rounds * number:
             return f"max_rounds: {self.max_rounds}"
         return ""
 
@@ -205,7 +205,7 @@ class Sequential(TurnRule):
         if turn.how == "cancelled":
             return NextTurn(reason=CANCELLED)
         first, failed = present(state, self.order)[:1], turn.how == "failed"
-        spoken = state.floor.granted_at < state.floor.last_person_at
+        spoken = state.turn_state.granted_at < state.turn_state.last_person_at
         if spoken and (failed or not turn.saw or first != (turn.lane,)):
             return self.begin(state)
         if failed:
@@ -247,7 +247,7 @@ class Orchestrator(TurnRule):
         """Those that were named; else the agent, where it has not seen all that was answered."""
         if turn.lane == self.agent and turn.how in ("failed", "cancelled"):
             return NextTurn(reason=f"{self.agent} failed" if turn.how == "failed" else CANCELLED)
-        if named := present(state, state.floor.handed_to):
+        if named := present(state, state.turn_state.handed_to):
             return NextTurn(named, f"{self.agent} handed on")
         if not present(state, (self.agent,)):
             return NextTurn(reason=f"{self.agent} is not there")
@@ -331,7 +331,7 @@ def around(line: Sequence[str], last: str) -> Iterator[str]:
 
 def has_news(state: State, where: str) -> bool:
     """Return whether a person's last message, or another lane's last answer in turn, is new to the lane."""
-    seen, floor = state.lane(where).seen, state.floor
+    seen, floor = state.lane(where).seen, state.turn_state
     return seen < max(
         floor.last_person_at,
         floor.last_answer_at if floor.last_answer_by != where else floor.previous_answer_at,
@@ -340,7 +340,7 @@ def has_news(state: State, where: str) -> bool:
 
 def _all_done(state: State, number: int) -> str:
     """Why a round is over in which nobody has said anything new."""
-    passes, fails = state.floor.passes_in_row, state.floor.failures_in_row
+    passes, fails = state.turn_state.passes_in_row, state.turn_state.failures_in_row
     if not passes and not fails:
         return "nobody else is there to answer"
     if not fails:

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.limits import MICRO, Tokens, added
+from stenolog.domain.limits import MICRO_PER_USD, Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
@@ -126,7 +126,7 @@ def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[To
     """
     priced = ((price_of(model, prices), used) for model, used in tokens.items())
     total = sum(_millionths(price, used) for price, used in priced if price is not None)
-    return (total + MICRO // 2) // MICRO + sum(used.cost for used in billed)
+    return (total + MICRO_PER_USD // 2) // MICRO_PER_USD + sum(used.cost for used in billed)
 
 
 def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
@@ -141,7 +141,7 @@ def _millionths(price: Price, used: Tokens) -> int:
     fresh = max(0, used.input - used.cache_read - used.cache_write)
     rates = (price.input, price.cached, written, price.output)
     amounts = (fresh, used.cache_read, used.cache_write, used.output)
-    return sum(amount * round(rate * MICRO) for amount, rate in zip(amounts, rates, strict=True))
+    return sum(amount * round(rate * MICRO_PER_USD) for amount, rate in zip(amounts, rates, strict=True))
 
 
 def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
@@ -161,7 +161,7 @@ def _price(where: str, model: str, given: Any) -> Price:
             f"{where}: {model!r}: expected a table of {', '.join(KINDS)}, found {given!r}"
         )
     for kind, rate in given.items():
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < MICRO:
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < MICRO_PER_USD:
             raise InvalidEventError(
                 f"{where}: {model!r}: {kind}: expected USD per million tokens, found {rate!r}"
             )

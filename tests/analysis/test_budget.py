@@ -62,7 +62,11 @@ def test_the_numbers_are_those_of_the_requests_themselves() -> None:
     assert (row.requests, row.cuts) == (len(sendable), built[-1].cuts)
     assert row.sent == sum(request.size.tokens for request in sendable)
     cut = {
-        at for r in sendable for run in r.dropped if run.rule == "over-budget" for at in (run.first, run.last)
+        at
+        for r in sendable
+        for run in r.omissions
+        if run.rule == "over-budget"
+        for at in (run.first, run.last)
     }
     assert cut != set()
     assert row.lost == tuple(at for at in range(min(cut), max(cut) + 1) if at % 2 == 0)

@@ -30,7 +30,7 @@ def test_without_an_entry_the_request_is_that_after_a_mode_switch_that_hides_it(
     assert made.real == build(TALK, "coder")
     assert made.other.body == switched.body
     assert made.other.at == made.real.at
-    assert {(run.first, run.rule) for run in made.other.dropped} >= {(1, "hidden"), (4, "hidden")}
+    assert {(run.first, run.rule) for run in made.other.omissions} >= {(1, "hidden"), (4, "hidden")}
 
 
 def test_what_was_hidden_before_stays_hidden() -> None:
@@ -38,7 +38,7 @@ def test_what_was_hidden_before_stays_hidden() -> None:
 
     made = whatif(conversation, "coder", without=spans(4))
 
-    assert [run.first for run in made.other.dropped if run.rule == "hidden"] == [1, 4]
+    assert [run.first for run in made.other.omissions if run.rule == "hidden"] == [1, 4]
 
 
 def test_under_another_policy_the_differences_are_named() -> None:

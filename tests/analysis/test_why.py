@@ -100,9 +100,9 @@ def test_what_was_left_out_is_runs_with_rule_and_tokens_and_what_the_first_said(
     gone = left_out(request, CREW)
 
     assert [(run.first, run.last, run.rule, run.tokens) for run in gone] == [
-        (run.first, run.last, run.rule, run.tokens) for run in request.dropped
+        (run.first, run.last, run.rule, run.tokens) for run in request.omissions
     ]
-    assert [run.does for run in gone] == [RULES[run.rule] for run in request.dropped]
+    assert [run.does for run in gone] == [RULES[run.rule] for run in request.omissions]
     assert gone[0].text == "Make the parser faster, then ship it."
 
 

@@ -273,6 +273,7 @@ def test_pictures_and_documents_become_parts(api: StandIn, log: Log) -> None:
     api.files |= {"p": b"picture", "d": b"document"}
     sizes = [{"file_id": f, "file_unique_id": f, "width": w, "height": w} for f, w in (("s", 9), ("p", 90))]
     api.say(photo=sizes, caption="look")
+    run(api, log, 1)  # said together, both might be answered at once
     api.say(document={"file_id": "d", "file_unique_id": "d", "file_name": "a.csv", "mime_type": "text/csv"})
     run(api, log, 2)
     first, second = said(log)

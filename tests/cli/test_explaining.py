@@ -222,7 +222,7 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
     assert row[-2:] == ["5", "times"]
     [row] = left_out("why", "talk", "--dropped")
     assert row[:5] == ["3-11", "reasoning-not-carried", "55", "5", "times,"]
-    assert len(cli("request", "talk", "--json").envelope["data"]["dropped"]) == 5
+    assert len(cli("request", "talk", "--json").envelope["data"]["omissions"]) == 5
     assert len(cli("why", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5
 
 

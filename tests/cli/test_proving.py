@@ -292,7 +292,7 @@ def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:
 
     assert "dropped: hidden" in ran.out
     assert data["same"] is False
-    assert {run["rule"] for run in data["other"]["dropped"]} == {"hidden"}
+    assert {run["rule"] for run in data["other"]["omissions"]} == {"hidden"}
     assert (
         data["real"]["sha256"]
         == demo("request", "demo", "--agent", "coder", "--json").envelope["data"]["sha256"]

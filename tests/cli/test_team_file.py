@@ -88,7 +88,7 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
         parameters = { temperature = 0.5 }
         policy = { history = { kind = "last", n = 3 }, pins = { positions = [2] } }
         limits = { max_tokens = 10 }
-        retries = { attempts = { timeout = 7 }, cap = 5 }
+        retries = { attempts = { timeout = 7 }, max_delay = 5 }
         timeouts = { first_token = 1, total = 0 }
         """.replace('"MINE"', '"PATH"')
     )
@@ -99,20 +99,24 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
     assert made.parameters == {"temperature": 0.5}
     assert made.policy == LastN(3) | Pins(positions=[2])
     assert (made.limits.max_tokens, made.limits.max_steps) == (10, 50)
-    assert (made.retries.cap, made.retries.attempts["timeout"], made.retries.attempts["network"]) == (5, 7, 6)
+    assert (made.retries.max_delay, made.retries.attempts["timeout"], made.retries.attempts["network"]) == (
+        5,
+        7,
+        6,
+    )
     assert made.llm is not None
     assert made.llm.timeouts == Timeouts(first_token=1.0, total=None)
 
 
 def test_the_health_check_of_a_program_and_the_circuit_breaker_are_configuration() -> None:
     program = "[agents.a]\nmodel = { use = 'cli:cat', health = { after = 60 } }"
-    made = load(written(f"[breaker]\nfailures = 2\nrest = 0.5\n{program}")).team
+    made = load(written(f"[breaker]\nfailures = 2\nrecovery_time = 0.5\n{program}")).team
     model = made.agents["a"].llm
     breaker = made.options.breaker()
 
     assert isinstance(model, CommandLine)
     assert model._health == HealthCheck(after=60)
-    assert (breaker.failures, breaker.rest) == (2, 0.5)
+    assert (breaker.failures, breaker.recovery_time) == (2, 0.5)
 
 
 def test_agents_that_name_the_same_model_share_it_but_each_has_a_script_of_its_own(folder: Path) -> None:
@@ -148,7 +152,7 @@ FAULTS = {
     "[agents.a": "expected TOML: ",
     "turns = { rule = 'x' }\n[agents.a]": "turns: expected a turn rule: addressed, ",
     "turns = { rule = 'parallel', x = 1 }\n[agents.a]": "no such field: x",
-    "[breaker]\nfails = 2\n[agents.a]": "breaker.fails: no such key; expected one of failures, rest",
+    "[breaker]\nfails = 2\n[agents.a]": "breaker.fails: no such key; expected one of failures, recovery_time",
     "[breaker]\nfailures = 0\n[agents.a]": "breaker.failures: expected greater than or equal to 1, found 0",
 }
 AGENT_FAULTS = {
@@ -176,7 +180,7 @@ AGENT_FAULTS = {
     "limits = { steps = 1 }": "no such field: steps",
     "retries = { base = 'x' }": "agents.a.retries.base: expected a valid number",
     "retries = { attempts = { x = 1 } }": "attempts: expected of rate_limited,",
-    "retries = { bas = 1 }": "expected attempts, base, cap or patience; found 'bas'",
+    "retries = { bas = 1 }": "expected attempts, base, max_delay or max_retry_after; found 'bas'",
     "timeouts = { first_token = -1 }": "timeouts.first_token: expected greater than or equal to 0, found -1",
     "[prices.m]\ninput = 'x'": "prices: 'm': input: expected USD per million tokens, found 'x'",
 }

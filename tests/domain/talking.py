@@ -88,4 +88,4 @@ def course(*events: Event) -> str:
         state = evolve(state, entry)
         course.append("+".join(busy(state)) or "-")
     assert state.anomalies == 0
-    return " ".join(course) + (f" ({state.floor.end_reason})" if state.floor.end_reason else "")
+    return " ".join(course) + (f" ({state.turn_state.end_reason})" if state.turn_state.end_reason else "")

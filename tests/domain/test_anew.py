@@ -58,7 +58,7 @@ def test_who_has_the_turn_keeps_it() -> None:
     good = AssistantMessage(agent="tester", text="Good")
     state = fold(entries(turns, UserMessage(text="Go"), ANSWERED, good, ANEW))
 
-    assert state.floor.holders == ("coder",)
+    assert state.turn_state.holders == ("coder",)
     assert state.lane("coder").status == "awaiting_llm"
 
 

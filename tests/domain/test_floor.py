@@ -272,8 +272,8 @@ def test_whoever_has_the_turn_has_something_to_do(history: list[Event]) -> None:
     for entry in entries(*history):
         state = evolve(state, entry)
 
-        assert [where for where in state.floor.holders if state.lane(where).status not in BUSY] == []
-        assert not (state.floor.holders and state.floor.end_reason)
+        assert [where for where in state.turn_state.holders if state.lane(where).status not in BUSY] == []
+        assert not (state.turn_state.holders and state.turn_state.end_reason)
 
 
 @given(history=histories(), rule=RULED.filter(lambda rule: rule.one_at_a_time))
@@ -282,7 +282,7 @@ def test_never_two_have_the_turn_where_one_speaks_at_a_time(history: list[Event]
     for entry in entries(ModeSwitch(joins=["coder", "tester"], turns=rule), *history)[1:]:
         state = evolve(state, entry)
 
-        assert len(state.floor.holders) <= 1
+        assert len(state.turn_state.holders) <= 1
 
 
 @given(history=ruled(), at=st.integers(0, 20))
@@ -310,7 +310,7 @@ def play(data: st.DataObject, rule: TurnRule, most: int) -> tuple[list[Event], S
 def test_a_round_robin_with_a_number_of_rounds_always_ends(data: st.DataObject, rounds: int) -> None:
     history, state = play(data, RoundRobin(pass_token=PASS, max_rounds=rounds), 40)
 
-    assert (busy(state), state.floor.end_reason != "", state.anomalies) == ([], True, 0)
+    assert (busy(state), state.turn_state.end_reason != "", state.anomalies) == ([], True, 0)
     assert len(history) <= 3 * rounds
 
 
@@ -319,7 +319,7 @@ def test_a_round_robin_with_a_number_of_rounds_always_ends(data: st.DataObject, 
 def test_the_other_rules_always_end(rule: TurnRule, data: st.DataObject) -> None:
     history, state = play(data, rule, 40)
 
-    assert (busy(state), state.floor.end_reason != "", state.anomalies) == ([], True, 0)
+    assert (busy(state), state.turn_state.end_reason != "", state.anomalies) == ([], True, 0)
     assert len(history) <= 3
 
 
@@ -329,7 +329,7 @@ def test_a_round_robin_ends_as_soon_as_nobody_says_anything(data: st.DataObject)
     quiet = [_is_quiet(event) for event in history]
 
     assert not any(all(quiet[n : n + 3]) for n in range(len(quiet) - 3))
-    assert len(state.floor.holders) == len(busy(state))
+    assert len(state.turn_state.holders) == len(busy(state))
 
 
 def _is_quiet(event: Event) -> bool:

@@ -136,7 +136,7 @@ def test_a_retry_of_a_host_whose_clock_is_ahead_waits_as_long_as_was_meant(
 
     asked, there, here = list[int](), Clock(), Clock()
     there.now += ahead
-    retries = RetryPolicy(attempts={"overloaded": 3}, base=8.0, cap=8.0)
+    retries = RetryPolicy(attempts={"overloaded": 3}, base=8.0, max_delay=8.0)
     team = Team([Agent("coder", llm=Scripted(flaky, endless=True), retries=retries)], world=here.world)
     with stenolog.open(tmp_path / "t.db", clock=there) as log:
         run(until_it_fails(log["demo"]))
@@ -152,7 +152,7 @@ def test_a_log_that_says_to_wait_for_years_is_waited_for_no_longer_than_retries_
     tmp_path: Path,
 ) -> None:
     clock, never = Clock(), datetime(9999, 1, 1, tzinfo=UTC)
-    retries = RetryPolicy(cap=2.0, patience=3.0)
+    retries = RetryPolicy(max_delay=2.0, max_retry_after=3.0)
     team = Team([Agent("coder", llm=Scripted("answer"), retries=retries)], world=clock.world)
     with stenolog.open(tmp_path / "t.db", clock=clock) as log:
         log["demo"].append(stenolog.UserMessage(text="hi", to=["coder"]))

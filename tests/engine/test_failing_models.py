@@ -82,7 +82,7 @@ class TestBreaker:
         team = Team(
             [Agent(name, llm=model, retries=retries) for name in ("coder", "other")],
             world=clock.world,
-            breaker=lambda: CircuitBreaker(failures=2, rest=30),
+            breaker=lambda: CircuitBreaker(failures=2, recovery_time=30),
         )
         with opened(tmp_path / "t.db", clock) as conversation:
             begun = clock.now
@@ -102,7 +102,7 @@ class TestBreaker:
         [("invalid_request", 0), ("unauthorized", 0), ("other", 30), ("process_exited", 30)],
     )
     def test_any_answer_of_a_provider_ends_the_row_of_its_failures(self, category: str, left: float) -> None:
-        breaker = CircuitBreaker(failures=2, rest=30)
+        breaker = CircuitBreaker(failures=2, recovery_time=30)
 
         for each in ("overloaded", category, "network"):
             breaker.failed(each, 0)
@@ -110,7 +110,7 @@ class TestBreaker:
         assert breaker.check(0) == left
 
     def test_one_call_tries_it_and_the_next_one_does_where_that_was_stopped(self) -> None:
-        breaker = CircuitBreaker(failures=1, rest=30)
+        breaker = CircuitBreaker(failures=1, recovery_time=30)
         breaker.failed("network", 0)
 
         assert [breaker.check(now) for now in (1, 30)] == [29, 0]

@@ -88,7 +88,10 @@ def test_rounds_come_to_an_end_by_themselves(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(worked(team, conversation, "Go"))
 
-        assert (len(answers(conversation)), conversation.state().floor.end_reason) == (20, "max_rounds: 10")
+        assert (len(answers(conversation)), conversation.state().turn_state.end_reason) == (
+            20,
+            "max_rounds: 10",
+        )
 
 
 def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: Path) -> None:
@@ -100,7 +103,7 @@ def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: 
         run(worked(team, conversation, "Go"))
 
         assert len(answers(conversation)) == 6
-        assert conversation.state().floor.end_reason == "nobody said anything new: 0 passed, 1 failed"
+        assert conversation.state().turn_state.end_reason == "nobody said anything new: 0 passed, 1 failed"
 
 
 def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:

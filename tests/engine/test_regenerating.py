@@ -36,7 +36,7 @@ def score(answer: AssistantMessage) -> dict[str, Any]:
 
 
 def writer(**options: Any) -> Agent:
-    return Agent("writer", llm=Scripted(reply, endless=True), notes=score, **options)
+    return Agent("writer", llm=Scripted(reply, endless=True), metadata=score, **options)
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_notes_that_fail_lose_no_answer() -> None:
     def fails(answer: AssistantMessage) -> dict[str, Any]:
         raise ValueError("no words")
 
-    agent = Agent("writer", llm=Scripted("Dear Ann"), notes=fails)
+    agent = Agent("writer", llm=Scripted("Dear Ann"), metadata=fails)
     with stenolog.open(":memory:") as log:
         assert Team([agent]).ask_sync(log["mail"], "Write.") == "Dear Ann"
         assert said(answers(log["mail"])[0]).meta == {"stenolog": {"notes": "failed: ValueError('no words')"}}

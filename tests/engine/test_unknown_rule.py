@@ -59,22 +59,22 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_process_without_the_rule_changes_nothing_for_one_that_has_it(path: Path) -> None:
     with stenolog.open(path) as log:
-        assert log["d"].state().floor.holders == ()
+        assert log["d"].state().turn_state.holders == ()
         log["d"].append(UserMessage(text="Further.", author_kind="system"))
-        assert log["d"].state().floor.holders == ()
+        assert log["d"].state().turn_state.holders == ()
 
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holders == ("b",)
+        assert log["d"].state().turn_state.holders == ("b",)
 
 
 def test_another_version_of_the_rule_folds_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holders == ("b",)
+        assert log["d"].state().turn_state.holders == ("b",)
     monkeypatch.setattr(ByTurns, "version", 2)
     monkeypatch.setattr(ByTurns, "after", lambda self, state, turn: NextTurn(reason="enough"))
 
     with registered(), stenolog.open(path) as log:
-        assert log["d"].state().floor.holders == ()
+        assert log["d"].state().turn_state.holders == ()
 
 
 def test_a_team_does_not_run_under_a_rule_that_is_not_registered_and_says_which(path: Path) -> None:

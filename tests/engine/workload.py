@@ -32,7 +32,7 @@ FAILURES: tuple[ErrorCategory, ...] = ("network", "overloaded", "timeout", "rate
 PAUSE = 0.05
 """Seconds at most before a piece, and a call of a tool takes up to twice that."""
 RETRIES = RetryPolicy(
-    attempts=dict.fromkeys((*FAILURES, "process_exited", "invalid_response"), 1000), base=0.02, cap=0.1
+    attempts=dict.fromkeys((*FAILURES, "process_exited", "invalid_response"), 1000), base=0.02, max_delay=0.1
 )
 ENOUGH = "enough"
 """A file of this name says that no more is to be said."""

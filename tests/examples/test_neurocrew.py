@@ -196,7 +196,7 @@ def until_over(api: StandIn, path: Path) -> None:
         if api.unconfirmed():
             continue
         with stenolog.open(path) as log:
-            floor = log["telegram-1"].state().floor
+            floor = log["telegram-1"].state().turn_state
         if not floor.holders and floor.end_reason and delivered(path)[-1:] == api.texts()[-1:]:
             return
     raise AssertionError(f"it goes on and on: {api.texts()}")

@@ -18,7 +18,7 @@ def test_outputs_become_read_only_files_under_their_aliases(
     conversation: Conversation, tmp_path: Path
 ) -> None:
     root = tmp_path / "new" / "workspace"
-    written = conversation.outputs.materialise(root)
+    written = conversation.outputs.write_files(root)
 
     assert written == list(conversation.outputs)
     assert {path: (root / path).read_text() for path in written} == dict(conversation.outputs)
@@ -27,20 +27,20 @@ def test_outputs_become_read_only_files_under_their_aliases(
 
 
 def test_what_is_there_already_is_not_written_again(conversation: Conversation, tmp_path: Path) -> None:
-    conversation.outputs.materialise(tmp_path)
+    conversation.outputs.write_files(tmp_path)
     conversation.append(ToolResult(call_id="c4", text="new"), id="new")
 
-    assert conversation.outputs.materialise(tmp_path) == [f"{RESULTS}/new.json"]
-    assert conversation.outputs.materialise(tmp_path) == []
+    assert conversation.outputs.write_files(tmp_path) == [f"{RESULTS}/new.json"]
+    assert conversation.outputs.write_files(tmp_path) == []
 
 
 def test_a_new_version_of_an_artifact_takes_the_place_of_the_one_before(
     conversation: Conversation, tmp_path: Path
 ) -> None:
-    conversation.outputs.materialise(tmp_path)
+    conversation.outputs.write_files(tmp_path)
     conversation.append(UserMessage(parts=[artifact(conversation.log, "# A better plan")]))
 
-    assert conversation.outputs.materialise(tmp_path) == [PLAN]
+    assert conversation.outputs.write_files(tmp_path) == [PLAN]
     assert (tmp_path / PLAN).read_text() == "# A better plan"
 
 
@@ -52,18 +52,18 @@ def test_a_file_that_was_not_made_here_is_never_overwritten(
     (tmp_path / path).write_text("mine")
 
     with pytest.raises(CallerError, match="what stands there is kept"):
-        conversation.outputs.materialise(tmp_path)
+        conversation.outputs.write_files(tmp_path)
     assert (tmp_path / path).read_text() == "mine"
 
 
 def test_an_artifact_that_somebody_changed_is_kept(conversation: Conversation, tmp_path: Path) -> None:
-    conversation.outputs.materialise(tmp_path)
+    conversation.outputs.write_files(tmp_path)
     (tmp_path / PLAN).unlink()
     (tmp_path / PLAN).write_text("# The plan, with my notes")
     conversation.append(UserMessage(parts=[artifact(conversation.log, "# A better plan")]))
 
     with pytest.raises(CallerError, match="what stands there is kept"):
-        conversation.outputs.materialise(tmp_path)
+        conversation.outputs.write_files(tmp_path)
     assert (tmp_path / PLAN).read_text() == "# The plan, with my notes"
 
 
@@ -75,7 +75,7 @@ def test_no_link_leads_out_of_the_root(conversation: Conversation, tmp_path: Pat
     (root / link).symlink_to(outside, target_is_directory=True)
 
     with pytest.raises(CallerError, match="found a link, or something else"):
-        conversation.outputs.materialise(root)
+        conversation.outputs.write_files(root)
     assert list(outside.iterdir()) == []
 
 
@@ -88,7 +88,7 @@ def test_a_link_in_the_place_of_a_file_is_neither_followed_nor_replaced(
     path.symlink_to(target)
 
     with pytest.raises(CallerError, match="found a link, or something else"):
-        conversation.outputs.materialise(tmp_path / "root")
+        conversation.outputs.write_files(tmp_path / "root")
     assert path.is_symlink()
 
 
@@ -99,7 +99,7 @@ def test_what_is_no_file_is_left_alone(conversation: Conversation, tmp_path: Pat
     make(path)
 
     with pytest.raises(CallerError, match="expected"):
-        conversation.outputs.materialise(tmp_path)
+        conversation.outputs.write_files(tmp_path)
     assert not path.is_file()
 
 
@@ -107,7 +107,7 @@ def test_the_root_itself_may_be_a_link(conversation: Conversation, tmp_path: Pat
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")
 
-    conversation.outputs.materialise(tmp_path / "root")
+    conversation.outputs.write_files(tmp_path / "root")
 
     assert (tmp_path / "real" / PLAN).read_text() == "# The plan"
 
@@ -121,7 +121,7 @@ def test_a_write_that_fails_leaves_no_part_of_a_file(
     monkeypatch.setattr(os, "link", full)
 
     with pytest.raises(StoreError, match=r"small\.json: No space left on device"):
-        conversation.outputs.materialise(tmp_path)
+        conversation.outputs.write_files(tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -137,5 +137,5 @@ def test_somebody_who_was_first_meanwhile_keeps_the_file(
     monkeypatch.setattr(os, "link", late)
 
     with pytest.raises(CallerError, match="what stands there is kept"):
-        conversation.outputs.materialise(tmp_path)
+        conversation.outputs.write_files(tmp_path)
     assert (tmp_path / RESULTS / "small.json").read_text() == "theirs"

@@ -46,7 +46,7 @@ def _requests(log: Sequence[Entry]) -> Iterator[Any]:
             except StenologError as error:
                 yield type(error).__name__, str(error)
             else:
-                yield request.body, request.sendable, request.reason, request.parts, request.dropped
+                yield request.body, request.sendable, request.reason, request.parts, request.omissions
 
 
 def fingerprint(log: Sequence[Entry]) -> str:

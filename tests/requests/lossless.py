@@ -40,7 +40,7 @@ class Account:
         told = "\0".join(plain(word) for word in words_of(request.body))
         calls = list(calls_in(request.body))
         shown = {position for part in request.parts for position in part.positions}
-        for run in request.dropped:
+        for run in request.omissions:
             if run.rule == "delivered":  # an error's note may be new where its partial text is not
                 shown.difference_update(range(run.first, run.last + 1))
         for entry in entries:
@@ -57,7 +57,7 @@ class Account:
     def _leave_out(self, entry: Entry, request: Request) -> None:
         if next(_said(entry), None) is None:
             return
-        rules = [run.rule for run in request.dropped if run.first <= entry.position <= run.last]
+        rules = [run.rule for run in request.omissions if run.first <= entry.position <= run.last]
         if not rules or rules[0] not in RULES:
             self.lost.append(f"all of {entry.position} in {request.api} at {request.at}")
         self.left_out.update(rules[:1])
@@ -68,7 +68,7 @@ def unaccounted(entries: Sequence[Entry], request: Request) -> Iterator[str]:
     to be.
     """
     said = {position for part in request.parts for position in part.positions}
-    left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
+    left_out = {p for run in request.omissions for p in range(run.first, run.last + 1)}
     spoken = {entry.position for entry in entries if entry.event.kind != "mode_switch"}
     yield from (f"entry: {position} is unaccounted for" for position in sorted(spoken - said - left_out))
     if not request.policy.compact:

@@ -63,7 +63,7 @@ def test_an_opaque_part_whose_type_is_no_text_is_left_out_by_name(kind: Any) -> 
 
     request = build(log(*told, answer, ASKED), "coder", api="openai-responses")
 
-    assert [run.rule for run in request.dropped] == ["opaque-not-carried"]
+    assert [run.rule for run in request.omissions] == ["opaque-not-carried"]
 
 
 @pytest.mark.parametrize("api", LAWS)

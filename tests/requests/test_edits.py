@@ -175,7 +175,7 @@ def test_an_edit_of_what_was_answered_can_be_sent_and_says_why_it_stands_there()
         ((3,), "edit-note"),
         ((3,), "user"),
     ]
-    assert request.dropped == ()
+    assert request.omissions == ()
 
 
 def test_an_answer_made_anew_answers_nothing_that_was_said_since() -> None:

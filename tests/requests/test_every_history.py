@@ -108,4 +108,4 @@ def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
 
 def rules(request: Request) -> set[str]:
     """The rules that a request is explained by."""
-    return {part.rule for part in request.parts} | {run.rule for run in request.dropped}
+    return {part.rule for part in request.parts} | {run.rule for run in request.omissions}

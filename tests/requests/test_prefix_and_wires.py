@@ -149,7 +149,7 @@ def test_thinking_goes_back_signed_to_the_family_that_thought_it_and_never_last(
 
     assert [block["type"] for block in same.body["messages"][1]["content"]] == ["thinking", "text"]
     assert [block["type"] for block in other.body["messages"][1]["content"]] == ["text"]
-    assert {run.rule for run in same.dropped} == {"foreign-reasoning", "trailing-thinking"}
+    assert {run.rule for run in same.omissions} == {"foreign-reasoning", "trailing-thinking"}
 
 
 def test_an_empty_error_says_that_there_was_no_output() -> None:

@@ -68,7 +68,7 @@ def test_a_card_says_whether_reasoning_goes_back(model: str, given: bool | None)
 
     assert ("reasoning_content" in answers(request)[0]) is bool(given)
     assert "reasoning_content" not in request.body
-    assert [run.rule for run in request.dropped] == ([] if given else ["reasoning-not-carried"])
+    assert [run.rule for run in request.omissions] == ([] if given else ["reasoning-not-carried"])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_answer_whose_thought_may_not_go_back_has_a_blank_in_its_place(parts:
     request = request_of(*parts, model="qwen3:8b", asked="kimi-k2.5", api="openai-chat")
 
     assert [answer["reasoning_content"] for answer in answers(request)] == [" "]
-    assert [run.rule for run in request.dropped] == ["foreign-reasoning"] * (len(parts) - 1)
+    assert [run.rule for run in request.omissions] == ["foreign-reasoning"] * (len(parts) - 1)
 
 
 def test_a_name_without_words_is_a_family_of_its_own() -> None:
@@ -252,5 +252,5 @@ def test_a_part_that_no_wire_can_carry_is_named_and_never_sent_as_its_json(api: 
 
     assert "SECRET" not in json.dumps(request.body)
     assert validate(api, request.body) == []
-    left_out = {(run.first, run.rule) for run in request.dropped}
+    left_out = {(run.first, run.rule) for run in request.omissions}
     assert left_out >= {(2, "opaque-not-carried"), (4, "opaque-not-carried"), (5, "opaque-not-carried")}

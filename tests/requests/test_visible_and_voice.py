@@ -29,14 +29,14 @@ def test_what_is_for_the_timeline_alone_is_not_sent() -> None:
     request = chat(ASKED, UserMessage(text="a widget", in_context=False), calls("ok"), ASKED)
 
     assert said(request) == [("user", "List the files"), ("assistant", "ok"), ("user", "List the files")]
-    assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 2, "not-in-context")]
+    assert [(run.first, run.last, run.rule) for run in request.omissions] == [(2, 2, "not-in-context")]
 
 
 def test_after_a_reset_nothing_before_it_is_in_context_and_nothing_is_gone() -> None:
     request = chat(ASKED, calls("ok"), ModeSwitch(context_from=4), UserMessage(text="Anew"))
 
     assert said(request) == [("user", "Anew")]
-    assert [(run.first, run.last, run.rule) for run in request.dropped] == [(1, 2, "reset")]
+    assert [(run.first, run.last, run.rule) for run in request.omissions] == [(1, 2, "reset")]
 
 
 def test_a_reset_of_one_agent_leaves_the_others_alone() -> None:
@@ -81,7 +81,7 @@ def test_a_summary_that_would_swallow_an_open_call_covers_nothing() -> None:
     request = chat(ASKED, calls("", CALL), summary, UserMessage(text="Go on"))
 
     assert request.body["messages"][1]["tool_calls"][0]["id"] == "c1"
-    assert request.dropped == ()
+    assert request.omissions == ()
 
 
 def test_under_scope_addressed_an_agent_sees_its_own_and_what_names_it_or_nobody() -> None:
@@ -156,9 +156,9 @@ def test_the_last_of_the_errors_without_text_shows_until_the_next_answer() -> No
     before, after = chat(ASKED, *errors), chat(ASKED, *errors, calls("ok"), ASKED)
 
     assert said(before)[1:] == [("user", "[your answer failed (overloaded)]")]
-    assert before.dropped[0].rule == "retried"
+    assert before.omissions[0].rule == "retried"
     assert said(after) == [("user", "List the files"), ("assistant", "ok"), ("user", "List the files")]
-    assert after.dropped[0].rule == "answered-since"
+    assert after.omissions[0].rule == "answered-since"
 
 
 @pytest.mark.parametrize("category", ["overloaded", "network", "process_exited"])
@@ -169,7 +169,7 @@ def test_a_call_that_failed_without_a_word_and_is_made_again_leaves_nothing(cate
 
     assert said(request) == [("user", "List the files")]
     assert request.ready
-    assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 3, "retried")]
+    assert [(run.first, run.last, run.rule) for run in request.omissions] == [(2, 3, "retried")]
 
 
 def test_a_retry_begins_anew_and_is_not_shown_the_words_of_the_attempt_that_broke() -> None:
@@ -186,7 +186,7 @@ def test_an_error_that_was_only_rate_limited_never_shows() -> None:
     request = chat(ASKED, LlmError(agent="coder", category="rate_limited"))
 
     assert said(request) == [("user", "List the files")]
-    assert request.dropped[0].rule == "rate-limited"
+    assert request.omissions[0].rule == "rate-limited"
 
 
 def test_a_summary_is_kept_from_those_who_could_not_see_what_it_tells_of() -> None:
@@ -222,4 +222,6 @@ def test_what_prose_cannot_say_of_others_words_is_named_as_left_out() -> None:
     thought = ReasoningPart(text="I had better ask", provider="anthropic")
     spoken = AssistantMessage(agent="reviewer", parts=[thought, TextPart(text="Why?")])
 
-    assert [run.rule for run in chat(ASKED, spoken, calls("ok"), ASKED).dropped] == ["reasoning-not-carried"]
+    assert [run.rule for run in chat(ASKED, spoken, calls("ok"), ASKED).omissions] == [
+        "reasoning-not-carried"
+    ]

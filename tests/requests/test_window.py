@@ -86,7 +86,11 @@ def test_a_window_taken_up_from_its_mark_gives_the_same_request(chosen: Policy, 
         before, after = from_window(made, "anthropic"), from_window(again, "anthropic")
 
         assert after.bytes == before.bytes
-        assert (after.dropped, after.sendable, after.cuts) == (before.dropped, before.sendable, before.cuts)
+        assert (after.omissions, after.sendable, after.cuts) == (
+            before.omissions,
+            before.sendable,
+            before.cuts,
+        )
 
 
 @each_policy
@@ -108,7 +112,7 @@ def test_every_entry_is_in_the_request_or_left_out_by_a_rule(chosen: Policy, see
     for made in all_windows(entries, chosen):
         request = from_window(made, "openai-chat")
         said = {position for part in request.parts for position in part.positions}
-        left_out = {p for run in request.dropped for p in range(run.first, run.last + 1)}
+        left_out = {p for run in request.omissions for p in range(run.first, run.last + 1)}
         spoken = {e.position for e in entries[: made.position] if e.event.kind != "mode_switch"}
 
         assert spoken <= said | left_out
@@ -188,7 +192,7 @@ def test_no_request_is_over_its_budget_and_a_cut_leaves_less_than_half(sent: lis
 
 
 def test_what_was_cut_is_one_run_with_its_rule_and_its_tokens(sent: list[Request]) -> None:
-    (run,) = [run for run in sent[-1].dropped if run.rule in CUTS]
+    (run,) = [run for run in sent[-1].omissions if run.rule in CUTS]
 
     assert (run.first, run.rule) == (1, "over-budget")
     assert run.tokens > BUDGET
@@ -208,7 +212,7 @@ def test_what_is_pinned_stays_wherever_the_cut_is() -> None:
     request = build(entries, "coder", policy=Budget(tokens=BUDGET) | pinned)
 
     assert request.body["messages"][0]["content"].startswith("Question 0 ")
-    assert [(run.first, run.rule) for run in request.dropped] == [(2, "over-budget")]
+    assert [(run.first, run.rule) for run in request.omissions] == [(2, "over-budget")]
 
 
 def test_the_last_message_of_the_user_stays_though_others_talk_on() -> None:
@@ -253,7 +257,7 @@ def test_a_last_n_shows_exactly_the_last_messages_and_whole_groups() -> None:
     request = build(long_conversation(30), "coder", policy=LastN(4))
 
     assert [m["role"] for m in request.body["messages"][:4]] == ["user", "assistant", "tool", "assistant"]
-    assert {run.rule for run in request.dropped} == {"beyond-last"}
+    assert {run.rule for run in request.omissions} == {"beyond-last"}
 
 
 def test_the_conversation_part_stays_a_prefix_through_a_mode_switch_there_and_back() -> None:

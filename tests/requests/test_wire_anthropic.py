@@ -176,7 +176,7 @@ def test_a_call_without_its_result_or_of_another_family_is_left_out_by_a_rule(
     made = request(ASKED, AssistantMessage(agent="coder", parts=[*parts, TextPart(text="ok")]), ASKED)
 
     assert made.body["messages"][1]["content"] == [{"type": "text", "text": "ok"}]
-    assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * len(parts)
+    assert [run.rule for run in made.omissions] == ["opaque-not-carried"] * len(parts)
 
 
 def test_a_result_that_came_twice_goes_back_once() -> None:
@@ -188,7 +188,7 @@ def test_a_result_that_came_twice_goes_back_once() -> None:
         "server_tool_use",
         "web_search_tool_result",
     ]
-    assert [run.rule for run in made.dropped] == ["opaque-not-carried"] * 2
+    assert [run.rule for run in made.omissions] == ["opaque-not-carried"] * 2
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "temperature", "top_p", "stop", "effort", "output"])
@@ -196,7 +196,7 @@ def test_a_parameter_that_is_malformed_is_left_out_by_a_rule(name: str) -> None:
     made = asking(**{name: {"odd": 1}}, thinking=thinking(2000))
 
     assert "odd" not in str(made.body)
-    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+    assert [run.rule for run in made.omissions] == ["parameter-not-carried"]
 
 
 def test_the_cards_parameters_are_said_in_this_apis_words() -> None:
@@ -270,7 +270,7 @@ def test_a_model_that_paces_itself_is_given_no_budget_and_no_sampling() -> None:
     assert made.body["thinking"] == {"type": "adaptive"}
     assert made.body["tool_choice"] == {"type": "any"}
     assert "temperature" not in made.body
-    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+    assert [run.rule for run in made.omissions] == ["parameter-not-carried"]
 
 
 def test_who_thinks_on_a_budget_is_given_no_temperature() -> None:

@@ -80,7 +80,7 @@ def test_a_signature_goes_back_on_the_part_that_stands_behind_it_and_the_thought
     assert parts[0] == {"text": "ok", "thoughtSignature": "c2ln"}
     assert parts[1]["thoughtSignature"] == UNSIGNED
     assert "Files." not in str(made.body)
-    assert [run.rule for run in made.dropped] == ["reasoning-not-carried"]
+    assert [run.rule for run in made.omissions] == ["reasoning-not-carried"]
 
 
 def test_a_signature_with_nothing_behind_it_signs_the_empty_text_that_a_stream_ends_with() -> None:
@@ -93,7 +93,7 @@ def test_an_answer_that_is_nothing_but_a_thought_is_left_out() -> None:
     made = request(ASKED, answer(SIGNED), ASKED)
 
     assert [role for role, _ in said(made)] == ["user"]
-    assert [run.rule for run in made.dropped] == ["trailing-thinking"]
+    assert [run.rule for run in made.omissions] == ["trailing-thinking"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_signature_goes_back_to_the_provider_and_the_family_that_made_it_alone
     made = request(ASKED, answer(thought, CALL, model=model), RESULT)
 
     assert said(made)[1][1][0]["thoughtSignature"] == UNSIGNED
-    assert [run.rule for run in made.dropped] == ["foreign-reasoning"]
+    assert [run.rule for run in made.omissions] == ["foreign-reasoning"]
     assert [part.rule for part in made.parts if part.role == "assistant"] == ["unsigned-call"]
 
 
@@ -272,7 +272,7 @@ def test_the_cards_parameters_are_said_in_the_words_of_generation_config() -> No
     }
     choice = {"mode": "ANY", "allowedFunctionNames": [function_name("7zip")]}
     assert made.body["toolConfig"] == {"functionCallingConfig": choice}
-    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+    assert [run.rule for run in made.omissions] == ["parameter-not-carried"]
 
 
 def test_before_version_3_there_is_no_answer_in_json_beside_tools_and_no_level_of_thinking() -> None:
@@ -281,7 +281,7 @@ def test_before_version_3_there_is_no_answer_in_json_beside_tools_and_no_level_o
     made = request(ASKED, tools=(Tool(name="shell"),), parameters=asked, model="gemini-2.5-pro")
 
     assert "generationConfig" not in made.body
-    assert [run.rule for run in made.dropped] == ["parameter-not-carried"]
+    assert [run.rule for run in made.omissions] == ["parameter-not-carried"]
 
 
 def test_a_conversation_that_begins_with_the_agents_own_words_opens_with_a_note() -> None:

@@ -61,7 +61,7 @@ def kinds(request: Request) -> list[str]:
 
 
 def left_out(request: Request) -> list[str]:
-    return [run.rule for run in request.dropped]
+    return [run.rule for run in request.omissions]
 
 
 def test_a_conversation_is_items_without_ids_and_nothing_is_stored() -> None:

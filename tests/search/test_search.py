@@ -252,6 +252,6 @@ def test_asyncio_finds_the_same(path: Path) -> None:
             for name in ("one", "two"):
                 await log[name].append(UserMessage(text="a needle"))
             found = [hit.position for hit in await log.search("needle", conversation="one")]
-            return [*found, await log.count(), len(await log.names(like="W"))]
+            return [*found, await log.count(), len(await log.names(contains="W"))]
 
     assert asyncio.run(look()) == [2, 2, 1]

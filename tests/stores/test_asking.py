@@ -170,11 +170,14 @@ def test_an_entrys_time_is_a_datetime(conversation: Conversation, wrong: Any) ->
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"since": "2026-01-01"}, "since: expected an aware datetime, .*, found '2026-01-01'"),
-        ({"since": datetime(2026, 1, 1)}, r"since: expected an aware datetime, .*, found datetime\."),
-        ({"like": 3}, "like: expected text, found 3"),
-        ({"begins": None}, "begins: expected text, found None"),
-        ({"before": b"a"}, "before: expected text, found b'a'"),
+        ({"active_since": "2026-01-01"}, "active_since: expected an aware datetime, .*, found '2026-01-01'"),
+        (
+            {"active_since": datetime(2026, 1, 1)},
+            r"active_since: expected an aware datetime, .*, found datetime\.",
+        ),
+        ({"contains": 3}, "contains: expected text, found 3"),
+        ({"prefix": None}, "prefix: expected text, found None"),
+        ({"older_than": b"a"}, "older_than: expected text, found b'a'"),
         ({"order": "foo"}, "order: expected oldest, newest, latest, a-z, z-a; found 'foo'"),
         ({"order": ["a-z"]}, r"order: expected oldest, newest, latest, a-z, z-a; found \['a-z'\]"),
         ({"limit": -1}, "limit: expected a number from 0, found -1"),

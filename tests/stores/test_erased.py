@@ -98,7 +98,7 @@ def test_a_request_leaves_an_erased_entry_out_and_says_so(kept: str, path: Path)
     with stenolog.open(path) as log:
         request = log["demo"].request("a", api="openai-chat")
         assert "Alice" not in str(request.body)
-        assert [(left.first, left.last) for left in request.dropped if left.rule == "erased"] == [(2, 2)]
+        assert [(left.first, left.last) for left in request.omissions if left.rule == "erased"] == [(2, 2)]
 
 
 class TestErase:

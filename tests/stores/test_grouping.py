@@ -311,14 +311,14 @@ def test_a_commit_that_fails_fails_all_that_were_in_it_and_leaves_nothing_behind
         raise sqlite3.OperationalError("disk I/O error")
 
     hook = in_groups(fail)
-    log.datastore.kept_up.append(hook)
+    log.datastore.commit_hooks.append(hook)
     calls = (
         partial(conversation.append, HI),
         partial(new.append, HI),
         partial(conversation.append, HI, expected=2),
     )
     outcomes = at_once(log, *calls)
-    log.datastore.kept_up.remove(hook)
+    log.datastore.commit_hooks.remove(hook)
 
     assert [kind for kind, _ in outcomes] == [StoreError] * 3
     assert list(log) == ["demo"]
@@ -368,9 +368,9 @@ def test_whatever_a_hook_raises_is_told_to_all(log: Log) -> None:
             conversation.append(HI)
         return str(caught.value)
 
-    log.datastore.kept_up.append(in_groups(fail))
+    log.datastore.commit_hooks.append(in_groups(fail))
     told = at_once(log, *(partial(caught, log[str(number)]) for number in range(3)))
-    log.datastore.kept_up.clear()
+    log.datastore.commit_hooks.clear()
 
     assert told == ["1 and 2"] * 3
     assert list(log) == []
@@ -386,7 +386,7 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
             with closing(sqlite3.connect(path)) as other:
                 heard.extend(other.execute("SELECT count(*) FROM stored_events").fetchone())
 
-        log.datastore.kept_up.append(in_groups(lambda: ran.append("once")))
+        log.datastore.commit_hooks.append(in_groups(lambda: ran.append("once")))
         ring, log.datastore.bell.notify = log.datastore.bell.notify, listen  # type: ignore[method-assign]
         at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
         log.datastore.bell.notify = ring  # type: ignore[method-assign]

@@ -94,9 +94,9 @@ def test_a_hook_that_appends_is_refused_and_holds_up_nobody(path: Path) -> None:
         conversation = log["demo"]
         said(conversation, "a")
         hook = in_groups(lambda: said(conversation, "within its own transaction"))
-        log.datastore.kept_up.append(hook)
+        log.datastore.commit_hooks.append(hook)
         outcomes = at_once(log, partial(conversation.append, HI), partial(conversation.append, HI))
-        log.datastore.kept_up.remove(hook)
+        log.datastore.commit_hooks.remove(hook)
 
         assert [kind for kind, _ in outcomes] == [StoreTimeoutError] * 2
         assert conversation.append(HI).position == 3
@@ -194,10 +194,10 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
 def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:
     conversation = log["demo"]
     said(conversation, "a")
-    log.datastore.kept_up.append(lambda _: signal.raise_signal(signal.SIGINT))
+    log.datastore.commit_hooks.append(lambda _: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         conversation.append(HI)
-    log.datastore.kept_up.clear()
+    log.datastore.commit_hooks.clear()
 
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(conversation.append, HI).result(PATIENCE).position == 3

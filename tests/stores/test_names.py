@@ -36,18 +36,18 @@ def conversations(log: Log) -> None:
         ({"order": "z-a", "limit": 2}, ["Émile", "mail 10"]),
         ({"limit": 2}, ["mail 10", "Mail 9"]),
         ({"limit": 0}, []),
-        ({"begins": "m"}, ["mail 10"]),
-        ({"begins": "a", "archived": True}, ["a_b", "a~b"]),
-        ({"like": "AIL"}, ["mail 10", "Mail 9"]),
-        ({"like": "%"}, ["50%"]),
-        ({"like": "_"}, ["a_b"]),
-        ({"like": "é"}, []),
-        ({"since": START + timedelta(seconds=4)}, ["mail 10", "a_b"]),
-        ({"since": START + timedelta(seconds=4), "order": "newest", "limit": 1}, ["a_b"]),
-        ({"before": "50%"}, NAMES[:3]),
-        ({"before": "50%", "order": "newest", "limit": 1}, ["Émile"]),
-        ({"before": "nobody"}, []),
-        ({"like": "m", "since": START, "before": "a_b"}, ["mail 10", "Mail 9", "Émile"]),
+        ({"prefix": "m"}, ["mail 10"]),
+        ({"prefix": "a", "archived": True}, ["a_b", "a~b"]),
+        ({"contains": "AIL"}, ["mail 10", "Mail 9"]),
+        ({"contains": "%"}, ["50%"]),
+        ({"contains": "_"}, ["a_b"]),
+        ({"contains": "é"}, []),
+        ({"active_since": START + timedelta(seconds=4)}, ["mail 10", "a_b"]),
+        ({"active_since": START + timedelta(seconds=4), "order": "newest", "limit": 1}, ["a_b"]),
+        ({"older_than": "50%"}, NAMES[:3]),
+        ({"older_than": "50%", "order": "newest", "limit": 1}, ["Émile"]),
+        ({"older_than": "nobody"}, []),
+        ({"contains": "m", "active_since": START, "older_than": "a_b"}, ["mail 10", "Mail 9", "Émile"]),
     ],
 )
 def test_they_are_those_that_were_asked_for(log: Log, which: dict[str, Any], expected: list[str]) -> None:
@@ -69,11 +69,11 @@ def test_no_character_of_a_part_is_a_pattern(names: list[str], part: str) -> Non
         for name in names:
             log[name].append(UserMessage(text="hi"))
 
-        assert log.names(like=part) == [name for name in names if lower(part) in lower(name)]
-        assert log.names(begins=part) == [name for name in names if name.startswith(part)]
+        assert log.names(contains=part) == [name for name in names if lower(part) in lower(name)]
+        assert log.names(prefix=part) == [name for name in names if name.startswith(part)]
 
 
-@pytest.mark.parametrize("which", ["begins", "like", "before"])
+@pytest.mark.parametrize("which", ["prefix", "contains", "older_than"])
 def test_half_a_surrogate_pair_is_in_no_name(log: Log, which: str) -> None:
     """A shell hands on bytes that are no UTF-8 as such."""
     assert log.names(**{which: "\udcff"}) == []  # type: ignore[arg-type]

@@ -111,7 +111,7 @@ def test_a_request_from_its_window_is_the_request_from_the_whole_log(
         whole = build(list(conversation.entries()), "coder", policy=policy)
         part = conversation.request("coder", policy=policy)
 
-        assert (part.bytes, part.dropped, part.receipt) == (whole.bytes, whole.dropped, whole.receipt)
+        assert (part.bytes, part.omissions, part.receipt) == (whole.bytes, whole.omissions, whole.receipt)
 
 
 def test_a_request_of_the_past_is_what_it_was(conversation: Conversation) -> None:

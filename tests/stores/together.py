@@ -44,8 +44,8 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
 def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
     """A hook of transactions that is called in those of groups."""
 
-    def kept_up(_: sqlite3.Connection) -> None:
+    def commit_hooks(_: sqlite3.Connection) -> None:
         if threading.current_thread().name == "stenolog-writer":
             hook()
 
-    return kept_up
+    return commit_hooks

@@ -81,7 +81,7 @@ def shown(request: Request) -> list[tuple[tuple[int, ...], str]]:
 
 def left_out(request: Request) -> list[tuple[int, int, str]]:
     """The explanation of what is not: first and last position, and the rule."""
-    return [(run.first, run.last, run.rule) for run in request.dropped]
+    return [(run.first, run.last, run.rule) for run in request.omissions]
 
 
 def around(request: Request) -> list[tuple[str, int]]:

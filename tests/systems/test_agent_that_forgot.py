@@ -58,7 +58,7 @@ def test_the_second_turn_has_all_of_the_first(room: Room) -> None:
     assert second.body["messages"][: len(first.body["messages"])] == first.body["messages"]
     assert words(second)[-2:] == ["One file.", "And in it?"]
     assert [positions for positions, _ in shown(second)] == [(2,), (3,), (4,), (5,), (6,)]
-    assert second.dropped == ()
+    assert second.omissions == ()
 
 
 def long_conversation(turns: int) -> list[Event]:

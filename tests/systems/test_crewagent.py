@@ -177,7 +177,7 @@ def test_a_budget_keeps_the_latest_message_and_whole_groups_and_drops_the_oldest
     kept = [position for positions, _ in shown(request) for position in positions]
     assert kept == [*range(kept[0], 163)]
     assert left_out(request) == [(2, kept[0] - 1, "over-budget")]
-    assert request.dropped[0].tokens >= 250 * (kept[0] - 2)
+    assert request.omissions[0].tokens >= 250 * (kept[0] - 2)
     assert words(request)[-2:] == ["The latest.", "Talk only.\n\n[mode: chat]"]
     first = next(message for message in request.body["messages"] if message["role"] != "system")
     assert first["role"] != "tool"

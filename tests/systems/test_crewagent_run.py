@@ -185,7 +185,7 @@ def test_a_team_keeps_to_its_budget_and_tells_what_it_left_out(room: Room) -> No
         assert said[-1] == asked[-1]
         assert said == asked[-len(said) :]
     last = sent(room)[-1]
-    assert [(run.first, run.rule) for run in last.dropped] == [(2, "over-budget")]
+    assert [(run.first, run.rule) for run in last.omissions] == [(2, "over-budget")]
 
 
 def _asks(event: object) -> bool:
@@ -216,7 +216,7 @@ def test_outputs_are_read_only_files_for_an_agent_that_reads_nothing_else(room: 
     work(room, crew(ToolCall(id="c1", name="print_much"), "Done."), "Run the tests.")
 
     with room.opened() as conversation:
-        (alias,) = conversation.outputs.materialise(tmp_path / "workspace")
+        (alias,) = conversation.outputs.write_files(tmp_path / "workspace")
 
     file = tmp_path / "workspace" / alias
     assert file.read_text() == FIVE_MB
@@ -321,7 +321,7 @@ def test_a_summary_of_what_was_trimmed_stands_in_its_place_from_then_on(room: Ro
     policy = Budget(messages=10) | AROUND
     for turn in range(5):
         work(room, crew(f"Answer {turn}.", policy=policy), f"Question {turn}.")
-    assert [run.rule for run in room.request("crew").dropped] == ["over-budget"]
+    assert [run.rule for run in room.request("crew").omissions] == ["over-budget"]
 
     with room.opened() as conversation:
         summariser = Agent("summariser", llm=Scripted("Questions 0 to 3 were answered."))

@@ -229,9 +229,9 @@ def test_a_relaunched_process_gets_the_full_history_and_then_the_delta_again(roo
     assert shown(before) == [((4,), "user")]
     assert words(relaunched)[:3] == ["Build.", "Built.", "Test it."]
     assert words(relaunched)[3:] == ["[your answer failed (process_exited: signal 9)]"]
-    assert [run.rule for run in relaunched.dropped] == []
+    assert [run.rule for run in relaunched.omissions] == []
     assert words(after) == ["Go on."]
-    assert after.dropped[0].rule == "delivered"
+    assert after.omissions[0].rule == "delivered"
 
 
 def test_a_backend_that_began_a_new_session_by_itself_gets_the_full_history(room: Room) -> None:
@@ -274,7 +274,7 @@ def test_a_window_is_a_view_and_says_what_it_cuts(crowded: Room) -> None:
     assert 41 <= len(here) <= 50
     assert [position for positions, _ in here for position in positions] == [*range(first, 10_002)]
     assert left_out(request) == [(2, first - 1, "beyond-last")]
-    assert request.dropped[0].tokens > 9_000
+    assert request.omissions[0].tokens > 9_000
     assert request.receipt.plan["cut"] == [[2, first - 1]]
 
 
@@ -311,7 +311,7 @@ def test_the_user_sees_in_the_timeline_from_where_on_a_role_was_shown_less(room:
     moved = [after for before, after in pairwise(asked) if after.cuts > before.cuts]
     assert len(moved) > 1
     assert cuts_shown(room) == [
-        (request.at + 1, DEV, f"from here on without 2-{request.dropped[0].last}") for request in moved
+        (request.at + 1, DEV, f"from here on without 2-{request.omissions[0].last}") for request in moved
     ]
 
 
@@ -352,4 +352,4 @@ def test_what_each_role_can_see_is_one_command(room: Room, capsys: pytest.Captur
     audit = json.loads(capsys.readouterr().out)["data"]
     assert (status, audit["body"]) == (0, room.request(TESTER).body)
     assert [part["rule"] for part in audit["parts"]].count("own") == 1
-    assert audit["dropped"][0]["rule"] == "covered"
+    assert audit["omissions"][0]["rule"] == "covered"

@@ -80,7 +80,7 @@ def errors(entries: list[Entry]) -> list[LlmError]:
 def over(room: Room) -> tuple[str, str]:
     """Why the turns are over, from the log that was opened anew: in the last transition, and in the state."""
     reason = room.look(lambda conversation: conversation.transitions())[-1].decision.reason
-    return reason, room.look(lambda conversation: conversation.state()).floor.end_reason
+    return reason, room.look(lambda conversation: conversation.state()).turn_state.end_reason
 
 
 def says(*texts: str) -> Scripted:
@@ -98,7 +98,7 @@ def test_whose_turn_it_is_survives_a_restart(room: Room, said: int) -> None:
         return crew(*[runs_on(env={"PASSES": "1"})] * 3)
 
     talked(room, of_programs, "Ideas?", at=said)
-    whose = room.look(lambda conversation: conversation.state()).floor.holders
+    whose = room.look(lambda conversation: conversation.state()).turn_state.holders
     rest = talked(room, of_programs, at=1)
 
     assert (whose, [agent for agent, _ in answers(rest)]) == ((NAMES[said % 3],), [NAMES[said % 3]])
@@ -165,7 +165,7 @@ def test_a_dead_process_is_relaunched_and_told_the_full_history(room: Room) -> N
 def test_a_program_that_died_within_its_turn_is_tried_again_ever_later(room: Room) -> None:
     clock = Clock()
     dies = CommandLine([*PYTHON, "-c", "import os; os.kill(os.getpid(), 9)"])
-    retries = RetryPolicy(attempts={"process_exited": 5}, base=1.0, cap=5.0)
+    retries = RetryPolicy(attempts={"process_exited": 5}, base=1.0, max_delay=5.0)
 
     async def work() -> None:
         with stenolog.open(room.path, clock=clock) as log:
@@ -188,7 +188,7 @@ pass_token = "....."
 
 [breaker]
 failures = 2
-rest = 60
+recovery_time = 60
 
 [agents.dev]
 model = { use = "cli:sleep 60", patience = 1 }

@@ -137,7 +137,7 @@ def test_system_stakeholders_company_and_the_current_task_stay_whatever_is_prune
 
     assert in_full(request)[:3] == PINNED
     assert in_full(request)[-1] == ((25,), "user")
-    assert [(run.first, run.rule) for run in request.dropped][:1] in (
+    assert [(run.first, run.rule) for run in request.omissions][:1] in (
         [(5, "over-budget")],
         [(5, "beyond-last")],
     )
@@ -154,7 +154,7 @@ def test_reasoning_is_summarised_and_what_is_pinned_within_it_is_not(long: Room)
 
     assert in_full(request) == [*PINNED, ((25,), "summary"), ((26,), "user")]
     assert left_out(request) == [(5, 24, "covered")]
-    assert request.dropped[0].tokens > 2_000
+    assert request.omissions[0].tokens > 2_000
 
 
 def test_the_system_rows_of_the_conversation_are_rows_of_the_request(room: Room) -> None:

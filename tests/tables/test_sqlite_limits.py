@@ -96,7 +96,7 @@ def test_a_table_that_was_dropped_is_not_waited_for(log: Log) -> None:
     kept.drop()
     kept.drop()
     attach_table(log, lines)
-    log.datastore.kept_up.clear()
+    log.datastore.commit_hooks.clear()
     log["demo"].append(UserMessage(text="one"))
 
     with pytest.raises(TableError, match="this log does not keep it any more"):

@@ -14,7 +14,7 @@ def import_in_pieces(database: str, files: list[str], sender: Connection) -> Non
     """Import the files, an entry or two to a transaction, and tell of each that is about to be committed."""
     batch.BYTES = 1_500
     with stenolog.open(database) as log:
-        log.datastore.kept_up.append(lambda _: _tell(sender))
+        log.datastore.commit_hooks.append(lambda _: _tell(sender))
         list(import_files(log, files))
 
 

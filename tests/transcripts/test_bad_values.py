@@ -181,7 +181,7 @@ def test_records_of_unknown_types_are_counted_by_their_type(into: Import) -> Non
     odd = [record("brand-new", "n1", None), {"type": ["x"], "sessionId": SESSION}, {"type": None}, {}]
     into.records(GO, *odd, ON)
 
-    assert into.report.conversations[0].beyond == {"brand-new": 1, "['x']": 1, "None": 2}
+    assert into.report.conversations[0].ignored == {"brand-new": 1, "['x']": 1, "None": 2}
     assert words(into) == ["Go", "On"]
 
 
@@ -223,5 +223,5 @@ def test_fields_of_the_wrong_type_in_a_rollout_stop_nothing(into: Import) -> Non
 def test_messages_in_unknown_roles_are_counted(into: Import) -> None:
     into.records(said("Go"), {"role": "narrator", "content": "Night falls."}, said("On"))
 
-    assert into.report.conversations[0].beyond == {"role 'narrator'": 1}
+    assert into.report.conversations[0].ignored == {"role 'narrator'": 1}
     assert words(into) == ["Go", "On"]

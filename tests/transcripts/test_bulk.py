@@ -98,7 +98,7 @@ def test_files_come_in_together_as_each_does_by_itself(
 
 def test_short_files_share_a_transaction(log: Log, files: list[Path]) -> None:
     commits: list[None] = []
-    log.datastore.kept_up.append(lambda _: commits.append(None))
+    log.datastore.commit_hooks.append(lambda _: commits.append(None))
 
     list(import_files(log, [files[1], *files[3:]]))
 
@@ -284,7 +284,7 @@ def test_what_could_not_be_written_is_never_said_to_be(
                 raise error
 
         with stenolog.open(tmp_path / f"{last}.db") as log:
-            log.datastore.kept_up.append(fail)
+            log.datastore.commit_hooks.append(fail)
             if ends_with(error, import_files(log, files)):
                 list(import_files(log, files))
 

@@ -167,7 +167,7 @@ def test_attachments_with_text_were_shown_to_the_model_and_others_are_counted(in
     )
 
     assert users(into)[1:] == [("system", "Mind the list", True)]
-    assert into.report.conversations[0].beyond["attachment/deferred_tools_delta"] == 1
+    assert into.report.conversations[0].ignored["attachment/deferred_tools_delta"] == 1
 
 
 def test_an_id_with_a_blank_in_it_names_a_sub_agent_all_the_same(into: Import) -> None:

@@ -138,7 +138,7 @@ def test_clear_begins_a_new_context_behind_itself(into: Import) -> None:
     into.records(*TALK, user("u3", "a2", "<command-name>/clear</command-name>"), user("u4", "u3", "Afresh"))
 
     assert asked(into) == ["Afresh"]
-    assert into.report.conversations[0].decided == {"context cleared": 1}
+    assert into.report.conversations[0].decisions == {"context cleared": 1}
 
 
 def test_going_back_before_a_cleared_context_brings_the_old_one_back(into: Import) -> None:
@@ -186,4 +186,4 @@ def test_whatever_is_gone_back_to_the_way_to_the_last_prompt_is_in_context(
         forks = len(into.log.names()) - 1
 
         assert asked(into) == way
-        assert forks == into.report.conversations[0].decided["rewound"]
+        assert forks == into.report.conversations[0].decisions["rewound"]

@@ -253,7 +253,7 @@ def test_what_is_no_message_is_counted_by_its_type(into: Import) -> None:
         record("brand-new", "n1", "s1"),
     )
 
-    assert into.report.conversations[0].beyond == {
+    assert into.report.conversations[0].ignored == {
         "toolUseResult": 1,
         "file-history-snapshot": 1,
         "system/turn_duration": 1,
@@ -265,7 +265,7 @@ def test_a_record_that_comes_again_is_recognised_by_its_uuid(into: Import) -> No
     once = user("u1", None, "One")
 
     assert len(into.records(once, once, once).said) == 1
-    assert into.report.conversations[0].beyond == {"repeated record": 2}
+    assert into.report.conversations[0].ignored == {"repeated record": 2}
 
 
 def test_two_sessions_in_one_file_are_two_conversations(into: Import) -> None:

@@ -65,7 +65,7 @@ def test_a_record_that_is_written_twice_is_taken_down_once(into: Import) -> None
     )
 
     assert words(into) == ["One", "Two"]
-    assert into.report.conversations[0].beyond["repeated record"] == 1
+    assert into.report.conversations[0].ignored["repeated record"] == 1
 
 
 def test_an_import_again_of_records_that_share_a_uuid_adds_nothing(into: Import) -> None:

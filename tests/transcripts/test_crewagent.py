@@ -230,7 +230,7 @@ def test_what_is_for_the_screen_is_in_no_request(into: Import, tmp_path: Path) -
 
     request = into.conversation.request("assistant")
     assert [m["content"] for m in request.body["messages"]] == ["Hi"]
-    assert [(run.first, run.last, run.rule) for run in request.dropped] == [(2, 4, "not-in-context")]
+    assert [(run.first, run.last, run.rule) for run in request.omissions] == [(2, 4, "not-in-context")]
 
 
 def test_an_index_that_leaves_tool_results_out_of_context_is_obeyed(into: Import, tmp_path: Path) -> None:

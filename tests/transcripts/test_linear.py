@@ -52,7 +52,7 @@ def test_branches_are_hidden_and_kept_at_a_cost_that_grows_with_their_number(
     file = tmp_path / "talk.jsonl"
     file.write_bytes(as_lines(*way, *branches))
     with stenolog.open(tmp_path / "talks.db") as log:
-        log.datastore.kept_up.append(lambda _: writes.__setitem__(0, writes[0] + 1))
+        log.datastore.commit_hooks.append(lambda _: writes.__setitem__(0, writes[0] + 1))
         report = import_file(log, file)
 
         conversation, forks = log[report.conversations[0].name], report.conversations[0].forks

@@ -125,7 +125,7 @@ def test_messages_in_an_object_are_the_same_in_a_folder_and_alone(
 
     found = import_file(into.log, made / "talk/messages.json" if alone else made)
 
-    assert (found.format, dict(found.conversations[0].beyond)) == ("crewagent", {"version": 1})
+    assert (found.format, dict(found.conversations[0].ignored)) == ("crewagent", {"version": 1})
     assert [part["content"] for part in into.log["talk"].request("assistant").body["messages"]] == ["Hi"]
 
 

@@ -79,7 +79,7 @@ def test_a_chat_comes_in_with_who_said_what(into: Import, form: Any, indent: int
 def test_the_turn_goes_on_where_it_was_and_passes_are_left_out(into: Import) -> None:
     chat(into, CHAT)
 
-    assert into.conversation.state().floor.holders == ("Backend Dev",)
+    assert into.conversation.state().turn_state.holders == ("Backend Dev",)
     request = into.conversation.request("Backend Dev", api="plain")
     assert request.body["prompt"].split("\n\n") == [
         "User: Build a login.",

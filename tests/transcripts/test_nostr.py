@@ -71,7 +71,7 @@ def test_one_message_of_a_relay_is_a_file_too(into: Import) -> None:
 def test_what_is_no_message_is_counted(into: Import) -> None:
     into.records(*TALK, event("ann", "+", kind=7, at=9, under=ROOT["id"]), '["NOTICE", "slow down"]')
 
-    assert into.report.conversations[0].beyond == {"kind 0": 3, "kind 7": 1, "NOTICE of a relay": 1}
+    assert into.report.conversations[0].ignored == {"kind 0": 3, "kind 7": 1, "NOTICE of a relay": 1}
 
 
 def test_an_event_can_be_put_together_and_checked_again_from_its_entry(into: Import) -> None:

@@ -23,6 +23,6 @@ class Debate(TurnRule):
     def after(self, state: State, turn: TurnView) -> NextTurn:
         if turn.lane == self.judge or turn.how in ("failed", "cancelled"):
             return NextTurn(reason=f"{turn.lane} {turn.how}")
-        if state.floor.turns_since >= 2 * self.rounds:
+        if state.turn_state.turns_since >= 2 * self.rounds:
             return NextTurn((self.judge,), "both sides have been heard")
         return NextTurn((self.second if turn.lane == self.first else self.first,), f"after {turn.lane}")

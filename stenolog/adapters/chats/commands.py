@@ -134,9 +134,9 @@ async def status(told: CommandContext) -> str:
 
 
 def _turn(state: State) -> str:
-    if state.floor.holders:
-        return f"The turn is with {', '.join(state.floor.holders)}."
-    return f"Nobody has the turn{f': {state.floor.end_reason}' if state.floor.end_reason else ''}."
+    if state.turn_state.holders:
+        return f"The turn is with {', '.join(state.turn_state.holders)}."
+    return f"Nobody has the turn{f': {state.turn_state.end_reason}' if state.turn_state.end_reason else ''}."
 
 
 def _doing(state: State, lane: LaneState) -> str:
@@ -257,7 +257,7 @@ def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingAppro
 def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
     """Yield the command for each worker that any agent ever had, because a decision stands where the call
     does."""
-    return (told.at(name) for name in told.conversation.log.names(archived=True, like="~"))
+    return (told.at(name) for name in told.conversation.log.names(archived=True, contains="~"))
 
 
 @command
@@ -295,7 +295,7 @@ def outline(request: Request) -> Iterator[str]:
     if first:
         yield f"… {first} parts before"
     yield from (f"- {_part(part)}" for part in request.parts[first:])
-    yield from (f"- left out: {_left_out(run)}" for run in request.dropped)
+    yield from (f"- left out: {_left_out(run)}" for run in request.omissions)
 
 
 def _part(part: RequestPart) -> str:

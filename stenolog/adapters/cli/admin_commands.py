@@ -219,7 +219,7 @@ def outputs_command(db: Path, target: str, directory: Path | None, mcp: bool) ->
 
         serve_outputs(conversation)
         return None
-    written = [] if directory is None else conversation.outputs.materialise(directory)
+    written = [] if directory is None else conversation.outputs.write_files(directory)
     rows = [_row(output, _size(conversation.outputs, output)) for output in conversation.outputs.listed()]
     data = {
         "conversation": conversation.name,

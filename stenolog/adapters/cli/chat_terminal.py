@@ -23,7 +23,7 @@ import click
 
 from stenolog.adapters.log import Conversation
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
-from stenolog.domain.limits import MICRO
+from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
 from stenolog.projections.terminal_text import safe, shown_call
@@ -259,7 +259,7 @@ def used_words(tally: UsageTotals, prices: Prices) -> str:
     if tally.untold == tally.answers:
         return f"{answers} · tokens unknown"
     least = "≥" if unpriced(tally.tokens, prices) else ""
-    money = f" · {least}${price / MICRO:,.4f}" if price else ""
+    money = f" · {least}${price / MICRO_PER_USD:,.4f}" if price else ""
     untold = f" (of {tally.untold} unknown)" if tally.untold else ""
     return f"{answers} · {tokens.input:,} tokens in, {tokens.output:,} out{untold}{money}"
 

@@ -198,9 +198,9 @@ def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[s
         return []
     try:
         with open_log(path) as log:
-            first = log.names(begins=begun, limit=COMPLETED, order="a-z")
+            first = log.names(prefix=begun, limit=COMPLETED, order="a-z")
             # With the last one a shell that is told the first ones sees what all of them begin with.
-            return first if len(first) < COMPLETED else first + log.names(begins=begun, limit=1, order="z-a")
+            return first if len(first) < COMPLETED else first + log.names(prefix=begun, limit=1, order="z-a")
     except StenologError:
         return []  # a shell that completes is no place for an error
 
@@ -290,7 +290,7 @@ def find_conversation(log: Log, written: str) -> Conversation:
     if written in log:
         return log[written]
     if written:
-        begun = log.names(archived=True, begins=written)
+        begun = log.names(archived=True, prefix=written)
         newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
         return log[full_name(begun or reversed(newest), written)]
     known = log.names(archived=True, limit=2)

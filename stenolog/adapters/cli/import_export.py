@@ -271,8 +271,8 @@ def lines(reports: Iterable[Report]) -> Iterator[Piece]:
             )
             for fork in conversation.forks:
                 yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
-            if conversation.beyond:
-                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.beyond.items()))
+            if conversation.ignored:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.ignored.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
         if not report.conversations:
             yield line(EMPTY, (report.file, "bold"), f"  {NOTHING}", (f"  {report.format}", "dim"))

@@ -233,9 +233,9 @@ def ls_command(
     log = open_log(db)
     which: dict[str, Any] = {
         "archived": archived,
-        "like": part,
-        "since": None if since is None else moment(since, A_TIME, to_its_end=False),
-        "before": "" if before is None else find_conversation(log, before).name,
+        "contains": part,
+        "active_since": None if since is None else moment(since, A_TIME, to_its_end=False),
+        "older_than": "" if before is None else find_conversation(log, before).name,
     }
     shown = log.names(**which, limit=limit or None, order="latest")[::-1]
     rows = [_conversation(log, name) for name in shown]
@@ -248,13 +248,13 @@ def ls_command(
 
 def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
     """Explain an empty list: no conversation has such a name, or none passes the filters."""
-    named = log.count(like=which["like"], archived=which["archived"])
+    named = log.count(contains=which["contains"], archived=which["archived"])
     if named:
         filters = (f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None)
         return f"of {counted(named, 'conversation')} none passes {' '.join(filters)}"
-    if archived := log.count(like=which["like"], archived=True):
+    if archived := log.count(contains=which["contains"], archived=True):
         return f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
-    return "no such conversation" if which["like"] else NONE_YET
+    return "no such conversation" if which["contains"] else NONE_YET
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
@@ -291,7 +291,7 @@ def _short(log: Log, name: str) -> str:
     begun = name[:SHORT]
     if not UUID.fullmatch(name):
         return name
-    return begun if log.names(begins=begun, archived=True, limit=2) == [name] else name
+    return begun if log.names(prefix=begun, archived=True, limit=2) == [name] else name
 
 
 def _fork_of(settings: Any) -> dict[str, Any] | None:

@@ -353,7 +353,7 @@ def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
 def _size_row(title: str, request: Request) -> Sequence[Cell]:
     size = request.size
     here = {position for part in request.parts for position in part.positions}
-    out = len({at for run in request.dropped for at in range(run.first, run.last + 1)} - here - {0})
+    out = len({at for run in request.omissions for at in range(run.first, run.last + 1)} - here - {0})
     sendable: Cell = "yes" if request.sendable else ("no", "yellow")
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 

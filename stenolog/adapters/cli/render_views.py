@@ -10,7 +10,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.limits import MICRO
+from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.diff import part_text
 from stenolog.projections.analysis.explain import Missing
@@ -56,7 +56,7 @@ def head_lines(request: Request) -> Iterator[Piece]:
 def _in_order(request: Request) -> list[Row]:
     """The parts in the order of the body; each run that was left out before the first part behind it."""
     rows: list[Row] = list(request.parts)
-    for run, times in folded(request.dropped):
+    for run, times in folded(request.omissions):
         behind = (
             index
             for index, row in enumerate(rows)
@@ -237,7 +237,7 @@ def _usd(tally: UsageTotals, prices: Prices) -> str:
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
         return "?"
-    usd = f"{known / MICRO:,.2f}" if known >= MICRO else f"{known / MICRO:.4f}"
+    usd = f"{known / MICRO_PER_USD:,.2f}" if known >= MICRO_PER_USD else f"{known / MICRO_PER_USD:.4f}"
     return f"≥{usd}" if missing else usd
 
 

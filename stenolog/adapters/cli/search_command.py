@@ -84,7 +84,7 @@ def search_command(
         raise InvalidEventError(
             f"expected --since before --until, found {since} and {until}: nothing is between"
         )
-    with Bar("indexing", log.newest) as bar:
+    with Bar("indexing", log.last_sequence) as bar:
         hits = log.search(
             words,
             conversation=conversation,

@@ -139,7 +139,7 @@ def request_data(request: Request) -> dict[str, Any]:
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
     shown |= {"policy": request.policy.json, "size": request.size._asdict()}
-    return {**shown, "parts": request.parts, "dropped": request.dropped, "body": request.body}
+    return {**shown, "parts": request.parts, "omissions": request.omissions, "body": request.body}
 
 
 def print_raw(request: Request) -> None:

@@ -30,7 +30,7 @@ class Agent:
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
     max_tokens …). `policy` is a value of `stenolog.context`; where it names no history, a model that
     `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
-    `notes` says what is kept as `meta` with each of its answers, such as a score: it must be pure and quick.
+    `metadata` returns what is kept as `meta` with each of its answers, such as a score; it is pure and quick.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Agent:
     policy: PolicyLike = None
     limits: Limits = LIMITS
     retries: RetryPolicy = RETRIES
-    notes: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
+    metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
@@ -71,10 +71,10 @@ class Agent:
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with its notes; where they fail, with why: the answer itself is not lost by that."""
-        if self.notes is None:
+        if self.metadata is None:
             return answer
         try:
-            return replace(answer, meta={**answer.meta, **self.notes(answer)})
+            return replace(answer, meta={**answer.meta, **self.metadata(answer)})
         except Exception as error:
             return replace(answer, meta={**answer.meta, "stenolog": {"notes": f"failed: {error!r:.200}"}})
 

@@ -71,7 +71,9 @@ def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, L
     it."""
     yield conversation, None
     if _called(conversation):
-        children = {name.rpartition("~")[2]: name for name in conversation.log.names(archived=True, like="~")}
+        children = {
+            name.rpartition("~")[2]: name for name in conversation.log.names(archived=True, contains="~")
+        }
         yield from _children(conversation, children, None)
 
 

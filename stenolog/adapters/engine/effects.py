@@ -267,7 +267,7 @@ def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy |
     Nobody, where the turn rule alone says who is next.
     """
     rule = rule_of(turns)
-    if rule.keeps_floor and not rule.hands_on(speaker):
+    if rule.tracks_turns and not rule.hands_on(speaker):
         return ()
     return tuple(
         name for name in mentioned_agents(text, {name.casefold(): name for name in names}) if name != speaker

@@ -147,7 +147,7 @@ def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -
     """
     request = conversation.request(agent)
     is_large = over is not None and request.size.tokens > over
-    if not is_large and not any(run.rule in CUTS for run in request.dropped):
+    if not is_large and not any(run.rule in CUTS for run in request.omissions):
         return None
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)

@@ -150,8 +150,10 @@ class Journal(LiveState):
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
         """Return the seconds until an effect may begin: no longer than its agent's retries ever wait."""
         agent = self.agents[effect.lane.agent]
-        rest = self.options.breaker_of(agent.llm).rest if agent.llm else 0.0
-        return self.waits.seconds_until(effect, now, max(agent.retries.cap, agent.retries.patience, rest))
+        rest = self.options.breaker_of(agent.llm).recovery_time if agent.llm else 0.0
+        return self.waits.seconds_until(
+            effect, now, max(agent.retries.max_delay, agent.retries.max_retry_after, rest)
+        )
 
     def _is_ours(self, where: str) -> bool:
         return where.partition("/")[0] in self.agents and self.options.lane in ("", where)

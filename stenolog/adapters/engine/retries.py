@@ -39,17 +39,15 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 class RetryPolicy:
     """Number of attempts at a model call, and the waits between them.
 
-    That is `base` seconds, doubled each time up to `cap`; chance takes up to a half away, so that many do not
-    come back at once.
-
-    A provider's `retry-after` is waited for where it is longer; where it is longer than `patience` seconds a
-    person decides.
+    A wait is `base` seconds, doubled each time up to `max_delay`; chance takes up to half away, so that many
+    callers do not come back at once. A provider's `retry-after` is waited for where it is longer; where it is
+    longer than `max_retry_after` seconds, a person decides.
     """
 
     attempts: Mapping[str, int] = field(default_factory=lambda: ATTEMPTS)
     base: float = 1.0
-    cap: float = 60.0
-    patience: float = 600.0
+    max_delay: float = 60.0
+    max_retry_after: float = 600.0
 
     def wait(
         self, category: ErrorCategory, attempt: int, chance: float, retry_after: float | None = None
@@ -58,9 +56,9 @@ class RetryPolicy:
 
         `chance` is a random number from 0 to 1.
         """
-        if attempt >= self.attempts.get(category, 1) or (retry_after or 0) > self.patience:
+        if attempt >= self.attempts.get(category, 1) or (retry_after or 0) > self.max_retry_after:
             return None
-        backoff = min(self.cap, self.base * 2.0 ** min(attempt - 1, 30))
+        backoff = min(self.max_delay, self.base * 2.0 ** min(attempt - 1, 30))
         return max(retry_after or 0.0, backoff * (1 - chance / 2))
 
 
@@ -69,14 +67,14 @@ NO_RETRIES = RetryPolicy(attempts=MappingProxyType({}))
 
 @dataclass
 class CircuitBreaker:
-    """After `failures` failures in a row a provider is left alone for `rest` seconds; then one call tries it.
+    """After `failures` failures in a row a provider is left alone for `recovery_time` seconds.
 
-    It is memory of this process and no truth: of a call that it holds back the log says when it is tried.
-    Times are in seconds, of any origin.
+    Then one call tries it. The breaker is memory of this process alone: of a call that it holds back the log
+    says when it is tried. Times are in seconds, of any origin.
     """
 
     failures: int = 5
-    rest: float = 30.0
+    recovery_time: float = 30.0
     _in_a_row: int = 0
     _open_until: float | None = None
     is_tried: bool = field(default=False, init=False)
@@ -103,7 +101,7 @@ class CircuitBreaker:
         elif category in BLAMED:
             self._in_a_row += 1
             if self._in_a_row >= self.failures:
-                self._open_until = now + self.rest
+                self._open_until = now + self.recovery_time
 
     def stopped(self) -> None:
         """A call was stopped before its end: it shows nothing."""

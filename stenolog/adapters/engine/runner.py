@@ -132,7 +132,7 @@ class Runner:
                 await asyncio.wait(running, timeout=GRACE)
         finally:
             loop = asyncio.get_running_loop()
-            done = loop.run_in_executor(self._thread, self._put_down)  # done though nobody may wait for it
+            done = loop.run_in_executor(self._thread, self._release)  # done though nobody may wait for it
             self._thread.shutdown(wait=False)
             await asyncio.shield(done)
 
@@ -256,7 +256,7 @@ class Runner:
         scribe.settle(lambda _: (dequeue(waited),) if waited.position in scribe.queue else ())
         return True
 
-    def _put_down(self) -> None:
+    def _release(self) -> None:
         """Close what is under way, and let everything go."""
         if self._scribe is None:  # it was never opened
             return

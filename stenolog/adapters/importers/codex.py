@@ -79,11 +79,11 @@ class Codex:
     """Takes the records of one rollout and gives the steps that take it down."""
 
     def __init__(self, log: ExistingLog) -> None:
-        self.scribe = EventWriter("codex", MAIN, log)
-        self.setup = SettingsWriter(self.scribe)
+        self.writer = EventWriter("codex", MAIN, log)
+        self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=PROVIDER)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._at = EPOCH
         self._response = ""
         self._uncounted = ""
@@ -109,16 +109,16 @@ class Codex:
             case "compacted":
                 self._compacted(line)
             case other:
-                self.beyond[str(other)] += 1
-        return [] if self._uncounted else self.scribe.drain()
+                self.ignored[str(other)] += 1
+        return [] if self._uncounted else self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
-        self.scribe.close()
-        return self.scribe.drain()
+        self.writer.close()
+        return self.writer.drain()
 
     def _source(self, line: Line, id: str, role: str) -> Origin:
-        return self.scribe.source(id, role, line.key)
+        return self.writer.source(id, role, line.key)
 
     def _responded(self) -> None:
         """End the current response: the next item belongs to another one."""
@@ -127,7 +127,7 @@ class Codex:
     # Settings
 
     def _session(self, line: Line) -> None:
-        self.beyond["session_meta"] += 1
+        self.ignored["session_meta"] += 1
         if self._about is not None:
             return
         payload = line.payload
@@ -145,7 +145,7 @@ class Codex:
     def _turn_context(self, line: Line) -> None:
         """The mode is the approval policy, or the collaboration mode where that is not the default one."""
         self._responded()
-        self.beyond["turn_context"] += 1
+        self.ignored["turn_context"] += 1
         payload = line.payload
         together = as_str(as_dict(payload.get("collaboration_mode")).get("mode"))
         policy = as_str(payload.get("approval_policy"))
@@ -166,7 +166,7 @@ class Codex:
         kind = as_str(item.get("type"))
         by_client = kind != "tool_search_output" or item.get("execution") == "client"
         if kind == "ghost_snapshot":
-            self.beyond[kind] += 1
+            self.ignored[kind] += 1
         elif kind == "message" and item.get("role") != "assistant":
             self._message(line)
         elif kind in OUTPUTS and by_client:
@@ -179,7 +179,7 @@ class Codex:
         if not self._response:
             self._response = item_id or line.key
             self._uncounted = line.key
-        if self.scribe.starts_message(line.key, MAIN, self._response):
+        if self.writer.starts_message(line.key, MAIN, self._response):
             self.setup.settle(line.key, line.time)
         model = self.setup.cards[MAIN].model
         heard = Answer(
@@ -190,14 +190,14 @@ class Codex:
             to=(USER,),
             model=model,
         )
-        self.scribe.add_part(line.key, heard)
+        self.writer.add_part(line.key, heard)
 
     def _output(self, line: Line) -> None:
         self._response = ""
         blobs: Blobs = {}
         call_id = as_str(line.payload.get("call_id"))
         self.setup.settle(line.key, line.time)
-        call = self.scribe.closed(call_id)
+        call = self.writer.closed(call_id)
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -205,7 +205,7 @@ class Codex:
             parts=output_parts(line.payload, blobs),
             source=self._source(line, call_id, "tool"),
         )
-        self.scribe.write(result, line.key, line.time, blobs)
+        self.writer.write(result, line.key, line.time, blobs)
 
     def _message(self, line: Line) -> None:
         self._responded()
@@ -233,7 +233,7 @@ class Codex:
             to=(MAIN,),
             source=self._source(line, as_str(line.payload.get("id")), role),
         )
-        position = self.scribe.write(message, id, line.time, blobs)
+        position = self.writer.write(message, id, line.time, blobs)
         if kind == "person":
             self._prompts.append(position)
         return position
@@ -242,7 +242,7 @@ class Codex:
 
     def _event(self, line: Line) -> None:
         kind = as_str(line.payload.get("type"))
-        self.beyond[f"event_msg/{kind}"] += 1
+        self.ignored[f"event_msg/{kind}"] += 1
         if kind in _TURN:
             self._turn(line, kind)
         elif kind == "token_count":
@@ -269,9 +269,9 @@ class Codex:
     def _count(self, line: Line) -> None:
         """The tokens of the response that has just ended, if it is still in our hands."""
         counted = usage(as_dict(line.payload.get("info")).get("last_token_usage"))
-        self.scribe.close()
+        self.writer.close()
         if counted is not None and self._uncounted:
-            self.scribe.count(self._uncounted, counted)
+            self.writer.count(self._uncounted, counted)
         self._responded()
 
     def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
@@ -279,7 +279,7 @@ class Codex:
         self._responded()
         self.setup.settle(line.key, line.time)
         error = LlmError(agent=MAIN, category=named, message=words, source=self._source(line, "", "error"))
-        return self.scribe.write(error, id, line.time)
+        return self.writer.write(error, id, line.time)
 
     # What leaves the context
 
@@ -288,26 +288,26 @@ class Codex:
         if not 0 < turns <= len(self._prompts):
             return
         self._responded()
-        self.scribe.close()
+        self.writer.close()
         first = self._prompts[-turns]
         del self._prompts[-turns:]
-        gone = PositionRange(first=first, last=self.scribe.here)
-        self._compaction.forget(range(first, self.scribe.here + 1))
+        gone = PositionRange(first=first, last=self.writer.here)
+        self._compaction.forget(range(first, self.writer.here + 1))
         before = tuple(span for span in self.setup.hides or () if span.first < first)
         self.setup.hides = (*before, gone)
         self.setup.branches = True
-        self.decided["rewound"] += 1
+        self.decisions["rewound"] += 1
 
     def _compacted(self, line: Line) -> None:
         """A summary takes the place of all that the new history does not repeat."""
         self._responded()
-        self.beyond["compacted"] += 1
+        self.ignored["compacted"] += 1
         new = self._compaction.compact(line.payload, self.setup.cards[MAIN].model)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
-        covers = self.scribe.visible(1, hidden | new.kept)
+        covers = self.writer.visible(1, hidden | new.kept)
         if not (covers or new.parts):
             return
-        if without_result := self.scribe.open_calls(MAIN):
+        if without_result := self.writer.open_calls(MAIN):
             self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(without_result, set())))
         self.setup.settle(line.key, line.time)
         summary = AssistantMessage(
@@ -318,8 +318,8 @@ class Codex:
             to=(USER,),
             source=self._source(line, "", "compacted"),
         )
-        self.scribe.write(summary, line.key, line.time)
-        self.decided["compaction as a summary"] += 1
+        self.writer.write(summary, line.key, line.time)
+        self.decisions["compaction as a summary"] += 1
         for nth, item in enumerate(new.fresh, 1):
             runs = enumerate(_runs(item))
             fresh = line._replace(payload=item)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Converter(Protocol):
     """Converter of one conversation's records into steps; its other members are for the report."""
 
-    scribe: EventWriter
-    beyond: Counter[str]
-    decided: Counter[str]
+    writer: EventWriter
+    ignored: Counter[str]
+    decisions: Counter[str]
 
     def take(self, record: Record) -> list[Step]: ...
 
@@ -39,7 +39,7 @@ class Converter(Protocol):
 class SourceConversation:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
 
-    `records` can be gone through more than once. `beyond` counts what stands beside the records and is no
+    `records` can be gone through more than once. `ignored` counts what stands beside the records and is no
     message. `failed` says why it cannot be read at all. `file` is its own, where there is one for each.
     `unit` is what the numbers of its records count.
     """
@@ -47,7 +47,7 @@ class SourceConversation:
     name: str
     records: Iterable[Record]
     make: Callable[[ExistingLog], Converter]
-    beyond: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
     failed: str = ""
     file: Path | None = None
     unit: str = "message"
@@ -84,9 +84,9 @@ class _EntryConverter:
     """The converter that `entry_converter` makes."""
 
     def __init__(self, convert: Callable[[Record], Iterable[NewEntry]], log: ExistingLog) -> None:
-        self.scribe = EventWriter("", "", log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter("", "", log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._convert = convert
         self._time = EPOCH
 
@@ -95,11 +95,11 @@ class _EntryConverter:
             if isinstance(entry.event, Unknown):
                 raise CallerError(f"expected an event of this release, found {entry.event.topic}")
             self._time = entry.time or self._time
-            self.scribe.write(entry.event, entry.id or f"line-{record.line}-{nth}", self._time)
-        return self.scribe.drain()
+            self.writer.write(entry.event, entry.id or f"line-{record.line}-{nth}", self._time)
+        return self.writer.drain()
 
     def end(self) -> list[Step]:
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def _entries(self, record: Record) -> list[NewEntry]:
         try:
@@ -145,4 +145,4 @@ def is_held(told: SourceConversation, conversation: Conversation) -> bool:
         converter.end()
     except CallerError:
         return False
-    return converter.scribe.already > 1
+    return converter.writer.already > 1

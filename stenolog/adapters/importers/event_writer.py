@@ -1,4 +1,4 @@
-"""The scribe knows where each event lands in the log, without touching the log.
+"""Writer of an import's events, which knows where each lands in the log, without touching the log.
 
 A converter reads a file from its beginning each time. What the log already holds is recognised by its
 entry id, or by the foreign records in `source.lines`: it is not written again, but keeps its position.

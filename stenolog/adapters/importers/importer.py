@@ -234,7 +234,7 @@ class _Importing:
                 intake.take(record)
                 self._moved(place())
             found = intake.end()
-            found.beyond += told.beyond
+            found.ignored += told.ignored
             report.conversations.append(found)
             if told.file is not None:
                 with regular_file(told.file) as stream:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
 
 
-REVISION = 3
+REVISION = 4
 """Raised when the importers take down more of a file than they did."""
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
@@ -104,8 +104,8 @@ def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
         "digest": digest.hex(),
         "already": found.already + found.appended,
         "skipped": found.skipped,
-        "beyond": found.beyond,
-        "decided": found.decided,
+        "ignored": found.ignored,
+        "decisions": found.decisions,
     }
 
 
@@ -117,14 +117,14 @@ def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> 
 
 
 def _recalled(
-    name: str, already: int, skipped: list[Any], beyond: dict[str, int], decided: dict[str, int], **_: Any
+    name: str, already: int, skipped: list[Any], ignored: dict[str, int], decisions: dict[str, int], **_: Any
 ) -> Imported:
     return Imported(
         name,
         already=already,
         skipped=[Skipped(*each) for each in skipped],
-        beyond=Counter(beyond),
-        decided=Counter(decided),
+        ignored=Counter(ignored),
+        decisions=Counter(decisions),
     )
 
 

@@ -48,9 +48,9 @@ class ConversationImport:
                 self._apply(self._converter.end())
             except CallerError as error:
                 self._share.refuse(error)
-        self.found.beyond = self._converter.beyond
-        self.found.decided = self._converter.decided
-        self.found.already = self._converter.scribe.already
+        self.found.ignored = self._converter.ignored
+        self.found.decisions = self._converter.decisions
+        self.found.already = self._converter.writer.already
         return self.found
 
     def _apply(self, steps: list[Step]) -> None:

@@ -19,8 +19,8 @@ from .event_writer import EventWriter
 class SettingsWriter:
     """The written and the wanted settings: mode, title, cards, and the context."""
 
-    def __init__(self, scribe: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
-        self.scribe = scribe
+    def __init__(self, writer: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
+        self.writer = writer
         self.mode = mode
         self.scope = scope
         self.title: str | None = None
@@ -45,7 +45,7 @@ class SettingsWriter:
 
     def resume(self, now: Settings, id: str) -> None:
         """Begin with the settings of the log, unless it has none, or those of this file under that id."""
-        if self.scribe.log.head == 0 or self.scribe.holds(id):
+        if self.writer.log.head == 0 or self.writer.holds(id):
             return
         self.mode, self.scope, self.title = now.mode, now.scope, now.title or None
         self.context_from, self.hides = now.context_from or None, now.hides or None
@@ -86,27 +86,27 @@ class SettingsWriter:
             agent: card for agent, card in self.cards.items() if self._dealt.get(agent) != card
         }
         id = settings_id(line)
-        if self.branches and not self.scribe.holds(id):
-            self.scribe.branch()
+        if self.branches and not self.writer.holds(id):
+            self.writer.branch()
         # A reset is the main agent's: its sub-agents' histories stay. Mode and scope are everybody's.
         resets = "context_from" in changed
         if resets and not {"mode", "scope"}.isdisjoint(changed):
             reset = ModeSwitch(
-                agents=(self.scribe.main,),
+                agents=(self.writer.main,),
                 context_from=changed.pop("context_from"),
-                source=self.scribe.source("", "settings", line),
+                source=self.writer.source("", "settings", line),
             )
-            self.scribe.write(reset, f"{id}:context", time)
+            self.writer.write(reset, f"{id}:context", time)
             resets = False
         switch = ModeSwitch(
-            agents=(self.scribe.main,) if resets else (),
+            agents=(self.writer.main,) if resets else (),
             **changed,
             cards=dealt,
             joins=tuple(agent for agent in dealt if agent not in self._dealt),
             meta=self.meta,
-            source=self.scribe.source("", "settings", line),
+            source=self.writer.source("", "settings", line),
         )
-        self.scribe.write(switch, id, time)
+        self.writer.write(switch, id, time)
         self._written, self._dealt = wanted, dict(self.cards)
         self.meta, self.branches = {}, False
 

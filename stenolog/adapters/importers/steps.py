@@ -122,8 +122,8 @@ def approvals_on(card: AgentCard | None) -> set[str]:
 class Imported:
     """Result of importing one conversation.
 
-    `appended` and `already` count entries; `forks` are the names of the branches kept; `beyond` counts, by
-    type, the records that are no message; `decided` what was settled how; `failed` is the error that
+    `appended` and `already` count entries; `forks` are the names of the branches kept; `ignored` counts, by
+    type, the records that are no message; `decisions` what was settled how; `failed` is the error that
     stopped it, empty where there was none.
     """
 
@@ -132,8 +132,8 @@ class Imported:
     already: int = 0
     forks: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    beyond: Counter[str] = field(default_factory=Counter)
-    decided: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    decisions: Counter[str] = field(default_factory=Counter)
     failed: str = ""
 
 

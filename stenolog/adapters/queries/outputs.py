@@ -165,7 +165,7 @@ class Outputs(Mapping[str, str]):
         end = whole if whole > offset else most
         return Excerpt(text[offset:end], offset, end, len(text))
 
-    def materialise(self, root: str | os.PathLike[str]) -> list[str]:
+    def write_files(self, root: str | os.PathLike[str]) -> list[str]:
         """Write every output as a read-only file under a workspace root; the aliases of those written.
 
         What is there already stays as it is. A new version of an artifact takes the place of the one

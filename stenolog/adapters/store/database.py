@@ -51,7 +51,7 @@ class LogDatastore(SQLiteDatastore):
 
     `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
     `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
-    What is in `kept_up` is called at the end of each transaction that writes, and is part of it.
+    What is in `commit_hooks` is called at the end of each transaction that writes, and is part of it.
     """
 
     def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
@@ -64,7 +64,7 @@ class LogDatastore(SQLiteDatastore):
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
         self.bell = CommitNotifier(None if self.in_memory else self._versions)
-        self.kept_up: list[Callable[[sqlite3.Connection], None]] = []
+        self.commit_hooks: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self.thread_lock = threading.Lock()
         self.file_lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)

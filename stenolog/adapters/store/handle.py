@@ -104,26 +104,28 @@ class LogHandle:
         self,
         *,
         archived: bool = False,
-        begins: str = "",
-        like: str = "",
-        since: datetime | None = None,
-        before: str = "",
+        prefix: str = "",
+        contains: str = "",
+        active_since: datetime | None = None,
+        older_than: str = "",
         limit: int | None = None,
         order: Order = "oldest",
     ) -> list[str]:
         """The names of the conversations, the oldest first; with the archived ones or without.
 
-        Fewer of them: `begins`, what a name begins with; `like`, what it holds, Latin letters of either case;
-        `since`, an aware time that something was appended at or after; `before`, the name of one that all
-        of these are older than; `limit`, at most so many, counted in `order`: "oldest" or "newest" by when
-        they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name. With "latest",
-        `before` goes by that time too, and of very many conversations those begun last are compared.
+        Fewer of them: `prefix`, what a name begins with; `contains`, what it holds, Latin letters of either
+        case; `active_since`, an aware time that something was appended at or after; `older_than`, the name
+        of one that all of these are older than; `limit`, at most so many, counted in `order`: "oldest" or
+        "newest" by when they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name.
+        With "latest", `older_than` goes by that time too, and of very many conversations those begun last are
+        compared.
         Raises `InvalidEventError` for what is none of these.
         """
         if limit is not None:
             arguments.number("limit", limit)
         arguments.some_of("order", (order,), conversation_rows.ORDERS)
-        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
+        which = self._which(archived, prefix, contains, active_since, older_than)
+        which = which._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
             return conversation_rows.names(connection, which, limit=limit, order=order)
 
@@ -131,26 +133,30 @@ class LogHandle:
         self,
         *,
         archived: bool = False,
-        begins: str = "",
-        like: str = "",
-        since: datetime | None = None,
-        before: str = "",
+        prefix: str = "",
+        contains: str = "",
+        active_since: datetime | None = None,
+        older_than: str = "",
         order: Order = "oldest",
     ) -> int:
         """Return the number of conversations; the arguments select some of them as for `names`."""
         arguments.some_of("order", (order,), conversation_rows.ORDERS)
-        which = self._which(archived, begins, like, since, before)._replace(by_time=order == "latest")
+        which = self._which(archived, prefix, contains, active_since, older_than)
+        which = which._replace(by_time=order == "latest")
         with self.datastore.reading() as connection:
             return conversation_rows.count(connection, which)
 
     @staticmethod
-    def _which(archived: bool, begins: str, like: str, since: datetime | None, before: str) -> Which:
-        for what, asked in (("begins", begins), ("like", like), ("before", before)):
+    def _which(
+        archived: bool, prefix: str, contains: str, active_since: datetime | None, older_than: str
+    ) -> Which:
+        for what, asked in (("prefix", prefix), ("contains", contains), ("older_than", older_than)):
             arguments.text(what, asked)
-        return Which(archived, begins, like, arguments.instant("since", since), before)
+        since = arguments.instant("active_since", active_since)
+        return Which(archived, prefix, contains, since, older_than)
 
     @property
-    def newest(self) -> int:
+    def last_sequence(self) -> int:
         """The notification id of the last entry of any conversation; 0 while there is none."""
         with self.datastore.reading() as connection:
             return reader.newest(connection)
@@ -158,7 +164,7 @@ class LogHandle:
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
         unread = partial(reader.everything, self.datastore)
-        return follow(self.datastore, unread, self.newest, timeout)
+        return follow(self.datastore, unread, self.last_sequence, timeout)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.

@@ -137,7 +137,7 @@ class TransactionStore(Protocol):
     thread_lock: threading.Lock
     file_lock: FileLock | None
     wal_preallocator: WalPreallocator | None
-    kept_up: list[Callable[[sqlite3.Connection], None]]
+    commit_hooks: list[Callable[[sqlite3.Connection], None]]
     bell: CommitNotifier
     noted: durable_head.Note
     notes: bool
@@ -211,7 +211,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise store.timed_out()
         store.check_place(start)
         self._before, store.writer.inserted = store.writer.total_changes, None
-        if not self._lazily or store.kept_up:
+        if not self._lazily or store.commit_hooks:
             store.writer.execute("BEGIN IMMEDIATE")
         if store.wal_preallocator:
             store.wal_preallocator.make()
@@ -223,7 +223,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         changes = writer.total_changes - self._before
         note = None
         if writer.in_transaction:
-            for keep_up in tuple(store.kept_up):
+            for keep_up in tuple(store.commit_hooks):
                 keep_up(writer)
             if store.notes and writer.total_changes != self._before:
                 note = durable_head.newest(writer, store.noted.file)

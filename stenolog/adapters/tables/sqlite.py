@@ -104,8 +104,8 @@ class AttachedTable:
 
     def drop(self) -> None:
         """Remove the table; it is no longer kept up to date."""
-        if self.keep_up in self._datastore.kept_up:
-            self._datastore.kept_up.remove(self.keep_up)
+        if self.keep_up in self._datastore.commit_hooks:
+            self._datastore.commit_hooks.remove(self.keep_up)
         with self._datastore.writing() as connection:
             drop(InSQLite(connection), self.table.name)
             cursors.forget(connection, self._mark)
@@ -138,7 +138,7 @@ class AttachedTable:
             found = load_table(InSQLite(connection), self.table.name)
             if found is None or found.signature != self.table.signature:
                 self._make(connection)
-        self._datastore.kept_up.append(self.keep_up)
+        self._datastore.commit_hooks.append(self.keep_up)
         self.catch_up()
 
     def keep_up(self, connection: sqlite3.Connection) -> None:
@@ -190,7 +190,7 @@ def attach_table(log: Log, table: Table | str) -> AttachedTable:
     """
     if isinstance(table, str):
         table = TABLES[table]
-    for other in log.datastore.kept_up:
+    for other in log.datastore.commit_hooks:
         kept = getattr(other, "__self__", None)
         if isinstance(kept, AttachedTable) and kept.table.name == table.name:
             if kept.table != table:

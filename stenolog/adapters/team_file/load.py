@@ -70,7 +70,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         on_unknown=file.on_unknown,
         parallel=file.parallel,
         mentions=file.mentions,
-        breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.rest),
+        breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.recovery_time),
         prices=(*table(file.prices, f"{path}: prices"), *listed()),
     )
     return TeamFile(team, file.conversation or path.stem, file.title)
@@ -202,8 +202,8 @@ def _retries(given: Mapping[str, Any]) -> RetryPolicy:
     attempts = given.get("attempts", {})
     if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):
         raise CallerError(f"attempts: expected of {', '.join(ATTEMPTS)}; found {strange[0]!r}")
-    if strange := sorted(given.keys() - {"attempts", "base", "cap", "patience"}):
-        raise CallerError(f"expected attempts, base, cap or patience; found {strange[0]!r}")
+    if strange := sorted(given.keys() - {"attempts", "base", "max_delay", "max_retry_after"}):
+        raise CallerError(f"expected attempts, base, max_delay or max_retry_after; found {strange[0]!r}")
     merged = {**ATTEMPTS, **attempts} if isinstance(attempts, dict) else attempts
     return RETRIES.validate_python({**given, "attempts": merged})
 

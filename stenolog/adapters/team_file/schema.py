@@ -76,7 +76,7 @@ class BreakerTable(Table):
     """After how many failures in a row a model is left alone, and for how many seconds."""
 
     failures: Annotated[int, Field(ge=1)] = 5
-    rest: Seconds = 30.0
+    recovery_time: Seconds = 30.0
 
 
 class ServerTable(Table):

@@ -34,7 +34,7 @@ from .folder import (
     put,
     read,
 )
-from .message_format import MessageReader, WritePlace, beyond, is_sent, iso, mode_after, written
+from .message_format import MessageReader, WritePlace, ignored, is_sent, iso, mode_after, written
 from .references import Trail, ids_of, is_made, with_ids
 from .schema import OURS, SYSTEM, Message, restored
 
@@ -94,7 +94,7 @@ def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Ma
     ours: Message = {} if _is_foreign(event) else {"native": True}
     found: Blobs = {}
     heard = before.ear.hear({**message, OURS: ours} if ours else message, entry.id, entry.time, found)
-    ours |= beyond(event, heard)
+    ours |= ignored(event, heard)
     if "set" in ours:
         ours["set"] = with_ids(ours["set"], before.ids)
     if isinstance(event, AssistantMessage | LlmError) and event.receipt is not None:

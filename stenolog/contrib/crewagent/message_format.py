@@ -165,7 +165,7 @@ def patched(event: Known, ours: Message) -> Known:
     return event if isinstance(whole, Unknown) else whole
 
 
-def beyond(event: Known, heard: Known) -> Message:
+def ignored(event: Known, heard: Known) -> Message:
     """Return the changes by which `patched` restores the event from the one read from its message."""
     (topic, payload), (heard_topic, heard_payload) = dump_event(event), dump_event(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))

@@ -44,9 +44,9 @@ class CrewAgent:
     """
 
     def __init__(self, log: ExistingLog, about: Message, records: Sequence[Record]) -> None:
-        self.scribe = EventWriter(SYSTEM, MAIN, log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter(SYSTEM, MAIN, log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._held = log
         self._about = about
         self._ids = ids_of(records)
@@ -74,11 +74,11 @@ class CrewAgent:
             raise ValueError(str(error)) from None
         self._is_open = True
         self._say(event, id, blobs)
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the list."""
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def _check_same(self) -> None:
         """Raise `DuplicateIdError` if the log's conversation of this name is another one."""
@@ -91,7 +91,7 @@ class CrewAgent:
         theirs = source.id if source else ""
         is_another = theirs and ours != {""} and theirs not in ours
         known = (id for own in self._ids.values() for id in (own, made_up(own, OPENING)))
-        if self._held.head and (is_another or not any(map(self.scribe.holds, known))):
+        if self._held.head and (is_another or not any(map(self.writer.holds, known))):
             raise DuplicateIdError(
                 "expected a message of the conversation that the log has by this name, found another "
                 "conversation: give it another name"
@@ -109,7 +109,7 @@ class CrewAgent:
 
         A receipt is for a request that can be built from what stands here; what was changed since has none.
         """
-        if self._held.head and not self.scribe.holds(id):
+        if self._held.head and not self.writer.holds(id):
             self._check_is_no_consent(event)
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return event
@@ -127,7 +127,7 @@ class CrewAgent:
                 raise ValueError(f"expected a card of {agent} that leaves {names} to be approved by a person")
 
     def _say(self, event: Known, id: str, blobs: Blobs) -> None:
-        position = self.scribe.write(event, id, self._at, blobs)
+        position = self.writer.write(event, id, self._at, blobs)
         self._positions[id] = position
         self._trail.note(event, id, position)
         self._ear.note(event)

@@ -46,14 +46,14 @@ class Nostr:
     """
 
     def __init__(self, log: ExistingLog, root: str, whole: Whole) -> None:
-        self.scribe = EventWriter(SYSTEM, "", log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter(SYSTEM, "", log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._log = log
         self._root = root
         self._whole = whole
         self._events: list[NostrEvent] = []
-        self._setup = SettingsWriter(self.scribe, scope="open")
+        self._setup = SettingsWriter(self.writer, scope="open")
         self._positions: dict[str, int] = {}
         self._latest = self._titled = 0
 
@@ -66,7 +66,7 @@ class Nostr:
         """Everything, in order. Raises `DuplicateIdError` where the log has another conversation by this
         name."""
         opening = f"{self._root}:conversation"
-        if self._log.head and not self.scribe.holds(f"{opening}:settings"):
+        if self._log.head and not self.writer.holds(f"{opening}:settings"):
             raise DuplicateIdError(
                 f"expected what {self._root} began, found another conversation: name it otherwise"
             )
@@ -76,8 +76,8 @@ class Nostr:
         for nth, event in enumerate(events):
             self._settle(event, event.id if nth else opening)
             if event.kind != METADATA:
-                self._positions[event.id] = self.scribe.write(self._message(event), event.id, _at(event))
-        return self.scribe.drain()
+                self._positions[event.id] = self.writer.write(self._message(event), event.id, _at(event))
+        return self.writer.drain()
 
     def _sort_key(self, event: NostrEvent) -> tuple[float, int, str]:
         """Return an event's sort key: the position of its entry or its settings in the log, then its time."""
@@ -109,7 +109,7 @@ class Nostr:
         text = resolved(words, self._quotable, self._who.name)
         common: dict[str, Any] = {
             "meta": {SYSTEM: _other_fields(event, text)},
-            "source": self.scribe.source(event.id, "agent" if agent else "person", event.id),
+            "source": self.writer.source(event.id, "agent" if agent else "person", event.id),
         }
         named = dict.fromkeys(map(self._who.agent, event.values("p")))
         to = [name for name in named if name and name != agent]

@@ -33,13 +33,13 @@ class Content(NamedTuple):
     """The contents of a file.
 
     `found`: possible events, each with its line or its number in the list. `titles`: TENEX's titles of
-    conversations, by the id of the root. `beyond`: the counts of other values. `unit`: the meaning of the
+    conversations, by the id of the root. `ignored`: the counts of other values. `unit`: the meaning of the
     numbers.
     """
 
     found: list[tuple[int, Json]]
     titles: dict[str, str]
-    beyond: Counter[str]
+    ignored: Counter[str]
     unit: str = "line"
 
 
@@ -64,11 +64,11 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
             reading.repaired["events that came more than once"] += 1
     threads, around = _threads(events)
     whole = Whole(events, people(events.values(), reading.agents), content.titles)
-    beyond = content.beyond + around
+    ignored = content.ignored + around
     for root, members in threads.items():
         records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
-        yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), beyond)
-        beyond = Counter()
+        yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), ignored)
+        ignored = Counter()
 
 
 def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
@@ -82,9 +82,9 @@ def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
     reading.repaired += whole.repaired
     history = document.get("history") if isinstance(document, dict) else None
     if isinstance(history, list):
-        beyond = Counter(name for name in document if name not in ("id", "title", "history"))
+        ignored = Counter(name for name in document if name not in ("id", "title", "history"))
         titles = {as_str(document.get("id")): as_str(document.get("title"))}
-        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, beyond, "item")
+        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, ignored, "item")
     if isinstance(document, list) and not _is_of_relay(document):
         return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])._replace(unit="item")
     return _of_values([("1", document)])
@@ -94,7 +94,7 @@ def _of_values(values: list[tuple[str, Json]]) -> Content:
     content = Content([], {}, Counter())
     for line, value in values:
         if _is_of_relay(value) and value[0] != "EVENT":
-            content.beyond[f"{value[0]} of a relay"] += 1
+            content.ignored[f"{value[0]} of a relay"] += 1
         else:
             content.found.append((int(line.partition(".")[0]), _event(value)))
     return content

@@ -108,9 +108,9 @@ class WorkflowRows:
     """
 
     def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
-        self.scribe = EventWriter(SYSTEM, "", log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter(SYSTEM, "", log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._at = EPOCH
         self._opened = False
         self._known = set(log.agents)
@@ -126,15 +126,15 @@ class WorkflowRows:
         if not self._opened:
             self._opened = True
             turns = _addressed(self._first.partition("/")[0]) if self._first else UNCHANGED
-            opening = ModeSwitch(mode="chat", turns=turns, source=self.scribe.source("", "settings"))
-            self.scribe.write(opening, "settings", self._at)
+            opening = ModeSwitch(mode="chat", turns=turns, source=self.writer.source("", "settings"))
+            self.writer.write(opening, "settings", self._at)
         key = self._key(row)
-        self.scribe.write(self._event(row, key, self._next[record.line]), key, self._at)
-        return self.scribe.drain()
+        self.writer.write(self._event(row, key, self._next[record.line]), key, self._at)
+        return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the rows."""
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def _key(self, row: dict[str, Any]) -> str:
         id = str(row.get("id", ""))
@@ -148,7 +148,7 @@ class WorkflowRows:
         """The event of a row, behind which `next_one` speaks."""
         role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
         named = as_str(row.get("agent"))
-        source = self.scribe.source(str(row.get("id", "")), role, key)
+        source = self.writer.source(str(row.get("id", "")), role, key)
         meta = self._meta(row)
         match role:
             case role if role in AGENTS:
@@ -163,7 +163,7 @@ class WorkflowRows:
                 to = [next_one] if next_one else []
                 return UserMessage(text=words, author=named, to=to, meta=meta, source=source)
             case _:
-                self.decided[f"role {role[:40]!r}, taken as the system's words"] += 1
+                self.decisions[f"role {role[:40]!r}, taken as the system's words"] += 1
                 return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
 
     def _system(self, named: str, words: str, meta: Json, source: Origin) -> Known:
@@ -176,7 +176,7 @@ class WorkflowRows:
     def _content(self, content: Json) -> str:
         if isinstance(content, str):
             return content
-        self.decided["content that is no text, taken as JSON"] += 1
+        self.decisions["content that is no text, taken as JSON"] += 1
         return compact_json(content)
 
     def _meta(self, row: dict[str, Any]) -> dict[str, Json]:

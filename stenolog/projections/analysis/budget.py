@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.limits import MICRO, Tokens
+from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
 from stenolog.projections.requests.request import EMPTY_BLOBS
@@ -107,7 +107,7 @@ class _Ledger:
         if request.ready:
             self.model = request.body.get("model") or self.model
             self._measure(request)
-            cut = [run for run in request.dropped if run.rule in CUTS]
+            cut = [run for run in request.omissions if run.rule in CUTS]
             self.lost |= {
                 p for p in self.orders - self.lost if any(run.first <= p <= run.last for run in cut)
             }
@@ -143,7 +143,7 @@ class _Ledger:
             fresh=self.sent - self.cached,
             output=output,
             model=self.model,
-            cost=None if paid is None else paid / MICRO,
+            cost=None if paid is None else paid / MICRO_PER_USD,
         )
 
 

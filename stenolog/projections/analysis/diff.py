@@ -237,7 +237,7 @@ class _Side:
     def dropped_by(self, part: RequestPart) -> str:
         """The rule by which what a part is of was left out here; empty where it was not."""
         where = part.positions[0] if part.positions else 0
-        return next((run.rule for run in self.request.dropped if run.first <= where <= run.last), "")
+        return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
 
     def text(self, part: RequestPart) -> str:
         """Return the text of a part in the body; empty if it cannot be told from the rest of its message."""

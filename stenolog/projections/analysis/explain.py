@@ -128,7 +128,7 @@ def form(request: Request, entry: Entry) -> Form:
     """Return the form of an entry in a request."""
     position = entry.position
     parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW]
-    gone = [run for run in request.dropped if run.first <= position <= run.last]
+    gone = [run for run in request.omissions if run.first <= position <= run.last]
     if not parts:
         rules = tuple(dict.fromkeys(run.rule for run in gone))
         tokens = sum(run.tokens for run in gone if run.first == run.last)
@@ -275,7 +275,7 @@ def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
         Missing(
             run.first, run.last, run.rule, RULES.get(run.rule, ""), run.tokens, _describe(log, (run.first,))
         )
-        for run in request.dropped
+        for run in request.omissions
     )
 
 
@@ -364,7 +364,7 @@ def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, in
     """The rule by which the last of the sources is not shown any more, and the run it went in."""
     there = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - there.keys(), reverse=True):
-        for run in after.dropped:
+        for run in after.omissions:
             if run.first <= position <= run.last:
                 return run.rule, (run.first, run.last)
     reworded = (there[position].rule for position in source if position in there)

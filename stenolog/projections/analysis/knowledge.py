@@ -111,7 +111,7 @@ def _look(
     """Every entry that the lane has seen, with its surest proof and the first answer that gives it."""
     now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
-    had = (run for run in now.dropped if run.rule == DELIVERED)
+    had = (run for run in now.omissions if run.rule == DELIVERED)
     surest: dict[int, Seen] = {}
     for one in chain(
         (Seen(answer.position, "own", answer.position) for answer in answers),
@@ -201,4 +201,4 @@ def _known_policy(written: Mapping[str, Any]) -> Policy | None:
 
 
 def _dropped_by(request: Request, position: int) -> str:
-    return next((run.rule for run in request.dropped if run.first <= position <= run.last), "")
+    return next((run.rule for run in request.omissions if run.first <= position <= run.last), "")

@@ -191,7 +191,7 @@ class Explanation(NamedTuple):
     """The source of every part of a request, and the omissions."""
 
     parts: tuple[RequestPart, ...] = ()
-    dropped: tuple[Omission, ...] = ()
+    omissions: tuple[Omission, ...] = ()
 
 
 class LazyExplanation:
@@ -229,7 +229,7 @@ class Request:
     - no model is named, neither on the agent's card nor by an answer of its own
 
     `ready` is true also if only the name of the model is missing. `parts` explains the contents,
-    `dropped` the omissions. `explain` makes both on first access, and may read the log again for it.
+    `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
     `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the
     runs of positions that it left out.
     """
@@ -269,7 +269,7 @@ class Request:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """`parts` and `dropped`."""
+        """The `parts` and the `omissions`."""
         return self.explain()
 
     @property
@@ -278,9 +278,9 @@ class Request:
         return self.explanation.parts
 
     @property
-    def dropped(self) -> tuple[Omission, ...]:
+    def omissions(self) -> tuple[Omission, ...]:
         """The omissions of the request."""
-        return self.explanation.dropped
+        return self.explanation.omissions
 
     @cached_property
     def bytes(self) -> bytes:
@@ -334,7 +334,7 @@ class Request:
     @property
     def repairs(self) -> tuple[RequestPart | Omission, ...]:
         """The parts that were repaired, added or left out so that a provider accepts the request."""
-        everything: list[RequestPart | Omission] = [*self.parts, *self.dropped]
+        everything: list[RequestPart | Omission] = [*self.parts, *self.omissions]
         return tuple(part for part in everything if part.rule in REPAIRS)
 
 

@@ -72,16 +72,16 @@ class Line(NamedTuple):
 
 
 class ClaudeMessages:
-    """A session as it is taken down. `beyond` counts what is no message, `decided` what was settled how."""
+    """A session on its way into the log. `ignored` counts what is no message, `decisions` settled doubts."""
 
     def __init__(self, log: ExistingLog) -> None:
-        self.scribe = EventWriter("claude-code", MAIN, log)
-        self.setup = SettingsWriter(self.scribe)
+        self.writer = EventWriter("claude-code", MAIN, log)
+        self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=PROVIDER)
         self.agents = SubAgents(log.agents, log.ran, log.prompts)
         self.tree = Tree()
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._forget = False
         self._left: tuple[PositionRange, ...] = ()
         """The positions that are not on the path to the current turn."""
@@ -92,7 +92,7 @@ class ClaudeMessages:
 
     def source(self, line: Line, id: str = "") -> Origin:
         """Return the origin of an event: its record, or the id it had there."""
-        return self.scribe.source(id or line.uuid, as_str(line.value.get("type")), line.key)
+        return self.writer.source(id or line.uuid, as_str(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
         """Remember where in the tree a record stands."""
@@ -101,16 +101,16 @@ class ClaudeMessages:
 
     def settle(self, line: Line) -> None:
         """Write the settings that hold for what is said next, by whomever."""
-        here = self.scribe.here + 1
+        here = self.writer.here + 1
         if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
-            self.setup.resume(self.scribe.log.settings, settings_id(line.key))
+            self.setup.resume(self.writer.log.settings, settings_id(line.key))
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
             self._forget = self._forget or self.tree.way(opened) == "reset"
             self.tree.current = opened
         if self._forget:
             self._forget = False
             self.setup.context_from, self.setup.hides, self._left = here, None, ()
-            self.decided["context cleared"] += 1
+            self.decisions["context cleared"] += 1
         self.tree.start(here)
         self.setup.settle(line.key, line.time)
 
@@ -120,7 +120,7 @@ class ClaudeMessages:
         """A user record; `queued` is the entry that kept its words while they waited."""
         content = blocks(line.message.get("content"))
         if not content:
-            self.beyond["empty message"] += 1
+            self.ignored["empty message"] += 1
             return self.note(line)
         if line.value.get("isCompactSummary"):
             return self._summary(line, content)
@@ -132,7 +132,7 @@ class ClaudeMessages:
             self._name_after(content)
         self.settle(line)
         if is_prompt:
-            self.tree.prompt(line.uuid, self.scribe.here + 1)
+            self.tree.prompt(line.uuid, self.writer.here + 1)
         self.note(line)
         for nth, (kind, run) in enumerate(_runs(kinds, content)):
             self._add_message(line, f"{line.key}:{nth}" if nth else line.key, kind, run, queued)
@@ -163,14 +163,14 @@ class ClaudeMessages:
             meta={"claude-code": {"queued": queued}} if queued else {},
             source=self.source(line),
         )
-        self.scribe.write(said, id, line.time, blobs)
+        self.writer.write(said, id, line.time, blobs)
 
     def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
         """The call that a sub-agent's brief came with: the file names it, or the agent, or has its words."""
         call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
         words = as_str(run[0].get("text")) if len(run) == 1 else ""
-        found = self.scribe.find_call(call or self.agents.call_with(words))
-        return found if found and found.position < self.scribe.position_of(id) else None
+        found = self.writer.find_call(call or self.agents.call_with(words))
+        return found if found and found.position < self.writer.position_of(id) else None
 
     def _add_message(self, line: Line, id: str, kind: Kind, run: list[Block], queued: str) -> None:
         match kind:
@@ -181,14 +181,14 @@ class ClaudeMessages:
                 error = LlmError(
                     agent=line.agent, category="cancelled", message=words, source=self.source(line)
                 )
-                self.scribe.write(error, id, line.time)
+                self.writer.write(error, id, line.time)
             case _:
                 self.message(line, id, kind, run, queued=queued)
 
     def _result(self, line: Line, id: str, block: Block) -> None:
         blobs: Blobs = {}
         call_id = as_str(block.get("tool_use_id"))
-        call = self.scribe.closed(call_id)
+        call = self.writer.closed(call_id)
         agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
         self.agents.ran(agent_id, call_id)
         result = ToolResult(
@@ -200,18 +200,18 @@ class ClaudeMessages:
             meta={"claude-code": {"agent": agent_id}} if agent_id else {},
             source=self.source(line, call_id),
         )
-        self.scribe.write(result, id, line.time, blobs)
+        self.writer.write(result, id, line.time, blobs)
 
     def _turn_to(self, line: Line) -> None:
         """Go to the turn that a prompt goes on from; what is not on its way back leaves the context."""
         base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
         way = self.tree.way(base)
         if way == "rewind":
-            start, self._left = self.tree.hidden(base, self.scribe.here)
+            start, self._left = self.tree.hidden(base, self.writer.here)
             self.setup.context_from = start if start > 1 else None
             self._hide()
             self.setup.branches = True
-            self.decided["rewound"] += 1
+            self.decisions["rewound"] += 1
         self._forget = self._forget or way == "reset"
         self.tree.current = base
 
@@ -223,7 +223,7 @@ class ClaudeMessages:
 
     def _take_out(self, positions: list[int]) -> None:
         if positions:
-            self._emptied.append((self.scribe.here, tuple(position_ranges(positions, set()))))
+            self._emptied.append((self.writer.here, tuple(position_ranges(positions, set()))))
             self._hide()
 
     def microcompact(self, line: Line) -> None:
@@ -231,29 +231,29 @@ class ClaudeMessages:
         told = as_dict(line.value.get("microcompactMetadata"))
         ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
         about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}
-        self._take_out(sorted({position for id in ids if (position := self.scribe.result_of(id))}))
+        self._take_out(sorted({position for id in ids if (position := self.writer.result_of(id))}))
         self.setup.also("claude-code", {"microcompact": {**about, "compactedToolIds": ids}})
-        self.decided["microcompaction"] += 1
+        self.decisions["microcompaction"] += 1
 
     def _summary(self, line: Line, content: list[Block]) -> None:
         """A compaction: the main agent's summary takes the place of what it could see so far. A call without
         a result, which no summary may cover, leaves the context.
         """
         main = line.agent == MAIN
-        self._take_out(self.scribe.open_calls(MAIN) if main else [])
+        self._take_out(self.writer.open_calls(MAIN) if main else [])
         self.settle(line)
         self.note(line)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
         summary = AssistantMessage(
             agent=line.agent,
             purpose="summary",
-            covers=self.scribe.visible(self.setup.context_from or 1, hidden) if main else (),
+            covers=self.writer.visible(self.setup.context_from or 1, hidden) if main else (),
             parts=tuple(TextPart(text=as_str(block.get("text")) or compact_json(block)) for block in content),
             to=(USER if main else line.agent,),
             source=self.source(line),
         )
-        self.scribe.write(summary, line.key, line.time)
-        self.decided["compaction as a summary"] += 1
+        self.writer.write(summary, line.key, line.time)
+        self.decisions["compaction as a summary"] += 1
 
     # What agents say
 
@@ -262,7 +262,7 @@ class ClaudeMessages:
         content = blocks(line.message.get("content"))
         self.note(line)
         if not content:
-            self.beyond["empty message"] += 1
+            self.ignored["empty message"] += 1
         elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == _SYNTHETIC:
             self.settle(line)
             self._synthetic(line, content)
@@ -282,7 +282,7 @@ class ClaudeMessages:
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
-            cause = self.scribe.last_question(line.agent) if in_file else None
+            cause = self.writer.last_question(line.agent) if in_file else None
             self._causes[line.agent] = source_id, cause
         return cause
 
@@ -290,7 +290,7 @@ class ClaudeMessages:
         message = line.message
         model = as_str(message.get("model"))
         source_id = as_str(message.get("id")) or line.key
-        is_first = self.scribe.starts_message(line.key, line.agent, source_id)
+        is_first = self.writer.starts_message(line.key, line.agent, source_id)
         if is_first:
             if model:
                 self.setup.card(line.agent, model=model, provider=PROVIDER)
@@ -308,7 +308,7 @@ class ClaudeMessages:
             usage=usage(message.get("usage")) if model else None,
             cause=self._cause(line, source_id) if is_first else None,
         )
-        self.scribe.add_part(line.key, heard)
+        self.writer.add_part(line.key, heard)
 
     def failed(
         self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
@@ -322,7 +322,7 @@ class ClaudeMessages:
             retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),
             source=self.source(line),
         )
-        self.scribe.write(error, line.key, line.time)
+        self.writer.write(error, line.key, line.time)
 
 
 def _any(pattern: re.Pattern[str], content: list[Block]) -> bool:

@@ -39,9 +39,9 @@ class ClaudeCode:
 
     def __init__(self, log: ExistingLog) -> None:
         self.conversation = ClaudeMessages(log)
-        self.scribe = self.conversation.scribe
-        self.beyond = self.conversation.beyond
-        self.decided = self.conversation.decided
+        self.writer = self.conversation.writer
+        self.ignored = self.conversation.ignored
+        self.decisions = self.conversation.decisions
         self._queue = Queue()
         self._repeats = Repeats()
         self._held: Line | None = None
@@ -57,7 +57,7 @@ class ClaudeCode:
         """Return the steps for a record."""
         value = record.value
         if self._repeats.again(value):
-            self.beyond["repeated record"] += 1
+            self.ignored["repeated record"] += 1
             return []
         self._at = as_time(value.get("timestamp"), self._at)
         agent = self.conversation.agents.of_record(value) or MAIN
@@ -67,16 +67,16 @@ class ClaudeCode:
             self._note_place(value)
         self._take(line)
         if "toolUseResult" in value:
-            self.beyond["toolUseResult"] += 1
-        return self.conversation.scribe.drain()
+            self.ignored["toolUseResult"] += 1
+        return self.conversation.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
         self._deliver_late()
-        if self._titled is not None and self.conversation.setup.title_waits and self.conversation.scribe.here:
+        if self._titled is not None and self.conversation.setup.title_waits and self.conversation.writer.here:
             self.conversation.setup.settle(self._titled.key, self._titled.time)
-        self.conversation.scribe.close()
-        return self.conversation.scribe.drain()
+        self.conversation.writer.close()
+        return self.conversation.writer.drain()
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
         """A record with its key: its uuid, or its number where that names no other record or several."""
@@ -127,7 +127,7 @@ class ClaudeCode:
 
     def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
         """Count what is no message, and remember where it stands in the tree."""
-        self.beyond[what] += 1
+        self.ignored[what] += 1
         self.conversation.note(line, begins=begins)
 
     def _user(self, line: Line) -> None:
@@ -146,7 +146,7 @@ class ClaudeCode:
     def _result(self, line: Line) -> None:
         """Add the outcome of a run of `claude -p`; its last text is a message already."""
         subtype = as_str(line.value.get("subtype"))
-        self.beyond[f"result/{subtype}"] += 1
+        self.ignored[f"result/{subtype}"] += 1
         if subtype.startswith("error"):
             errors = [as_str(each) for each in as_list(line.value.get("errors"))]
             self.conversation.settle(line)
@@ -227,19 +227,19 @@ class ClaudeCode:
 
     def _queue_operation(self, line: Line) -> None:
         operation, words = line.value.get("operation"), _queued(line)
-        self.beyond[f"queue-operation/{operation}"] += 1
+        self.ignored[f"queue-operation/{operation}"] += 1
         if operation == "enqueue" and words:
             self._deliver_late()
             self._queue.enqueue(words, line.key)
             self._held = line
-            if self.conversation.scribe.holds(line.key):
+            if self.conversation.writer.holds(line.key):
                 self._deliver_late()
         elif operation in ("remove", "dequeue"):
             waited = self._queue.take(words)
             if waited is not None and operation == "remove" and not waited.delivered:
                 self._deliver_late()
                 waited.delivered = True
-                self.conversation.decided["queued message delivered"] += 1
+                self.conversation.decisions["queued message delivered"] += 1
                 self.conversation.settle(line)
                 run = _texts(waited.text)
                 self.conversation.message(line, line.key, _typed_by(waited.text), run, queued=waited.entry)
@@ -271,7 +271,7 @@ class ClaudeCode:
 
     def _mode(self, line: Line) -> None:
         """The permission mode is the mode; the session's own mode is, while it is not the normal one."""
-        self.beyond[str(line.value["type"])] += 1
+        self.ignored[str(line.value["type"])] += 1
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = mode
         if mode := as_str(line.value.get("mode")):
@@ -282,12 +282,12 @@ class ClaudeCode:
     def _title(self, line: Line) -> None:
         """A title; a `summary` is one only where it names a record of this session."""
         kind = str(line.value["type"])
-        self.beyond[kind] += 1
+        self.ignored[kind] += 1
         title = as_str(line.value.get({"ai-title": "aiTitle", "custom-title": "customTitle"}.get(kind, kind)))
         if title and (kind != "summary" or as_str(line.value.get("leafUuid")) in self.conversation.tree):
             self.conversation.setup.title = title
             self._titled = line
-            if self.conversation.scribe.holds(
+            if self.conversation.writer.holds(
                 settings_id(line.key)
             ):  # the file ended here at an earlier import
                 self.conversation.setup.settle(line.key, line.time)
@@ -304,7 +304,7 @@ class ClaudeCode:
             }
             message = {"id": line.key, "content": [block]}
             return self.conversation.assistant(line._replace(value={**value, "message": message}))
-        call_id = as_str(value.get("tool_use_id")) or self.conversation.scribe.unanswered(
+        call_id = as_str(value.get("tool_use_id")) or self.conversation.writer.unanswered(
             as_str(value.get("name"))
         )
         block = {"type": "tool_result", "tool_use_id": call_id, "content": value.get("output")}

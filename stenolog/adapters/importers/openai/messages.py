@@ -51,9 +51,9 @@ class OpenAIChat:
     """
 
     def __init__(self, log: ExistingLog, card: AgentCard) -> None:
-        self.scribe = EventWriter("openai", MAIN, log)
-        self.beyond: Counter[str] = Counter()
-        self.decided: Counter[str] = Counter()
+        self.writer = EventWriter("openai", MAIN, log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
         self._card = card
         self._opened = False
         self._at = EPOCH
@@ -64,7 +64,7 @@ class OpenAIChat:
         message = record.value
         key, role = f"#{record.line}", as_str(message.get("role"))
         if role not in ROLES:
-            self.beyond[f"role {role or message.get('role')!r}"] += 1
+            self.ignored[f"role {role or message.get('role')!r}"] += 1
             return []
         self._at = as_time(message.get("timestamp"), self._at)
         persona = _persona(message) if role in SYSTEM and not self._opened else None
@@ -77,11 +77,11 @@ class OpenAIChat:
             case _:
                 if persona is None:
                     self._user(key, role, message)
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the list."""
-        return self.scribe.drain()
+        return self.writer.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
         """The first system message is no message, but the agent's persona."""
@@ -92,12 +92,12 @@ class OpenAIChat:
         dealt = AgentCard(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
         lines = (key,) if persona is not None else ()
         switch = ModeSwitch(
-            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.scribe.source("", role, *lines)
+            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.writer.source("", role, *lines)
         )
-        self.scribe.write(switch, f"{key}:settings", self._at)
+        self.writer.write(switch, f"{key}:settings", self._at)
 
     def _source(self, key: str, role: str) -> Origin:
-        return self.scribe.source(key, role, key)
+        return self.writer.source(key, role, key)
 
     def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
@@ -108,7 +108,7 @@ class OpenAIChat:
             meta=_other_fields(message, "user"),
             source=self._source(key, role),
         )
-        self.scribe.write(said, key, self._at, blobs)
+        self.writer.write(said, key, self._at, blobs)
 
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
         parts = [*openai_answer_parts(message), *self._calls(key, message)]
@@ -119,7 +119,7 @@ class OpenAIChat:
             meta=_other_fields(message, "assistant"),
             source=self._source(key, "assistant"),
         )
-        self.scribe.write(said, key, self._at)
+        self.writer.write(said, key, self._at)
 
     def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
         calls: list[AssistantPart] = [
@@ -136,13 +136,13 @@ class OpenAIChat:
         call_id = as_str(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
         result = ToolResult(
             call_id=call_id,
-            call=self.scribe.answered(call_id),
+            call=self.writer.answered(call_id),
             name=as_str(message.get("name")),
             parts=openai_user_parts(message.get("content"), blobs),
             meta=_other_fields(message, "tool"),
             source=self._source(key, role),
         )
-        self.scribe.write(result, key, self._at, blobs)
+        self.writer.write(result, key, self._at, blobs)
 
 
 def card_of(document: dict[str, Any]) -> AgentCard:
@@ -290,25 +290,25 @@ def _of_object(document: dict[str, Any]) -> SourceConversation:
     answer = as_dict(as_dict(choices[0] if choices else None).get("message"))
     if answer.get("role") == "assistant":
         messages.append(answer)
-    beyond = Counter(name for name in document if name not in ("messages", "model", "tools"))
-    return _source_conversation("", _numbered(messages), beyond, card_of(document))
+    ignored = Counter(name for name in document if name not in ("messages", "model", "tools"))
+    return _source_conversation("", _numbered(messages), ignored, card_of(document))
 
 
 def _of_trajectory(trajectory: dict[str, Any]) -> SourceConversation:
     name = f"task-{trajectory.get('task_id')}-trial-{trajectory.get('trial')}"
-    beyond = Counter(key for key in trajectory if key not in ("traj", "task_id", "trial"))
-    return _source_conversation(name, _numbered(trajectory["traj"]), beyond)
+    ignored = Counter(key for key in trajectory if key not in ("traj", "task_id", "trial"))
+    return _source_conversation(name, _numbered(trajectory["traj"]), ignored)
 
 
 def _source_conversation(
     name: str,
     records: Iterable[Record],
-    beyond: Counter[str] | None = None,
+    ignored: Counter[str] | None = None,
     card: AgentCard | None = None,
     unit: str = "message",
 ) -> SourceConversation:
     make = partial(OpenAIChat, card=card or AgentCard())
-    return SourceConversation(name, records, make, Counter() if beyond is None else beyond, unit=unit)
+    return SourceConversation(name, records, make, Counter() if ignored is None else ignored, unit=unit)
 
 
 def _numbered(messages: list[dict[str, Any]]) -> list[Record]:

@@ -95,7 +95,7 @@ def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 
 def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
     """Yield the sizes that count against a cap."""
-    return (size for i, size in enumerate(sizes) if not (cap.recent and must_stay.get(i, "") in BESIDE))
+    return (size for i, size in enumerate(sizes) if not (cap.recent and must_stay.get(i, "") in NOT_COUNTED))
 
 
 def _pins(view: View, shown: WindowContents) -> Iterator[int]:
@@ -163,7 +163,7 @@ def _is_for(entry: Entry, view: View) -> bool:
             return False
 
 
-STAYS: Mapping[str, Callable[[View, WindowContents], Iterator[int]]] = MappingProxyType(
+KEEP_REASONS: Mapping[str, Callable[[View, WindowContents], Iterator[int]]] = MappingProxyType(
     {
         "pinned": _pins,
         "latest-message": _latest,
@@ -175,7 +175,7 @@ STAYS: Mapping[str, Callable[[View, WindowContents], Iterator[int]]] = MappingPr
     }
 )
 """Why something stays, by name: each gives positions."""
-BESIDE = frozenset({"pinned", "kept", "summaries"})
+NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
 """Why something stays beside the last messages, and does not count as one of them."""
 
 
@@ -183,7 +183,7 @@ def must_keep(view: View, shown: WindowContents) -> dict[int, str]:
     """The index of each unit that must stay, with the reason."""
     unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
     kept: dict[int, str] = {}
-    for reason, positions in STAYS.items():
+    for reason, positions in KEEP_REASONS.items():
         for position in positions(view, shown):
             if position in unit_of:
                 kept.setdefault(unit_of[position], reason)
