@@ -1,4 +1,4 @@
-"""A room: one conversation with a team at work in it, and its way to the people outside."""
+"""Session of a chat: one conversation with a team at work in it, and its way to the people outside."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The beginning of what a lane is shown that stays as it is, whatever is said next.
+"""Frozen prefix of a request: the messages that no later entry can change.
 
-A request differs from the one before it by a few entries at its end. So the window keeps what is settled, in
-units, and looks anew at the rest alone: an answer to come, the results of open calls, an edit, a summary or a
-reset may change that. What changes more than the rest unsettles everything, which costs time alone.
+A request differs from the one before it by a few entries at its end. So the window keeps its frozen messages,
+in units, and looks only at the tail again, which an answer to come, the results of open calls, an edit, a
+summary or a reset may change. An entry that changes more than the tail has everything built anew, which
+costs time alone.
 """
 
 from __future__ import annotations

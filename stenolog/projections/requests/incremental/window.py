@@ -1,4 +1,4 @@
-"""Stage 6, window: what of the conversation a lane is shown under its policy.
+"""Stage 6, window: the entries that a lane is shown under its policy.
 
 A window takes the log entry by entry. The cut moves only when what is in the window outgrows its room, and
 then far enough that it need not move soon again: between two cuts, what is sent begins with all of what was

@@ -1,4 +1,4 @@
-"""The laws of each API. `breaches` says where a body breaks one; a request built here breaks none.
+"""Laws of each API, what it refuses: `validate` says where a body breaks one. No request built here does.
 
 They judge bodies of our own making. A body of another shape raises nothing: what a law cannot read breaks it.
 """
