@@ -83,7 +83,7 @@ def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(fold
         terminal.expect("Cancelled by the user")
         terminal.type(CTRL_C)
 
-        assert terminal.ended() == 130
+        assert terminal.ended(insist=CTRL_C) == 130
 
 
 def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder: Path) -> None:
