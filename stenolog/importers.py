@@ -45,10 +45,10 @@ from .adapters.providers.json_fields import (
     as_str,
     as_time,
     compact_json,
+    conversation_name,
     keep_base64,
     keep_data_url,
     key_of,
-    name_of,
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
@@ -89,6 +89,7 @@ __all__ = [
     "as_str",
     "as_time",
     "compact_json",
+    "conversation_name",
     "entry_converter",
     "error_category",
     "export_jsonl",
@@ -100,7 +101,6 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
-    "name_of",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",

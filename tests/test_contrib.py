@@ -130,3 +130,12 @@ def _strings(path: Path) -> Iterator[str]:
     for node in _nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
+
+
+def test_no_two_public_things_share_a_name() -> None:
+    things: dict[str, set[int]] = {}
+    for module in sorted(PUBLIC):
+        for name in import_module(module).__all__:
+            things.setdefault(name, set()).add(id(getattr(import_module(module), name)))
+
+    assert [name for name, found in things.items() if len(found) > 1] == []

@@ -196,7 +196,7 @@ def speaker_of(entry: Entry) -> str:
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
 
 
-def name_of(lane: str, names: Mapping[str, str]) -> str:
+def display_name(lane: str, names: Mapping[str, str]) -> str:
     """The display name of a lane: its own, else its agent's, else the lane itself."""
     return names.get(lane) or names.get(lane.partition("/")[0]) or lane
 
@@ -211,7 +211,7 @@ def render_entry(
     """
 
     def render(entry: Entry, settings: Settings) -> list[str | Question]:
-        speaker = name_of(speaker_of(entry), names)
+        speaker = display_name(speaker_of(entry), names)
         words = in_words(entry, settings, speaker)
         if words and isinstance(entry.event, AssistantMessage):
             words = heading.replace("{name}", speaker) + words

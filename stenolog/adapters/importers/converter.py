@@ -10,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
-from stenolog.adapters.providers.json_fields import name_of
+from stenolog.adapters.providers.json_fields import conversation_name
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import Unknown
@@ -124,7 +124,7 @@ class Naming:
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
         """A name for one more conversation, whose own name may be empty, and which the log may hold."""
-        inner = "/".join([*self._asked, name_of(own or self._stem)])
+        inner = "/".join([*self._asked, conversation_name(own or self._stem)])
         kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
         free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
         names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))

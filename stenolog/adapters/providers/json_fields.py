@@ -79,7 +79,7 @@ def title_of(words: str) -> str:
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rsplit(' ', 1)[0]}…"
 
 
-def name_of(value: str, default: str = "conversation") -> str:
+def conversation_name(value: str, default: str = "conversation") -> str:
     """The text as the name of a conversation or an agent may be, with room for a suffix."""
     return key_of(value) or default
 
@@ -87,7 +87,7 @@ def name_of(value: str, default: str = "conversation") -> str:
 def agent_called(value: str, default: str = "assistant") -> str:
     """The text as the name of an agent may be: a slash would make it the address of a lane, and nobody is to
     speak as the user, or as the system."""
-    name = name_of(value.replace("/", "-"), default)
+    name = conversation_name(value.replace("/", "-"), default)
     return f"{name}-agent" if name.casefold() in TAKEN else name
 
 

@@ -20,7 +20,16 @@ from stenolog.events import (
     ToolResult,
     Unknown,
 )
-from stenolog.importers import Blobs, Exporter, FolderFormat, Importer, Record, as_dict, as_str, name_of
+from stenolog.importers import (
+    Blobs,
+    Exporter,
+    FolderFormat,
+    Importer,
+    Record,
+    as_dict,
+    as_str,
+    conversation_name,
+)
 
 from .folder import (
     CONVERSATIONS,
@@ -154,7 +163,7 @@ def _is_fork(entries: Iterable[Entry]) -> bool:
 
 def _is_the_one(conversation: Conversation, own: str) -> bool:
     """Return whether no other conversation of the log has that name, or was imported by that id."""
-    name = name_of(own)
+    name = conversation_name(own)
     if conversation.name == name:
         return True
     others = [

@@ -18,7 +18,7 @@ from stenolog.chats import (
     Delivery,
     OutgoingMessage,
     TypedCommand,
-    name_of,
+    display_name,
     render_entry,
     retry_forever,
     split,
@@ -167,7 +167,7 @@ class Chat:
             return
         heading = ""
         if self.bots.own and piece.nth == 1:
-            heading = HEADING.replace("{name}", name_of(piece.speaker, self.manner.names))
+            heading = HEADING.replace("{name}", display_name(piece.speaker, self.manner.names))
         await self._say(self.bots.first, piece._replace(text=heading + piece.text), topic)
 
     async def _say(self, bot: Bot, piece: OutgoingMessage, topic: int) -> None:
@@ -215,7 +215,7 @@ class Chat:
 
     def _acts(self, lane: str, line: str) -> None:
         """Remember what a program does by itself, to be shown with the next sign of work."""
-        self._act = f"⚙ {name_of(lane, self.manner.names)}: {line}"
+        self._act = f"⚙ {display_name(lane, self.manner.names)}: {line}"
 
     async def _show_act(self) -> None:
         """Show the last act of this run, in one message that is edited."""

@@ -16,8 +16,8 @@ from stenolog.chats import (
     Backoff,
     ChatSession,
     agents_by_name,
+    display_name,
     mentioned,
-    name_of,
     retry_forever,
     typed_command,
 )
@@ -80,7 +80,7 @@ class UpdateHandler:
         self.backoff = backoff
         self._called = agents_by_name(agents)
         self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
-        self._headed = {unmarked(name_of(agent, names)): agent for agent in agents}
+        self._headed = {unmarked(display_name(agent, names)): agent for agent in agents}
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}

@@ -47,9 +47,9 @@ from stenolog.importers import (
     as_str,
     as_time,
     compact_json,
+    conversation_name,
     import_conversations,
     key_of,
-    name_of,
     sqlite_database,
 )
 
@@ -248,7 +248,9 @@ def source_conversations(
             conversations.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
     for name, records in conversations.items():
         ordered = _in_order(records)
-        yield SourceConversation(name_of(name), ordered, partial(WorkflowRows, records=ordered), unit="row")
+        yield SourceConversation(
+            conversation_name(name), ordered, partial(WorkflowRows, records=ordered), unit="row"
+        )
 
 
 def _fault(row: JsonObject) -> str:

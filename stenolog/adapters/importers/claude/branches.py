@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from stenolog.adapters.providers.anthropic_blocks import blocks
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact_json, name_of
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact_json, conversation_name
 from stenolog.domain.values import PositionRange
 
 
@@ -185,11 +185,11 @@ class SubAgents:
     def name(self, agent_id: str, call_id: str) -> str:
         """The name of the agent of that id, started by that call."""
         if agent_id not in self._names:
-            whole = name_of(agent_id).replace("/", "-")
+            whole = conversation_name(agent_id).replace("/", "-")
             short = (
                 whole[-SHORT:] if agent_id == call_id else whole[:SHORT]
             ).strip()  # calls' ids begin alike
-            kind = name_of(self._types.get(call_id, ""), "agent").replace("/", "-")
+            kind = conversation_name(self._types.get(call_id, ""), "agent").replace("/", "-")
             used = (name for name in self._known if name.endswith(f"-{short}"))
             self._names[agent_id] = next(used, f"{kind}-{short}")
         return self._names[agent_id]
