@@ -143,11 +143,11 @@ class AsyncConversation:
     def __init__(self, log: AsyncLog, name: str, conversation: Conversation | None = None) -> None:
         self.log = log
         self._name = name
-        self._talk = conversation
+        self._conversation = conversation
 
     @property
     def name(self) -> str:
-        return self._talk.name if self._talk else self._name
+        return self._conversation.name if self._conversation else self._name
 
     async def position(self) -> int:
         return await self._run(lambda conversation: conversation.position)
@@ -170,10 +170,10 @@ class AsyncConversation:
         drafts = drafted(events)
         if not drafts:
             return []
-        conversation = self._talk or self._sought()
+        conversation = self._conversation or self._sought()
         append = conversation.sealing(drafts, expected)
         records = await self.log.write(append.write)
-        self._talk = self._talk or self.log.sync.handle(conversation.stream)
+        self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
         return conversation.written(drafts, records)
 
     def entries(self, after: int = 0, at: int | None = None) -> AsyncIterator[Entry]:
@@ -273,9 +273,9 @@ class AsyncConversation:
 
     def _sync(self) -> Conversation:
         """The conversation underneath; asked for in a thread, since finding it reads the log."""
-        if self._talk is None:
-            self._talk = self.log.sync[self._name]
-        return self._talk
+        if self._conversation is None:
+            self._conversation = self.log.sync[self._name]
+        return self._conversation
 
 
 class LoopBridge:

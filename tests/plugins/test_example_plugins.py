@@ -96,6 +96,22 @@ def test_a_turn_rule_gives_the_turns_and_who_reads_without_it_is_told_so(
     assert verified.returncode == 0
 
 
+def test_a_recorded_run_is_run_again_under_the_rule_and_not_without_it(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "says.json").write_text(json.dumps(["One.", "Two.", "Three."]))
+    agents = "".join(f'[agents.{name}]\nmodel = "scripted:says.json"\n' for name in ("pro", "con", "judge"))
+    turns = 'turns = { rule = "debate", first = "pro", second = "con", judge = "judge" }\n'
+    (tmp_path / "team.toml").write_text(turns + agents)
+    stenolog("record", "team.toml", "Is it so?", "--out", "rec.db")
+
+    again = stenolog("rerun", "--db", "rec.db")
+    blind = stenolog("rerun", "--db", "rec.db", plugins=False)
+
+    assert (again.returncode, "5 requests, same digests" in again.stdout) == (0, True)
+    assert (blind.returncode, "position 1: expected a turn rule: " in blind.stderr) == (2, True)
+
+
 def test_a_chat_channel_takes_each_message_once_and_delivers_each_answer(
     stenolog: Stenolog, tmp_path: Path
 ) -> None:

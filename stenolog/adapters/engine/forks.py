@@ -1,12 +1,12 @@
 """Forks in which an agent works: a summary of the middle of a conversation, or an answer made anew.
 
-    async for happened in team.run(talk, message):
-        await condense(talk, "coder", Agent("summariser", llm=…), over=16_000)
+    async for happened in team.run(conversation, message):
+        await compact(conversation, "coder", Agent("summariser", llm=…), over=16_000)
 
 Nothing is lost or copied: the log keeps every word, the fork shares them, and a later summary may take the
 place of this one. Killed in between, the next call goes on with the fork that is there.
 
-    entry = await regenerate(talk, 12, writer, "Shorter, please.")
+    entry = await regenerate(conversation, 12, writer, "Shorter, please.")
 
 The wish is said in the fork alone, with the answer that it is about. The new answer then takes the place of
 the old one in the conversation, or stays where it is, for whoever wants to compare.

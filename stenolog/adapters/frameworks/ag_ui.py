@@ -1,6 +1,6 @@
 """A conversation as events of AG-UI: replayed from the log, and live while a team is at work.
 
-async for event in ag_ui_live(talk, team.run(talk, "Find the bug", id="m1"), run_id="r1"):
+async for event in ag_ui_live(conversation, team.run(conversation, "Find the bug", id="m1"), run_id="r1"):
     await send(EventEncoder().encode(event))
 """
 

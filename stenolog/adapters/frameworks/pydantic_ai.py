@@ -1,7 +1,7 @@
 """Conversations of a log as message histories of pydantic-ai, and the entries that a history adds.
 
-    result = agent.run_sync("Which test fails?", message_history=to_pydantic_ai(talk))
-    append_pydantic_ai(talk, result.all_messages())
+    result = agent.run_sync("Which test fails?", message_history=to_pydantic_ai(conversation))
+    append_pydantic_ai(conversation, result.all_messages())
 
 Every message comes back as it was, with its times, ids, usage and whatever its provider said beside.
 """

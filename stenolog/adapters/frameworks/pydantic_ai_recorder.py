@@ -1,6 +1,6 @@
 """A capability of pydantic-ai's agents that takes every step of a run down as it happens.
 
-    recorder = PydanticAIRecorder(talk)
+    recorder = PydanticAIRecorder(conversation)
     agent = Agent("openai:gpt-5.2", capabilities=[recorder])
     prompt = None if recorder.is_unfinished else "Which test fails?"
     result = agent.run_sync(prompt, message_history=recorder.history())

@@ -24,9 +24,9 @@ class ConversationImport:
         self._batch = batch
         if batch.holds(name):
             batch.flush()
-        self._talk = batch.log[name]
-        known = read_existing(self._talk.entries())
-        self._share = PendingWrites(self._talk.stream, known.head, self.found)
+        self._conversation = batch.log[name]
+        known = read_existing(self._conversation.entries())
+        self._share = PendingWrites(self._conversation.stream, known.head, self.found)
         self._converter = make(known)
 
     def take(self, record: Record) -> None:
@@ -58,7 +58,7 @@ class ConversationImport:
             if isinstance(step, Append):
                 self._batch.add(self._share, step.draft, step.blobs)
             else:
-                branch_name(self._talk.name, step.after)
+                branch_name(self._conversation.name, step.after)
                 self._batch.branch(self._share, step.after)
             if self.found.failed:
                 return

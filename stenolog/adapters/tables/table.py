@@ -2,7 +2,7 @@
 
 scores = Table(
     "scores",
-    columns={"talk": CONVERSATION, "mail": str, "score": float},
+    columns={"conversation": CONVERSATION, "mail": str, "score": float},
     rows=lambda entry: [{"mail": entry.id, "score": score} for score in scores_in(entry)],
 )
 """

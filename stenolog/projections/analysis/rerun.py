@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, NotRegisteredError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.turns import TURN_RULES, is_known
 from stenolog.domain.values import Receipt, TurnPolicy
 from stenolog.projections.json_checks import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
@@ -88,9 +89,10 @@ def rerun(
 
     A team has to have those who acted and nobody who would have, the same rule of turns, and to ask a person
     about the same tools. Calls without a receipt tell nothing of their request and are passed over. Raises
-    as `build` does.
+    as `build` does, and `NotRegisteredError` for a turn rule that is not registered here.
     """
     recorded = list(entries)
+    _check_turn_rules(recorded)
     cards = now.cards if isinstance(now, Team) else now or {}
     changed = list(_with(recorded, cards))
     called = list(_called(recorded))
@@ -107,6 +109,13 @@ def rerun(
         if different:
             return Rerun(len(recorded), same, different)
     return Rerun(len(recorded), len(called), None)
+
+
+def _check_turn_rules(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if isinstance(entry.event, ModeSwitch) and not is_known(turns := entry.event.turns):
+            rule = turns.rule if isinstance(turns, TurnPolicy) else turns
+            raise NotRegisteredError(f"position {entry.position}: {TURN_RULES.missing(rule)}")
 
 
 def _called(entries: Iterable[Entry]) -> Iterator[Called]:
