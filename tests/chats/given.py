@@ -54,7 +54,7 @@ async def served(api: StandIn, who: Team, log: Log, **options: Any) -> AsyncGene
             await serving
 
 
-async def until(there: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(there: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
         while not there():
