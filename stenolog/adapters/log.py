@@ -93,16 +93,6 @@ class Log(LogHandle):
         """A handle on a stream; where the stream stands is remembered for the handles after it."""
         return Conversation(self, self.remembered(found))
 
-    def close(self) -> None:
-        """Give the file back; the write-ahead log is folded in."""
-        if self.windows is not None and not self.datastore.closed:
-            from .queries.window_cache import (
-                leave_all,  # late: a program that builds no request has no windows
-            )
-
-            leave_all(self)
-        super().close()
-
     def search(
         self,
         query: str,
@@ -322,7 +312,7 @@ class Conversation(StreamHandle):
     def erase(self, position: int) -> None:
         """Erase what an entry says, for good: it is read as an erased event, and every digest still holds.
 
-        Checkpoints, bookmarks, the search index and blobs that nothing else names go with it. A lane that
+        Checkpoints, the search index and blobs that nothing else names go with it. A lane that
         would be set to work by the erasure is cancelled. Another process that has the conversation open may
         have the words in memory until it ends. An entry that is erased already stays as it is.
 

@@ -14,7 +14,6 @@ from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests import APIS, LaneId, build, lanes
 from stenolog.projections.requests.builder import every_request, from_window, takes_part, windows
-from stenolog.projections.requests.incremental import session
 from stenolog.projections.requests.incremental.frozen import LONG
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
@@ -104,10 +103,7 @@ def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_go_of(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "SHED", 2)
+def test_so_it_is_in_a_long_session_of_a_team(seed: int) -> None:
     log = session_log(seed, 300)
     for lane in lanes(log):
         api = [*APIS][seed % len(APIS)]
@@ -115,11 +111,8 @@ def test_so_it_is_in_a_long_session_of_a_team_also_where_what_is_settled_is_let_
         made = RequestSession(window, api, BLOBS)
         for entry in log:
             window.take(entry)
-            if window.broken:
-                break
             if takes_part(window):
                 request = made.request()
-                made.shed()
                 if entry.position % 25 == 0:
                     assert (
                         request.body

@@ -72,7 +72,7 @@ def test_of_a_deleted_conversation_no_word_stays_in_any_file_of_an_open_log(seed
         victim(log, seed)
     with stenolog.open(path) as log:
         blob = victim(log, seed)
-        assert holding(path) >= {"", "-wal", "-checkpoints", "-bookmarks", "-search"}
+        assert holding(path) >= {"", "-wal", "-checkpoints", "-search"}
         log[f"{WORD}-{seed}"].delete()
 
         assert holding(path) == set()
@@ -84,11 +84,24 @@ def test_of_a_deleted_conversation_no_word_stays_in_any_file_of_an_open_log(seed
     assert holding(path) == set()
 
 
+@pytest.mark.parametrize("how", ["delete", "erase"])
+def test_what_an_earlier_release_left_beside_a_log_goes_with_the_words(how: str, path: Path) -> None:
+    left = [Path(f"{path}-bookmarks{part}") for part in ("", "-wal", "-shm")]
+    with stenolog.open(path) as log:
+        conversation = log["talk"]
+        conversation.append(UserMessage(text=WORD))
+        for file in left:
+            file.write_text(WORD)
+        conversation.delete() if how == "delete" else conversation.erase(conversation.position)
+
+        assert holding(path) == set()
+        assert not any(file.exists() for file in left)
+
+
 def test_it_is_overwritten_whatever_the_library_was_built_with(path: Path) -> None:
     with stenolog.open(path) as log:
-        for beside in (log.checkpoints, log.bookmarks):
-            with beside.turn:
-                assert beside.open().execute("PRAGMA secure_delete").fetchone() == (1,)
+        with log.checkpoints.turn:
+            assert log.checkpoints.open().execute("PRAGMA secure_delete").fetchone() == (1,)
         assert log.datastore.writer.execute("PRAGMA secure_delete").fetchone() == (1,)
         with log.datastore.reading() as connection:
             assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)

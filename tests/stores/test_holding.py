@@ -29,7 +29,6 @@ from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
 from stenolog.projections.requests import build
-from stenolog.projections.requests.incremental import session
 from tests.strategies import events
 
 WORDS = "word " * 20
@@ -39,14 +38,6 @@ WORDS = "word " * 20
 def log(tmp_path: Path) -> Iterator[Log]:
     with stenolog.open(tmp_path / "log.db", synchronous="normal") as log:
         yield log
-
-
-@pytest.fixture(autouse=True)
-def shed() -> Iterator[None]:
-    """Few units are enough to be let go of."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "SHED", 2)
-        yield
 
 
 @pytest.fixture
@@ -102,7 +93,7 @@ def test_many_that_come_at_once_are_all_in_it(conversation: Conversation) -> Non
         assert conversation.request("coder").bytes == anew(conversation)
 
 
-def test_what_was_let_go_of_can_be_explained_by_the_log(conversation: Conversation) -> None:
+def test_a_request_is_explained_as_it_was_after_later_entries(conversation: Conversation) -> None:
     for _ in range(3):
         conversation.extend([UserMessage(text=WORDS), AssistantMessage(agent="coder", text=WORDS)])
         request, at = conversation.request("coder"), conversation.position

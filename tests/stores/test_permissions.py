@@ -18,7 +18,7 @@ from tests.cli.conftest import cli
 from tests.stores.conftest import path
 
 __all__ = ["cli", "path"]
-SIDECARS = {"-wal", "-shm", "-lock", "-checkpoints", "-bookmarks", "-search", "-runner-one"}
+SIDECARS = {"-wal", "-shm", "-lock", "-checkpoints", "-search", "-runner-one"}
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
@@ -42,7 +42,7 @@ def used(path: Path) -> stenolog.Log:
     log["demo"].state()
     log["demo"].request("a")
     log.search("word")
-    log.close()  # which leaves the bookmarks
+    log.close()
     log = stenolog.open(path)
     log["demo"].append(UserMessage(text="one more"))
     return log
@@ -142,7 +142,7 @@ def test_what_is_no_regular_file_is_refused_as_a_log(kind: str, path: Path) -> N
         stenolog.open(path)
 
 
-@pytest.mark.parametrize("beside", ["-checkpoints", "-bookmarks", "-search"])
+@pytest.mark.parametrize("beside", ["-checkpoints", "-search"])
 def test_a_pipe_beside_a_log_stops_nobody(beside: str, path: Path) -> None:
     os.mkfifo(f"{path}{beside}")
     with used(path) as log:

@@ -2,86 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.queries import window_cache as bookmarks_module
 from stenolog.adapters.queries.folds import STATE
 from stenolog.adapters.store import checkpoints
 from stenolog.adapters.store.file_safety import Seals
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
 
 TURN = (UserMessage(text="transfer to ALICE"), AssistantMessage(agent="a", text="done"))
-
-
-@pytest.fixture(autouse=True)
-def near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few messages are enough for a bookmark."""
-    monkeypatch.setattr(bookmarks_module, "NEAR", 2)
-
-
-def forged_bookmark(path: Path, *, seals: Seals | None = None) -> None:
-    """Put another name into each message of each bookmark, with right sums: CRCs, or seals with a key."""
-
-    def seal(piece: bytes, place: bytes = b"") -> int:
-        return checkpoints.Bookmarks("", seals).seal(piece, place) if seals else crc32(piece)
-
-    connection = sqlite3.connect(f"{path}-bookmarks")
-    rows = connection.execute("SELECT rowid, stream, name, piece, bytes FROM bookmarks ORDER BY piece DESC")
-    sums: list[int] = []
-    for rowid, stream, name, piece, content in rows.fetchall():
-        content = content.replace(b"ALICE", b"MALLO")
-        if piece:
-            total = seal(content)
-            sums.insert(0, total)
-        else:
-            head, _, said = content.partition(b"\n")
-            content = head + b"\n" + json.dumps({**json.loads(said), "sums": sums}).encode()
-            total = seal(content, f"{stream}\n{name}".encode())
-        connection.execute("UPDATE bookmarks SET bytes = ?, sum = ? WHERE rowid = ?", (content, total, rowid))
-    connection.commit()
-    connection.close()
-
-
-def left(path: Path) -> str:
-    """Leave a log with a bookmark; the request's hash."""
-    with stenolog.open(path) as log:
-        log["demo"].extend(TURN * 100)
-        log["demo"].append(UserMessage(text="go"))
-        return log["demo"].request("a", api="openai-chat").sha256
-
-
-def test_forged_bookmarks_change_no_request(path: Path) -> None:
-    sha = left(path)
-    forged_bookmark(path)
-
-    with stenolog.open(path) as log:
-        request = log["demo"].request("a", api="openai-chat")
-        assert request.sha256 == sha
-        assert b"MALLO" not in request.bytes
-        assert verify(log).ok
-
-
-def test_verify_finds_a_bookmark_that_was_forged_with_the_logs_own_key(path: Path) -> None:
-    left(path)
-    with stenolog.open(path) as log:
-        assert [*log.bookmarks.names(1)]
-        assert verify(log).ok
-        key = log.datastore.key
-    forged_bookmark(path, seals=Seals(key))
-
-    with stenolog.open(path) as log:
-        (problem,) = verify(log).problems
-    assert (problem.conversation, problem.code, problem.pointer) == ("demo", "bookmark", "/bookmark")
 
 
 def waiting(path: Path) -> tuple[int, bytes, bytes]:
@@ -131,12 +66,17 @@ def test_a_checkpoint_moved_to_another_place_is_not_used(path: Path) -> None:
     "edit", ["DELETE FROM secret", "UPDATE secret SET bytes = x''", "UPDATE secret SET bytes = 'text'"]
 )
 def test_a_log_whose_key_is_gone_takes_nothing_from_beside_it(path: Path, edit: str) -> None:
-    sha = left(path)
+    position, digest, forged = waiting(path)
+    row = checkpoints._row(checkpoints.CheckpointRun(position, digest, ((position, forged),)))
     connection = sqlite3.connect(path)
     connection.execute(edit)
     connection.commit()
     connection.close()
-    forged_bookmark(path, seals=Seals())
+    seal = checkpoints._sum(Seals(), checkpoints._key(1, STATE.fold.name, STATE.version), *row)
+    connection = sqlite3.connect(f"{path}-checkpoints")
+    connection.execute(checkpoints.PUT, (1, STATE.fold.name, STATE.version, *row, seal))
+    connection.commit()
+    connection.close()
 
     with stenolog.open(path) as log:
-        assert log["demo"].request("a", api="openai-chat").sha256 == sha
+        assert log["demo"].state().lane("a").status == "awaiting_approval"

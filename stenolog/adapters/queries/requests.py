@@ -10,40 +10,28 @@ import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import Checkpoints
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.reader import SOME, peek
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicyError, StenologError
+from stenolog.domain.errors import StenologError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import DEFAULT_API, PIPELINE, Api, LaneId, Request
 from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.session import BrokenWindow, settled_by
 from stenolog.projections.requests.incremental.snapshot import START, WindowSnapshot
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps
-from stenolog.projections.requests.request import Explanation
 from stenolog.projections.requests.tokens import Counter
 
 from . import folds
 from .folds import PersistentFold
 from .token_counters import COUNTERS
-from .window_cache import (
-    FAR,
-    CachedWindow,
-    Key,
-    SnapshotWriter,
-    WindowToKeep,
-    find_bookmark,
-    leave_bookmark,
-    windows_of,
-)
+from .window_cache import CachedWindow, Key, SnapshotWriter, windows_of
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
@@ -79,46 +67,10 @@ def _newest(conversation: StreamHandle, lane: LaneId, api: str | Api, policy: Po
     held = holding.take(key)
     if held is None or not _goes_on(conversation, held):
         with gc_paused():
-            held = _resumed(conversation, key, api, policy)
-            held = held or _fresh(conversation, lane, None, policy, COUNTERS, whole=False)
-    try:
-        request = held.request(api)
-    except BrokenWindow:
-        held = _fresh(conversation, lane, None, policy, COUNTERS, whole=len(held.lives) > 1)
-        request = held.request(api)
-    leave_bookmark(conversation.log, key, held, further=FAR)
+            held = _fresh(conversation, lane, None, policy, COUNTERS)
+    request = held.request(api)
     holding.put(key, held)  # from now on it may be somebody else's
     return request
-
-
-def _resumed(conversation: StreamHandle, key: Key, api: str | Api, policy: PolicyLike) -> CachedWindow | None:
-    """The window as another process has left it, with what has come since; None where nothing was left."""
-    found = find_bookmark(conversation.log, key, api) if isinstance(api, str) else None
-    if found is None:
-        return None
-    mark = found.mark.mark
-    try:
-        chosen, counter = choose(mark.settings, key.lane.agent, policy, COUNTERS)
-        rows = _rows(conversation, mark)
-        window = Window(key.lane, chosen, counter, mark, rows, conversation.log.blobs, settled_by(found.mark))
-    except InvalidPolicyError:  # the one on the card then; it may be another by now
-        return None
-    explain = partial(_explained, conversation, key.lane, policy)
-    held = CachedWindow(window, conversation.log.blobs, SnapshotWriter(), explain, by_card=policy is None)
-    held.digest = found.digest
-    live = held.live(api)
-    if not live.resume(found.mark, found.messages):
-        return None
-    number = len(found.messages)
-    held.left[api] = WindowToKeep(live.writer, number - 1, found.sums, number)
-    return held if _goes_on(conversation, held) else None
-
-
-def _explained(
-    conversation: StreamHandle, lane: LaneId, policy: PolicyLike, api: str | Api, at: int
-) -> Explanation:
-    """Explain each part of a request from the log alone."""
-    return _fresh(conversation, lane, at, policy, COUNTERS).request(api).explanation
 
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
@@ -140,10 +92,8 @@ def _fresh(
     at: int | None,
     policy: PolicyLike,
     counters: Mapping[str, Counter],
-    *,
-    whole: bool = True,
 ) -> CachedWindow:
-    """A window, made of what was kept of it and the entries since. `whole`: nothing of it is let go of."""
+    """A window, made of what was kept of it and the entries since."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     marks = _marks(lane, chosen, counter) if caps(chosen) else None
@@ -152,11 +102,10 @@ def _fresh(
     marking = (
         SnapshotWriter() if marks is None else SnapshotPolicy(conversation, marks, window, at_head=at is None)
     )
-    explain = partial(_explained, conversation, lane, policy)
-    held = CachedWindow(window, conversation.log.blobs, marking, explain, by_card=policy is None, whole=whole)
+    held = CachedWindow(window, conversation.log.blobs, marking, by_card=policy is None)
     held.extend(conversation.entries(mark.position, at))
     if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
-        return _fresh(conversation, lane, at, policy, counters, whole=whole)  # a card has come meanwhile
+        return _fresh(conversation, lane, at, policy, counters)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
     if not held.digest and window.position:
         held.digest = reader.digest_at(conversation.log.datastore, conversation.stream, window.position).hex()
@@ -185,7 +134,7 @@ class SnapshotPolicy(SnapshotWriter):
 
     @property
     def _is_unfit(self) -> bool:
-        """True if no bookmark may be set here: a blob is missing, or the last cut may be undone."""
+        """True if no mark may be set here: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:

@@ -27,12 +27,13 @@ from stenolog.domain.values import PositionRange
 
 from . import arguments, blobs, checkpoints, conversation_rows, reader
 from .blobs import Blobs, Collected
-from .checkpoints import Bookmarks, Checkpoints
+from .checkpoints import Checkpoints
 from .conversation_rows import Order, Which
 from .cursors import follow
 from .eventsourcing_app import LogApplication
 from .file_safety import Seals
 from .search_index import Index
+from .sidecar import delete_retired
 from .stream import Stream
 
 REMEMBERED = 1000
@@ -60,7 +61,6 @@ class LogHandle:
         self.blobs = Blobs(self.datastore)
         self.seals = Seals(self.datastore.key)
         self.checkpoints = Checkpoints(self.datastore.file, self.seals)
-        self.bookmarks = Bookmarks(self.datastore.file, self.seals)
         self.index = Index(self.datastore.file)
         self.windows: StreamCache | None = None
         self._streams: dict[int, Stream] = {}
@@ -82,7 +82,6 @@ class LogHandle:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
-        self.bookmarks.close()
         self.checkpoints.close()
         self.index.close()
         self.blobs.pins.close()
@@ -219,7 +218,7 @@ class LogHandle:
         """
         if self.windows is not None:
             self.windows.drop(key)
-        self.bookmarks.forget(key)
+        delete_retired(self.datastore.file)
         for stream in (key, checkpoints.WHOLE_LOG):
             self.checkpoints.erase_stream(stream)
         with suppress(OperationalError, StoredDataError):

@@ -23,6 +23,8 @@ PATIENCE = 0.2
 WAIT_MS = 2_000
 """Milliseconds to wait for another process where words are to be deleted."""
 PARTS = ("-wal", "-shm", "")
+RETIRED = ("-bookmarks",)
+"""Suffixes of files that earlier releases left beside a log; some hold words of its conversations."""
 UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 T = TypeVar("T")
@@ -115,6 +117,17 @@ class Sidecar(ABC):
     def delete(self) -> None:
         """Delete the file and what belongs to it: what was written ahead would damage the next one."""
         self.let_go()
-        for part in PARTS if self.path not in ("", MEMORY) else ():
-            with suppress(OSError):
-                os.unlink(f"{self.path}{part}")
+        if self.path not in ("", MEMORY):
+            _unlink(self.path)
+
+
+def delete_retired(database: str) -> None:
+    """Delete the files that an earlier release left beside a log, if there are any."""
+    for suffix in RETIRED if database != MEMORY else ():
+        _unlink(f"{database}{suffix}")
+
+
+def _unlink(path: str) -> None:
+    for part in PARTS:
+        with suppress(OSError):
+            os.unlink(f"{path}{part}")

@@ -15,7 +15,6 @@ Code: TypeAlias = Literal[
     "payload",
     "blob",
     "checkpoint",
-    "bookmark",
     "head",
 ]
 

@@ -49,8 +49,7 @@ class FrozenPrefix:
 
     `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
     their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
-    made, `tools` the names that were called, `answer` is the last answer. Where units
-    were shed, they are in `last`, `called` and `tools` alone, and `before` is the end of them.
+    made, `tools` the names that were called, `answer` is the last answer.
     """
 
     def __init__(self) -> None:
@@ -61,19 +60,11 @@ class FrozenPrefix:
         self.called: set[CallKey] = set()
         self.tools: dict[str, None] = {}
         self.answer: ToolGroup | None = None
-        self.before: Message | None = None
 
     @property
     def end(self) -> Message | None:
         """The last piece of it."""
-        return self.units[-1][-1] if self.units else self.before
-
-    def shed(self) -> FrozenPrefix:
-        """Return a copy without the units, from which a window can still be continued."""
-        rest = FrozenPrefix()
-        rest.last, rest.called, rest.tools = self.last, self.called, self.tools
-        rest.answer, rest.before = self.answer, self.end
-        return rest
+        return self.units[-1][-1] if self.units else None
 
     def add(
         self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int

@@ -1,27 +1,19 @@
-"""Requests of one lane on one API, one after another, and bookmarks from which another process continues.
-
-A bookmark keeps the messages that were written of the frozen prefix, instead of its entries. If anything
-would change one of these messages, the request is rebuilt from the log.
-"""
+"""Requests of one lane on one API, one after another: each is made of what changed since the one before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from hashlib import sha256
-from itertools import chain, islice, starmap
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain, islice
+from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
-from stenolog.domain.parts import TextPart
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import blocked_reason
 from stenolog.projections.requests.body_digest import conversation
 from stenolog.projections.requests.pipeline import prompt
-from stenolog.projections.requests.pipeline.budget import caps
 from stenolog.projections.requests.pipeline.omissions import dropped, merge_runs
 from stenolog.projections.requests.pipeline.prompt import Prefix, prefix, with_away
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
@@ -35,25 +27,15 @@ from stenolog.projections.requests.request import (
     Omission,
     Rendered,
     Request,
-    Role,
 )
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.wires import APIS, Api
 from stenolog.projections.requests.wires.writer import Writer
-from stenolog.projections.tool_pairs import CallKey
 
 from .frozen import FrozenAndTail, FrozenPrefix, called_in
 from .sendable import goes_on, may_be_asked, over_budget, since_last_turn, unknown, unnamed, unsendable_reason
-from .snapshot import WindowSnapshot, runs
 from .window import Window
 
-
-class BrokenWindow(Exception):
-    """A window that goes on from a bookmark cannot go on: the request must be made of the log."""
-
-
-SHED = 64
-"""So many units are let go of at once."""
 NOTHING: frozenset[int] = frozenset()
 _Around: TypeAlias = tuple[tuple[Message, ...], Prefix, tuple[Message, ...]]
 """The note before the conversation, what stands before it, and the note behind it."""
@@ -105,14 +87,12 @@ class RequestSession:
     """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
     `settled`: so many messages at the beginning of the last body are the very objects that stood in the body
-    before it; all bodies share them, and nobody may change them. `explain` tells where the parts of the
-    request at a position come from, once the window is partial.
+    before it; all bodies share them, and nobody may change them.
     """
 
     def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
         self.window, self.api, self.blobs = window, _api(api), blobs
         self.settled = 0
-        self.explain: Callable[[int], Explanation] | None = None
         self._writer: Writer | None = None
         self._rests_on: tuple[FrozenPrefix, Prefix, tuple[Message, ...]] | None = None
         self._written = 0
@@ -133,8 +113,6 @@ class RequestSession:
         explain = _Asked(view, self.api, self.blobs, runs, window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
         writer, messages = self._writer, conversation(body)
-        if window.partial and self.explain is not None:
-            explained = partial(self.explain, window.position)
         request = Request(
             agent=window.lane.agent,
             task=window.lane.task,
@@ -162,46 +140,9 @@ class RequestSession:
         """The writer of the frozen prefix."""
         return self._writer
 
-    def resume(self, mark: Bookmark, messages: list[Body]) -> bool:
-        """Go on from a bookmark with the messages that were kept beside it, in a window that goes on from
-        there, too; whether that can be: under another prefix they are other messages."""
-        view = self._view()
-        if self.api.writer is None or fingerprint(view.front) != mark.prefix or view.first:
-            return False
-        self._writer = self.api.writer(view.front, self.blobs, explaining=False)
-        self._writer.resume(messages, mark.ids)
-        self._rests_on, self._written = (view.told.settled, view.front, view.first), 0
-        return True
-
-    def shed(self) -> None:
-        """Let go of what was written, but for the messages themselves: no other API can write it then, and
-        nobody can ask this window what it was made of. The next requests are quicker, and memory is freed.
-        """
-        if len(self.window.settled.units) >= SHED and self._has_written_all():
-            self.window.shed()
-            assert self._rests_on is not None
-            self._rests_on = (self.window.settled, *self._rests_on[1:])
-            self._written = 0
-
-    def bookmark(self) -> tuple[Bookmark, list[Body]] | None:
-        """Return a bookmark and the frozen messages, or None if nothing can be stored."""
-        if self._writer is None or not self._has_written_all():
-            return None
-        mark = bookmark(self.window, self._writer)
-        return None if mark is None else (mark, self._writer.sheet.messages)
-
-    def _has_written_all(self) -> bool:
-        """Return whether the whole frozen prefix is written and cannot change, which no cap may cut."""
-        policy, settled = self.window.policy, self.window.settled
-        if self._writer is None or self._rests_on is None or caps(policy) or depends_on_tail(policy):
-            return False
-        return self._rests_on[0] is settled and self._written == len(settled.units)
-
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
         if self.api.writer is None:
-            if self.window.partial:
-                raise BrokenWindow
             rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self._writer
@@ -248,8 +189,6 @@ class RequestSession:
         """The writer that has written what is settled so far: a new one where that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
         if self._writer is None or self._rests_on != rests_on:
-            if self.window.partial:
-                raise BrokenWindow
             self._writer = writer(view.front, self.blobs, explaining=False)
             self._writer.write(view.first)
             self._rests_on, self._written = rests_on, 0
@@ -293,65 +232,3 @@ def _front(window: Window, tools: Iterable[str]) -> Prefix:
 
 def _api(api: str | Api) -> Api:
     return api if isinstance(api, Api) else APIS[api]
-
-
-class Bookmark(NamedTuple):
-    """A snapshot of a window and its frozen prefix, with the state of the writer.
-
-    `mark` has the window with the entries that may still change. Of the frozen entries, up to position
-    `last`, it has the `calls` made, the `tools` called, and the `role` (empty: none) and position
-    (`word`) of the last message. `prefix` is the fingerprint of the writer's prefix. `messages` is the
-    number of written messages, which are stored beside it. `ids` are the ids given to calls.
-    """
-
-    mark: WindowSnapshot
-    last: int
-    calls: tuple[tuple[int, int], ...]
-    tools: tuple[str, ...]
-    role: Role | str
-    word: int
-    prefix: str
-    ids: tuple[str, ...]
-    messages: int
-
-
-def bookmark(window: Window, writer: Writer) -> Bookmark | None:
-    """The bookmark of a window whose settled units are written; None where their messages cannot be kept."""
-    settled, sheet = window.settled, writer.sheet
-    unanswered = settled.answer is not None and not settled.answer.complete
-    if unanswered or sheet.missing or sheet.holds_blobs or not sheet.messages:
-        return None
-    behind = [row.entry.position for row in window.rows[settled.rows :]]
-    pairs = tuple(p for p in window.pairing.pairs.values() if p.result > settled.last)
-    end = settled.end
-    return Bookmark(
-        mark=window.snapshot._replace(
-            rows=tuple(runs(behind)), pairs=pairs, summaries=(), left_out=(), private=()
-        ),
-        last=settled.last,
-        calls=tuple(sorted(settled.called)),
-        tools=tuple(settled.tools),
-        role=end.role if end else "",
-        word=end.positions[-1] if end and end.positions else 0,
-        prefix=fingerprint(writer.prefix),
-        ids=tuple(writer.ids.ids),
-        messages=len(sheet.messages),
-    )
-
-
-def settled_by(mark: Bookmark) -> FrozenPrefix:
-    """Return the frozen prefix, without its units."""
-    settled = FrozenPrefix()
-    settled.last = mark.last
-    settled.called = {*starmap(CallKey, mark.calls)}
-    settled.tools = dict.fromkeys(mark.tools)
-    if mark.role:
-        role: Any = mark.role
-        settled.before = Message(role, (TextPart(text=""),), (mark.word,), "settled")
-    return settled
-
-
-def fingerprint(prefix: Prefix) -> str:
-    """Return a hash that identifies a prefix across processes."""
-    said = (*prefix._replace(stubs=frozenset())[:-1], sorted(prefix.stubs), prefix.counter.id)
-    return sha256(repr(said).encode(errors="backslashreplace")).hexdigest()

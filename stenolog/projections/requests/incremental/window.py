@@ -83,13 +83,8 @@ class Window:
         mark: WindowSnapshot = START,
         entries: Iterable[Entry] = (),
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-        settled: FrozenPrefix | None = None,
     ) -> None:
-        """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone.
-
-        With `settled`, what is known of the rows before them, the window is `partial`: good for one request
-        after another, until it is `broken` by what changes those rows.
-        """
+        """`entries` are those at the rows of `mark`; `blobs` are measured under a budget in bytes alone."""
         self.lane, self.policy, self.counter = lane, policy, counter
         self.position, self.state, self.settings = mark.position, mark.state, mark.settings
         self.memory, self.cuts = mark.own, mark.cuts
@@ -98,8 +93,7 @@ class Window:
         self.pairing = ToolCallIndex(mark.waiting, mark.pairs)
         self._ear: AttributionStyle = attribution_style(lane, policy, counter)
         self._rewrites = chosen(policy.rewrites)
-        self.partial, self.broken = settled is not None, False
-        self.settled = settled or FrozenPrefix()
+        self.settled = FrozenPrefix()
         self.measure = Measure(policy.budget, counter, blobs)
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps = caps(policy)
@@ -153,7 +147,7 @@ class Window:
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
         if unsettles(self.settled, entry, pair, shown=not rule):
-            self.settled, self.broken = FrozenPrefix(), self.partial
+            self.settled = FrozenPrefix()
         if rule:
             self._pass_over(entry, rule)
         else:
@@ -226,13 +220,6 @@ class Window:
         return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(
             row.plain for row in rows
         )
-
-    def shed(self) -> None:
-        """Let go of what is settled, where others hold what was written of it: it is `partial` then."""
-        self.rows = self.rows[self.settled.rows :]
-        self.settled = self.settled.shed()
-        self.pairing.forget({row.entry.position for row in self.rows})
-        self.summaries, self.left_out, self.partial = [], [], True
 
     def messages_of(self, position: int) -> tuple[Message, ...]:
         """Return the messages made of an entry in the window."""

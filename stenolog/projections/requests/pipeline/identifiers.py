@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
@@ -58,16 +57,6 @@ class CallIds:
     def of(self, key: CallKey) -> str:
         """The id given to a call earlier in this request."""
         return self._ids[key]
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids that are taken, in the order they were given in."""
-        return [id for _, id in self._given]
-
-    def resume(self, taken: Iterable[str]) -> None:
-        """Go on where these were taken, by calls that nobody will ask for again."""
-        for id in taken:
-            self._take(None, id)
 
     @property
     def count(self) -> int:

@@ -70,7 +70,7 @@ class BodyBuilder:
     """Collects the messages of a body and explains every part of them, unless nobody asked for that.
 
     Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
-    `missing` tells whether a blob was asked for that is not there, `holds_blobs` whether one was that is.
+    `missing` tells whether a blob was asked for that is not there.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BodyBuilder:
         self.blobs = blobs
         self.counter = counter
         self.explaining = explaining
-        self.missing = self.holds_blobs = False
+        self.missing = False
         self._handed_out = 0
         self._lending = Lending(self.messages)
 
@@ -226,7 +226,6 @@ class BodyBuilder:
         """The base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
-        self.holds_blobs |= found is not None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: ImagePart | FilePart, limit: int) -> bool:

@@ -15,7 +15,7 @@ turn, though only the current one is checked, so that what was sent once is sent
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
@@ -236,15 +236,6 @@ class Calls:
     def of(self, key: CallKey) -> Body:
         """The id and the name that a result answers to."""
         return {"id": self._ids.of(key), "name": self._names[key]}
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids that are taken."""
-        return self._ids.ids
-
-    def resume(self, taken: Iterable[str]) -> None:
-        """Go on where these were taken."""
-        self._ids.resume(taken)
 
     @property
     def count(self) -> int:

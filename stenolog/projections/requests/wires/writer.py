@@ -7,7 +7,7 @@ own, nor between an answer and the results of its calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stenolog.projections.requests.body_digest import MessageHash, PrefixHash
@@ -51,11 +51,6 @@ class Writer(ABC):
         self.sheet.rollback(mark)
         self.ids.back(ids)
         return made
-
-    def resume(self, messages: list[Body], ids: Iterable[str]) -> None:
-        """Go on behind messages that were written before, by a writer under the same prefix."""
-        self.sheet.messages[:] = messages
-        self.ids.resume(ids)
 
     def encoded(self, messages: list[Body]) -> MessageHash:
         """The messages of a body that it just gave, as digests are made of them.
