@@ -29,8 +29,6 @@ IMPURE_MODULES = {
     "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time",
     "urllib", "uuid", "warnings", "zoneinfo",
 }  # fmt: skip
-HARMLESS = {"from sys import getrefcount"}
-"""Who else has a list decides what must be copied, and never what is said."""
 IMPURE_CALLS = {
     "now",
     "utcnow",
@@ -74,9 +72,9 @@ def test_nothing_on_the_three_floors_imports_the_package_itself() -> None:
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
     text = path.read_text()
-    tree, lines = ast.parse(text), text.splitlines()
+    tree = ast.parse(text)
     impure = (place for place in _imports(path) if place[0].split(".")[0] in IMPURE_MODULES)
-    imported = {f"import {target}" for target, line in impure if lines[line - 1].strip() not in HARMLESS}
+    imported = {f"import {target}" for target, _ in impure}
     called = {f"{name}()" for node in ast.walk(tree) if (name := _impure_call(node))}
 
     assert imported | called == set()

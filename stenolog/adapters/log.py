@@ -344,7 +344,6 @@ class Conversation(StreamHandle):
         """The entry that a draft has become."""
         at = EPOCH + record.time * MICROSECOND
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
-        self.stream.note(entry)
         if pins := self.log.blobs.pins:
             pins.remove(record.payload)
         return entry

@@ -123,7 +123,7 @@ def _stopped(conversation: StreamHandle, entry: Entry) -> tuple[int, list[Event]
 def _forget(conversation: StreamHandle, key: int, changed: list[int], named: set[str]) -> None:
     """Remove what the files beside the log, and this process, still have of the words."""
     log = conversation.log
-    conversation.stream.recent = conversation.stream.head = None
+    conversation.stream.head = None
     for stream in changed:
         log.forget(stream)
         log.purge(stream, named if stream == key else ())
@@ -141,5 +141,4 @@ def delete(conversation: StreamHandle) -> None:
             raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
         conversation_rows.delete(connection, key)
     stream.head = None
-    stream.recent = None
     log.purge(key, named)

@@ -6,10 +6,8 @@ the next request takes it up from there. A policy without one shows everything, 
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import Checkpoints
@@ -66,8 +64,7 @@ def _newest(conversation: StreamHandle, lane: LaneId, api: str | Api, policy: Po
     )
     held = holding.take(key)
     if held is None or not _goes_on(conversation, held):
-        with gc_paused():
-            held = _fresh(conversation, lane, None, policy, COUNTERS)
+        held = _fresh(conversation, lane, None, policy, COUNTERS)
     request = held.request(api)
     holding.put(key, held)  # from now on it may be somebody else's
     return request
@@ -189,15 +186,3 @@ def marked(
                 continue  # by a release, or with an extra, that is not here
             if (found.id, PIPELINE) == (version, pipeline):
                 yield _marks(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Do not look for garbage meanwhile: in a large program that takes as long as the reading itself."""
-    collects = gc.isenabled()
-    try:
-        gc.disable()
-        yield
-    finally:
-        if collects:
-            gc.enable()

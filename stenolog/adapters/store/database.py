@@ -124,26 +124,6 @@ class LogDatastore(SQLiteDatastore):
                 self._put_back(connection)
 
     @contextmanager
-    def glancing(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one short look: the writer's own while nobody writes, for it has in memory what it
-        wrote last, and the others must read that again; else one to read from."""
-        self.check()
-        held = False
-        try:
-            if not self.in_memory:
-                (held,) = map(self.thread_lock.acquire, (False,))  # see `Transaction`
-            if held:
-                yield self.writer
-            else:
-                with self.reading() as connection:
-                    yield connection
-        except RAISED as error:
-            raise to_store_error(error, self.path) from error
-        finally:
-            if held:
-                self.thread_lock.release()
-
-    @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         """Open a transaction and yield its cursor, for the `eventsourcing` library's own code."""
         with self.writing() if commit else self.reading() as connection:

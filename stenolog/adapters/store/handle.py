@@ -205,10 +205,10 @@ class LogHandle:
             conversation_rows.archive(connection, key, at)
 
     def forget(self, key: int) -> None:
-        """Forget where a stream stands, and the entries of it that this process has appended."""
+        """Forget where a stream stands."""
         stream = self._streams.get(key)
         if stream is not None:
-            stream.head = stream.recent = None
+            stream.head = None
 
     def purge(self, key: int, named: Collection[str]) -> None:
         """Remove what the log's files still have of words that were just deleted from a stream.

@@ -81,7 +81,7 @@ class AnthropicWriter(Writer):
             mark_prefix(body)
             set_breakpoints(*([] if late else [body]))
         marked = ends if cached and late else []
-        messages = sheet.lend(but=[message for message, _ in marked])
+        messages = sheet.messages.copy()
         for message, block in marked:
             messages[message] = _marked(messages[message], block)
         body["messages"] = messages

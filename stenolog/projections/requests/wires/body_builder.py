@@ -1,14 +1,8 @@
-"""Builder of a request's body, with an explanation of each part. The writer of each API uses it.
-
-A long conversation is handed out in a list before every call, and a copy touches each of its messages: at
-20,000 of them that takes longer than all the rest of a request. An owner who changes his list without copying
-it first, as he should, spoils it for himself alone: it is compared before it is handed out again.
-"""
+"""Builder of a request's body, with an explanation of each part. The writer of each API uses it."""
 
 from __future__ import annotations
 
 import base64
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,15 +30,6 @@ from stenolog.projections.requests.tokens import (
     count_parts,
     has_schema,
 )
-
-try:
-    from sys import getrefcount
-except ImportError:  # pragma: no cover - not on CPython
-
-    def getrefcount(object: Any, /) -> int:
-        """Nobody counts here: all lists are copied."""
-        return 0
-
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
@@ -84,7 +69,6 @@ class BodyBuilder:
         self.explaining = explaining
         self.missing = False
         self._handed_out = 0
-        self._lending = Lending(self.messages)
 
     @property
     def checkpoint(self) -> BuilderCheckpoint:
@@ -103,10 +87,6 @@ class BodyBuilder:
     def stays(self) -> int:
         """So many messages stay as they are: the last that was handed out may be gone on with, in a copy."""
         return max(self._handed_out - 1, 0)
-
-    def lend(self, but: Iterable[int] = ()) -> list[Body]:
-        """The messages in a list for a body, whose writer will put others in some places."""
-        return self._lending.lend(min([self.stays, *but]))
 
     def last(self, key: str) -> list[Body]:
         """Return the last message's list under a key, for the caller to append to."""
@@ -302,51 +282,3 @@ def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]
             tokens = count_json(written, sheet.counter)
             kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
             sheet.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))
-
-
-KEPT = 2
-"""Lists that are kept an eye on: whoever asks for the next request often still has the one before."""
-OURS = 2
-"""References to a list that nobody else has, as they are counted here."""
-
-
-class Lent:
-    """A list that was handed out; the first `stays` messages in it were there to stay."""
-
-    __slots__ = ("messages", "stays")
-
-    def __init__(self, messages: list[Body], stays: int) -> None:
-        self.messages = messages
-        self.stays = stays
-
-    @property
-    def is_free(self) -> bool:
-        """True if no caller holds the messages any more."""
-        return getrefcount(self.messages) == OURS
-
-
-class Lending:
-    """Hands out messages, each time in a list that nobody else has."""
-
-    def __init__(self, messages: list[Body]) -> None:
-        self._messages = messages
-        self._lent: deque[Lent] = deque(maxlen=KEPT)
-
-    def lend(self, stays: int) -> list[Body]:
-        """A list of all the messages as they are now; the first `stays` of them stay as they are."""
-        free = next((lent for lent in self._lent if lent.is_free), None)
-        messages = None if free is None else self._again(free)
-        if messages is None:
-            messages = self._messages.copy()
-        self._lent.append(Lent(messages, stays))
-        return messages
-
-    def _again(self, free: Lent) -> list[Body] | None:
-        """The list with what has come since; None where its owner has changed it."""
-        self._lent.remove(free)
-        messages, stays = free.messages, free.stays
-        messages[stays:] = self._messages[stays:]
-        try:
-            return messages if messages == self._messages else None
-        except Exception:  # it holds what its owner has put there, which may not be compared
-            return None

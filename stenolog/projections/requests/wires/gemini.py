@@ -84,7 +84,7 @@ class GeminiWriter(Writer):
         if self.tools:
             body["tools"] = [{"functionDeclarations": self.tools}]
         body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
-        body["contents"] = sheet.lend()
+        body["contents"] = sheet.messages.copy()
         return body
 
 

@@ -118,7 +118,7 @@ class ChatWriter(Writer):
     def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
         explain_tools(self.sheet, self.prefix, self.tools)
-        body: Body = {"model": self.prefix.model, "messages": self.sheet.lend()}
+        body: Body = {"model": self.prefix.model, "messages": self.sheet.messages.copy()}
         if self.tools:
             body["tools"] = self.tools
         return body | self.asked

@@ -133,7 +133,7 @@ class ResponsesWriter(Writer):
         body |= self.asked
         if self._reasons():
             body["include"] = list(dict.fromkeys([ENCRYPTED, *self.asked.get("include", [])]))
-        return body | {"input": self.sheet.lend()}
+        return body | {"input": self.sheet.messages.copy()}
 
     def _reasons(self) -> bool:
         """Return whether the model has reasoned in this conversation, or will reason."""

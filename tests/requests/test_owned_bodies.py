@@ -16,7 +16,6 @@ from stenolog.projections.requests.builder import takes_part
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import Body
-from stenolog.projections.requests.wires.body_builder import Lending
 from stenolog.testing import entries
 
 APIS = ("openai-chat", "openai-responses", "anthropic", "gemini")
@@ -97,61 +96,3 @@ def test_a_list_that_somebody_has_stays_as_it_is(api: str, kept: int) -> None:
         assert [mine for mine, _ in held] == [as_it_was for _, as_it_was in held]
 
     assert requested(api, hold) == requested(api, lambda messages: None)
-
-
-class Copied(list[Body]):
-    """A list that counts how often it was copied."""
-
-    times = 0
-
-    def copy(self) -> list[Body]:
-        self.times += 1
-        return [*self]
-
-
-def test_a_list_that_nobody_has_is_gone_on_with_and_never_copied() -> None:
-    messages = Copied()
-    lending = Lending(messages)
-    for nth in range(20):
-        messages.append({"nth": nth})
-        assert lending.lend(nth) == messages
-
-    assert messages.times == 1
-
-
-def test_of_two_that_take_turns_neither_is_copied_again() -> None:
-    messages = Copied()
-    lending = Lending(messages)
-    before: list[Body] = []
-    for nth in range(20):
-        messages.append({"nth": nth})
-        now = lending.lend(nth)
-        assert (before, now) == (messages[:-1], messages)
-        before = now
-        del now
-
-    assert messages.times <= 3
-
-
-def test_one_that_somebody_has_is_copied() -> None:
-    messages = Copied({"nth": nth} for nth in range(3))
-    lending = Lending(messages)
-    held = [lending.lend(2) for _ in range(5)]
-
-    assert messages.times == 5
-    assert held == [messages] * 5
-
-
-def test_what_cannot_be_compared_is_copied() -> None:
-    class Odd(dict[str, object]):
-        def __eq__(self, other: object) -> bool:
-            raise ValueError("neither here nor there")
-
-        __hash__ = None
-
-    messages = Copied({"nth": nth} for nth in range(3))
-    lending = Lending(messages)
-    lending.lend(2)[0] = Odd(nth=0)
-
-    assert lending.lend(2) == messages
-    assert messages.times == 2
