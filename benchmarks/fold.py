@@ -15,8 +15,8 @@ from stenolog.domain.entry import to_entry
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.step import fold
 from stenolog.engine import RoundRobin
-from stenolog.projections.requests.incremental.window import window
-from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.testing import entries, records
 
 TURNS = 400

@@ -15,8 +15,9 @@ from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Entry
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.builder import from_window, takes_part, windows
-from stenolog.projections.requests.incremental.window import Window, window
+from stenolog.projections.requests.incremental.session import from_window, window, windows
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.sendable import takes_part
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import unaccounted

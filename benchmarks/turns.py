@@ -17,9 +17,8 @@ from stenolog.adapters.queries.window_cache import windows_of
 from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
-from stenolog.projections.requests.builder import from_window
-from stenolog.projections.requests.incremental.window import window
-from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.incremental.session import from_window, window
+from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.testing import entries
 from tests.requests.judging import MODELS
 

@@ -20,7 +20,8 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
 from stenolog.domain.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.sendable import takes_part
 from tests.engine.workload import NEVER, TALKS, Files, lines, work
 from tests.requests.judging import HERE, faults
 from tests.stores import workers

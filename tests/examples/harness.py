@@ -18,7 +18,8 @@ import stenolog
 from stenolog import Entry
 from stenolog.adapters import cli
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.sendable import takes_part
 from tests.requests.judging import HERE, MODELS, complaints
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,8 +22,10 @@ from stenolog import (
 )
 from stenolog.domain.policy import PolicyLike
 from stenolog.importers import import_file
-from stenolog.projections.requests.builder import from_window, lanes, takes_part, windows
+from stenolog.projections.requests.builder import lanes
+from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.sendable import takes_part
 from tests.requests.histories import START
 from tests.requests.judging import MODELS, SHARED
 

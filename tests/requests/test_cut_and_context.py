@@ -17,8 +17,9 @@ from stenolog import (
 )
 from stenolog.context import Budget, FullHistory, MemoriesAndRecent, Pins, Policy, policy
 from stenolog.projections.requests import build, every_request
-from stenolog.projections.requests.incremental.window import Window, window
-from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, CALL, calls, log
 
 HUGE = policy(Budget(tokens=10_000_000))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, PositionRange, Receipt, UserMessage
 from stenolog.context import Budget, SinceLastTurn, policy
 from stenolog.projections.requests import build, every_request
-from stenolog.projections.requests.incremental.window import Window, window
+from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.edits import ANEW
-from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 
 ASKS, OK = ("user", "List the files"), ("assistant", "ok")

@@ -13,11 +13,16 @@ from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall,
 from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests import APIS, LaneId, build, lanes
-from stenolog.projections.requests.builder import every_request, from_window, takes_part, windows
 from stenolog.projections.requests.incremental.frozen import LONG
-from stenolog.projections.requests.incremental.session import RequestSession
+from stenolog.projections.requests.incremental.session import (
+    RequestSession,
+    every_request,
+    from_window,
+    windows,
+)
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import Body, Message
+from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.wires import written_by
 from stenolog.projections.requests.wires.body_builder import texts
 from stenolog.projections.requests.wires.writer import Writer

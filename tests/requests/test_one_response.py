@@ -25,10 +25,9 @@ from stenolog import (
 from stenolog.context import Budget, LastN, Policy, Reminder, policy
 from stenolog.domain.step import INITIAL, fold
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.builder import from_window
-from stenolog.projections.requests.incremental.window import window
+from stenolog.projections.requests.incremental.session import from_window, window
 from stenolog.projections.requests.pipeline.budget import limits
-from stenolog.projections.requests.pipeline.view import LaneId
+from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, calls, log
 
 NAMED = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5")})

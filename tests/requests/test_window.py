@@ -25,11 +25,12 @@ from stenolog.context import Budget, LastN, Pins, Policy, Prompt
 from stenolog.domain.errors import RequestNotSendableError
 from stenolog.projections.requests import APIS, build, every_request, lanes
 from stenolog.projections.requests.body_digest import turns
-from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.session import from_window, window, windows
 from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
-from stenolog.projections.requests.incremental.window import Window, window
-from stenolog.projections.requests.pipeline.budget import caps, limits
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.pipeline.budget import caps, limits, unit_sizes
 from stenolog.projections.requests.rules import CUTS
+from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.validation import validate
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
@@ -127,7 +128,7 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
     if chosen.budget is None or chosen.reminder is not None:
         return
     for made in all_windows(history(seed), chosen):
-        _, sizes = made._sized()
+        sizes = unit_sizes(made, made.contents())
         measured = [sum(of) for of in zip(*sizes, strict=True)] or [0, 0, 0, 0]
         if chosen.history.delta or not caps(chosen):
             continue

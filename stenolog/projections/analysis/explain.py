@@ -19,10 +19,11 @@ from stenolog.domain.step import Transition
 from stenolog.projections.describe import describe
 from stenolog.projections.fold import transitions
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request, lanes
-from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS, Disposition, texts
 from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline

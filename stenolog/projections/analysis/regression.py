@@ -11,8 +11,9 @@ from stenolog.domain.errors import CallerError, InvalidEventError, StenologError
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import APIS, PIPELINE, Api, lanes
 from stenolog.projections.requests.body_digest import ORDER, first_difference, sections
-from stenolog.projections.requests.builder import from_window, takes_part, windows
+from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 FORM = "stenolog-gate@1"

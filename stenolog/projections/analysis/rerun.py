@@ -25,7 +25,7 @@ from stenolog.domain.values import Receipt, TurnPolicy
 from stenolog.projections.json_checks import JsonDifference, first_difference
 from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.body_digest import by_hash
-from stenolog.projections.requests.builder import from_window, windows
+from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 

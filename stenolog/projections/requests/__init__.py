@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .builder import DEFAULT_API, build, every_request, lanes
-from .pipeline.view import LaneId
+from .builder import DEFAULT_API, build, lanes
+from .incremental.session import every_request
+from .pipeline.lane import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
 from .validation import register_api
 from .wires import APIS, Api

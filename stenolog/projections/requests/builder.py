@@ -1,27 +1,50 @@
-"""The request of one lane at the end of a log: a pipeline of small rules, each of which is explained.
+"""Build the request that one lane's model receives at one position of a log.
 
-visible → voice → groups and seals → window → what stands around → API. Pure: the same log gives the same
-bytes.
+Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give the
+same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
+
+A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in a file of its own name, and
+tells what it did with every entry, so that the explanation accounts for all of them:
+
+    1 visible      which entries the lane is shown (`visibility`)
+    2 edited       edits and summaries stand in the place of what they replace (`edits`)
+    3 truncated    a large tool output becomes a preview and an alias (`truncation`)
+    4 attributed   own words become `assistant`, the user's `user`, others' are quoted (`attribution`)
+    5 grouped      an answer, its calls and one result for each are one unit (`tool_groups`)
+    6 prompt       system text and tools before the conversation, notes around it (`prompt`)
+    7 fitted       the policy's budget lets the oldest units go (`budget`)
+    8 rendered     the body that one provider's API takes (`wires`)
+
+This module is the definition, and nothing in it is kept from one entry to the next but the view. Without a
+budget it takes time proportional to the log; under one it looks at all that is shown after each entry, for
+what a budget leaves is a fold from entry 1. `incremental` gives the same requests in constant time per
+entry: `tests/requests/test_session_equals_builder.py` compares the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import Policy, PolicyLike, policy
-from stenolog.domain.settings import NOTHING, Settings, configure, settings
+from stenolog.domain.settings import NOTHING, Settings, settings
+from stenolog.projections.context import read
 
-from .incremental.sendable import takes_part as takes_part
-from .incremental.session import RequestSession
-from .incremental.window import Window
-from .incremental.window import window as window_of
-from .pipeline.view import LaneId
-from .request import EMPTY_BLOBS, Request
-from .tokens import COUNTERS, Counter
-from .wires import Api
+from .pipeline.budget import caps, fit, since_last_turn, tidy
+from .pipeline.edits import edited, with_notes
+from .pipeline.lane import LaneId
+from .pipeline.omissions import dropped
+from .pipeline.prompt import surround, tools_called, with_away
+from .pipeline.tool_groups import grouped, preview_note
+from .pipeline.view import Contents, View
+from .pipeline.visibility import visible
+from .request import EMPTY_BLOBS, Explanation, Message, Request, ready
+from .sendable import check_askable, finished
+from .tokens import COUNTERS, ESTIMATE, Counter
+from .wires import Api, api_of
 
 DEFAULT_API = "openai-chat"
 
@@ -42,62 +65,71 @@ def build(
     `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.
     """
     log = list(entries)
-    now = settings(log) if policy is None else NOTHING
-    chosen, counter = choose(now, agent, policy, counters)
-    return from_window(window_of(LaneId(agent, task), chosen, log, counter, blobs), api, blobs)
+    chosen, counter = choose(settings(log) if policy is None else NOTHING, agent, policy, counters)
+    view = ReadView(LaneId(agent, task), chosen, counter, blobs)
+    for entry in log:
+        take(view, entry)
+    return request_of(view, api, blobs)
 
 
-def every_request(
-    entries: Iterable[Entry],
-    agent: str,
-    *,
-    task: str = "",
-    api: str | Api = DEFAULT_API,
-    policy: PolicyLike = None,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, Counter] = COUNTERS,
-) -> Iterator[Request]:
-    """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
-    log = list(entries)
-    lane = LaneId(agent, task)
-    live: RequestSession | None = None
-    for window in windows(log, lane, policy, counters, blobs):
-        if live is None or live.window is not window:
-            live = RequestSession(window, api, blobs)
-        if takes_part(window):
-            yield live.request()
+class ReadView(View):
+    """A view with a ledger: `read` are the positions whose words were read since it was emptied."""
+
+    def __init__(
+        self,
+        lane: LaneId,
+        policy: Policy,
+        counter: Counter = ESTIMATE,
+        blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    ) -> None:
+        super().__init__(lane, policy, counter, blobs)
+        self.read: set[int] = set()
+
+    def messages_of(self, entry: Entry) -> tuple[Message, ...]:
+        """Return what an entry becomes for the lane, and enter its position in the ledger."""
+        self.read.add(entry.position)
+        return super().messages_of(entry)
 
 
-def windows(
-    log: Sequence[Entry],
-    lane: LaneId,
-    given: PolicyLike,
-    counters: Mapping[str, Counter] = COUNTERS,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-) -> Iterator[Window]:
-    """The lane's window after each entry: one window, unless the policy on its card changes.
+def take(view: View, entry: Entry) -> None:
+    """Take the next entry of the log into a view, and let go of what its policy has no room for (stage 7)."""
+    arrival = view.take(entry)
+    if caps(view.policy):
+        fit(view, lambda: contents(view))
+        if arrival.made:
+            tidy(view, contents(view))
 
-    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicyError` at the
-    end where none did.
-    """
-    now, window = NOTHING, None
-    refused: InvalidPolicyError | None = None
-    for length, entry in enumerate(log, 1):
-        before, now = now, configure(now, entry)
-        changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
-        if length == 1 or (given is None and changed):
-            window = refused = None
-            try:
-                chosen, counter = choose(now, lane.agent, given, counters)
-                window = window_of(lane, chosen, log[:length], counter, blobs)
-            except InvalidPolicyError as error:
-                refused = error
-        elif window is not None:
-            window.take(entry)
-        if window is not None:
-            yield window
-    if refused is not None:
-        raise refused
+
+def contents(view: View) -> Contents:
+    """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
+    entries, lane, agent = view.entries, view.lane, view.lane.agent
+    context = read(entries, view.settings, view.pairing, view.summaries, agent)
+    left_out = visible(entries, lane, context, view.memory.answered)
+    shown = edited(entries, left_out, lane, context, view.policy.pins)
+    messages = [message for entry in shown.shown for message in view.messages_of(entry)]
+    here = {entry.position for entry in shown.shown}
+    units = with_notes(grouped(messages, view.style, view.pairing.results, here), shown.anew)
+    return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
+
+
+def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+    """Return the request of a view on an API (stages 6 and 8). Raises as `build`."""
+    check_askable(view)
+    view.read = set()
+    shown = contents(view)
+    units, delivered = since_last_turn(view, shown.units)
+    units = with_away(units, shown.entries, view.lane, view.policy.away, view.memory.began)
+    said = [*chain.from_iterable(units)]
+    around = surround(view, tools_called(said), shown.entries)
+    end = said[-1] if said else None
+    messages = [*around.first, *said, *preview_note(end), *around.behind]
+    chosen = api_of(api)
+    rendered = chosen.render(messages, around.prefix, blobs)
+    rules = {**dict.fromkeys(delivered, "delivered"), **shown.left_out}
+    gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)
+    words = {position for part in rendered.parts for position in part.positions}
+    explanation = Explanation(rendered.parts, tuple(gone), frozenset(view.read | words))
+    return finished(view, chosen, rendered.body, ready(explanation), end, lambda: shown)
 
 
 def choose(
@@ -112,11 +144,6 @@ def choose(
         raise InvalidPolicyError(
             f"/budget/counter: expected one of {known}, found {chosen.counter!r}"
         ) from None
-
-
-def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """The request of what is in a window."""
-    return RequestSession(window, api, blobs).request()
 
 
 def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:

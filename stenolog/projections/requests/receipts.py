@@ -17,12 +17,12 @@ from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
 from .body_digest import ORDER, first_difference
-from .builder import choose, lanes, takes_part, windows
-from .incremental.sendable import may_be_asked
-from .incremental.session import RequestSession
+from .builder import choose, lanes
+from .incremental.session import RequestSession, windows
 from .incremental.window import Window
-from .pipeline.view import LaneId
+from .pipeline.lane import LaneId
 from .request import EMPTY_BLOBS, PIPELINE, Request
+from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
 from .validation import LAWS, Violation, reading
 from .wires import APIS, Api

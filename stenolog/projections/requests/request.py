@@ -188,10 +188,11 @@ class BlobText(str):
 
 
 class Explanation(NamedTuple):
-    """The source of every part of a request, and the omissions."""
+    """The source of every part of a request, the omissions, and the positions whose words were read."""
 
     parts: tuple[RequestPart, ...] = ()
     omissions: tuple[Omission, ...] = ()
+    read: frozenset[int] = frozenset()
 
 
 class LazyExplanation:
@@ -281,6 +282,11 @@ class Request:
     def omissions(self) -> tuple[Omission, ...]:
         """The omissions of the request."""
         return self.explanation.omissions
+
+    @property
+    def read(self) -> frozenset[int]:
+        """The positions whose words were read to make the request; never one that is hidden from the lane."""
+        return self.explanation.read
 
     @cached_property
     def bytes(self) -> bytes:

@@ -26,7 +26,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "private-purpose": "another agent's memory or routing",
             "pass": "another agent passed",
         },
-        "voice: in which form": {
+        "attributed: in which form": {
             "user": "the user's words, as they are",
             "system-note": "a note of the system's",
             "own": "the lane's own answer",
@@ -45,7 +45,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "orphan-result": "a result whose call is not in the log, as text",
             "second-result": "a further result for a call that has one, as text",
         },
-        "groups and seals: one result for each call": {
+        "grouped: one result for each call": {
             "late-result": "a result that came after the lane had gone on without it, as text",
             "sealed-running": "a call without a result yet",
             "sealed-interrupted": "a call that was interrupted before it had a result",
@@ -53,12 +53,12 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "away-note": "where what was said while the agent was away begins, and where it ends",
             "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
         },
-        "window: what the policy leaves out": {
+        "fitted: what the policy leaves out": {
             "over-budget": "it is older than what the budget has room for",
             "beyond-last": "it is older than the last messages that the policy asks for",
             "delivered": "the agent's backend has it already",
         },
-        "prefix: what stands before, and what stands last": {
+        "prompt: what stands before, and what stands last": {
             "base-rules": "the policy's rules for every mode",
             "tool-policy": "the policy's words on how to use tools",
             "mode-rules": "the policy's rules for the agent's mode",
@@ -74,7 +74,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "parameters": "the parameters on the agent's card that hold the schema of its answer",
             "tool-stub": "a tool that was called and that no card declares",
         },
-        "wire: what its provider takes": {
+        "rendered: what its provider takes": {
             "call-id": "an id that was unfit, or used before",
             "tool-name": "the name of a tool that was unfit",
             "raw-arguments": "arguments that are no JSON object, wrapped as `_raw`",

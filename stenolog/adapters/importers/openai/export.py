@@ -25,7 +25,7 @@ from stenolog.domain.events import (
 from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import LaneId, lanes
-from stenolog.projections.requests.incremental.window import window
+from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.attribution import as_text
 from stenolog.projections.requests.pipeline.quoting import quote
 from stenolog.projections.tool_pairs import Call, Pair

@@ -14,18 +14,30 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.parts import ToolCall, says_something
+from stenolog.domain.parts import says_something
 from stenolog.projections.requests.pipeline.edits import is_edit
-from stenolog.projections.requests.pipeline.identifiers import called
+from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.prompt import tools_called
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
-from stenolog.projections.requests.pipeline.view import LaneId, WindowRow
-from stenolog.projections.requests.request import Message
+from stenolog.projections.requests.request import Message, Size
 from stenolog.projections.tool_pairs import CallKey, Pair
 
 Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1
 LONG, SLACK = 128, 64
 """After `LONG` units without an answer of the lane, all but the last `SLACK` units are frozen."""
+
+
+class WindowRow(NamedTuple):
+    """An entry in the window: its messages, and how large they are at most.
+
+    `plain`: it stands where it arrived, and takes nothing out of context.
+    """
+
+    entry: Entry
+    pieces: tuple[Message, ...]
+    size: Size
+    plain: bool = False
 
 
 class TailContents(NamedTuple):
@@ -75,7 +87,7 @@ class FrozenPrefix:
                 self.units.append(unit)
                 for piece in unit:
                     self.called.update(piece.calls)
-                self.tools.update(called_in(unit))
+                self.tools.update(tools_called(unit))
         self.rows += len(rows)
         self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
         for row in rows:
@@ -94,13 +106,6 @@ class FrozenAndTail(NamedTuple):
     rows: int
     units: list[Unit]
     left_out: dict[int, str]
-
-
-def called_in(pieces: Iterable[Message]) -> dict[str, None]:
-    """The names of the tools that are called in some pieces, in order."""
-    return dict.fromkeys(
-        called(part) for piece in pieces if piece.calls for part in piece.parts if isinstance(part, ToolCall)
-    )
 
 
 def changes_context(event: Event) -> bool:

@@ -1,23 +1,38 @@
-"""Requests of one lane on one API, one after another: each is made of what changed since the one before."""
+"""Requests of one lane on one API, one after another: each is made of what is new since the one before it.
+
+    for window in windows(log, LaneId("coder"), None):
+        session = session or RequestSession(window, "anthropic")
+        print(session.request().size)
+
+A request begins with nearly all of the one before it. So a session keeps what no later entry can change, as
+messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows. `builder.build`
+defines what a request is; a session gives the same, and a test compares the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
-from stenolog.domain.policy import Policy
-from stenolog.domain.settings import Settings
-from stenolog.domain.state import blocked_reason
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.settings import NOTHING, configure
 from stenolog.projections.requests.body_digest import conversation
-from stenolog.projections.requests.pipeline import prompt
-from stenolog.projections.requests.pipeline.omissions import dropped, merge_runs
-from stenolog.projections.requests.pipeline.prompt import Prefix, prefix, with_away
+from stenolog.projections.requests.builder import DEFAULT_API, choose
+from stenolog.projections.requests.pipeline.budget import since_last_turn
+from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.omissions import dropped
+from stenolog.projections.requests.pipeline.prompt import (
+    Prefix,
+    Surroundings,
+    surround,
+    tools_called,
+    with_away,
+)
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
-from stenolog.projections.requests.pipeline.view import WindowRow
 from stenolog.projections.requests.request import (
     EMPTY_BLOBS,
     Body,
@@ -28,17 +43,13 @@ from stenolog.projections.requests.request import (
     Rendered,
     Request,
 )
-from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.wires import APIS, Api
+from stenolog.projections.requests.sendable import check_askable, finished, takes_part
+from stenolog.projections.requests.tokens import COUNTERS, ESTIMATE, Counter
+from stenolog.projections.requests.wires import Api, api_of
 from stenolog.projections.requests.wires.writer import Writer
 
-from .frozen import FrozenAndTail, FrozenPrefix, called_in
-from .sendable import goes_on, may_be_asked, over_budget, since_last_turn, unknown, unnamed, unsendable_reason
+from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
-
-NOTHING: frozenset[int] = frozenset()
-_Around: TypeAlias = tuple[tuple[Message, ...], Prefix, tuple[Message, ...]]
-"""The note before the conversation, what stands before it, and the note behind it."""
 
 
 class _View(NamedTuple):
@@ -78,9 +89,12 @@ class _Asked:
             left_out = told.settled.left_out if nth < told.rows else told.left_out
             if row.entry.position in left_out:
                 rules[row.entry.position] = left_out[row.entry.position]
-        rows = self.rows[: self.number]
-        gone = dropped(self.runs, rows, rules, pieces, made.omitted, view.front.counter)
-        return Explanation(made.parts, tuple(gone))
+        entries = [row.entry for row in self.rows[: self.number]]
+        gone = dropped(self.runs, entries, rules, pieces, made.omitted, view.front.counter)
+        unread = {position for position, rule in rules.items() if rule != "delivered"}
+        read = {entry.position for entry in entries if entry.position not in unread}
+        read.update(position for part in made.parts for position in part.positions)
+        return Explanation(made.parts, tuple(gone), frozenset(read))
 
 
 class RequestSession:
@@ -91,61 +105,37 @@ class RequestSession:
     """
 
     def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
-        self.window, self.api, self.blobs = window, _api(api), blobs
+        self.window, self.api, self.blobs = window, api_of(api), blobs
         self.settled = 0
-        self._writer: Writer | None = None
-        self._rests_on: tuple[FrozenPrefix, Prefix, tuple[Message, ...]] | None = None
+        self.writer: Writer | None = None
+        self._writer_rests_on: tuple[FrozenPrefix, Prefix, tuple[Message, ...]] | None = None
         self._written = 0
-        self._settings: Settings | None = None
+        self._around: Surroundings
         self._around_rests_on: object = None
-        self._surroundings: _Around
 
     def request(self) -> Request:
         """The request of what is in the window now. Raises `UnsupportedVersionError`,
         `AgentNotFoundError`."""
         window = self.window
-        if window.state.blocked is not None:
-            raise UnsupportedVersionError(blocked_reason(window.state.blocked))
-        if not may_be_asked(window):
-            raise AgentNotFoundError(unknown(window))
+        check_askable(window)
         view = self._view()
-        runs = tuple(window.left_out)
-        explain = _Asked(view, self.api, self.blobs, runs, window.rows, len(window.rows))
+        explain = _Asked(view, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows))
         body, explained = self._written_down(view, explain)
-        writer, messages = self._writer, conversation(body)
-        request = Request(
-            agent=window.lane.agent,
-            task=window.lane.task,
-            at=window.position,
-            api=f"{self.api.name}@{self.api.version}",
-            body=body,
-            sendable=True,
-            reason="",
-            explain=LazyExplanation(explained),
-            policy=window.policy,
-            counter=window.counter.id,
-            cuts=window.cuts,
-            cut=_cut(runs) if window.cuts else (),
-            encoded=writer.encoded(messages) if writer is not None and isinstance(messages, list) else None,
+        lazy = LazyExplanation(explained)
+        request = finished(
+            window, self.api, body, lazy, view.end, window.contents, surely_fits=window.surely_fits
         )
-        reasons = (unsendable_reason(window, view.end), over_budget(window, request))
-        reason = "; ".join(reason for reason in reasons if reason)
-        if reason:
-            return replace(request, sendable=False, ready=False, reason=reason)
-        no_model = unnamed(window, body, self.api.name)
-        return replace(request, sendable=False, reason=no_model) if no_model else request
-
-    @property
-    def writer(self) -> Writer | None:
-        """The writer of the frozen prefix."""
-        return self._writer
+        messages = conversation(body)
+        if self.writer is not None and isinstance(messages, list):
+            return replace(request, encoded=self.writer.encoded(messages))
+        return request
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """The body, and what explains it."""
         if self.api.writer is None:
             rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
-        before = self._writer
+        before = self.writer
         writer = self._at_work(view, self.api.writer)
         mark, told = writer.sheet.checkpoint, view.told
         if self._written < told.number:
@@ -155,80 +145,121 @@ class RequestSession:
         body = writer.body(view.rest)
         self.settled = mark.unchanged(conversation(body)) if writer is before else 0
         if writer.sheet.missing:  # a blob that comes later must be seen
-            self._writer = None
+            self.writer = None
         return body, explain
 
     def _view(self) -> _View:
         window = self.window
-        told, delivered, entries = (
-            _render_all(window) if depends_on_tail(window.policy) else (window.frozen_and_tail(), NOTHING, [])
-        )
+        if depends_on_tail(window):
+            told, delivered, entries = _render_all(window)
+        else:
+            told, delivered, entries = window.frozen_and_tail(), frozenset[int](), []
         said = [piece for unit in told.units for piece in unit]
         end = said[-1] if said else told.settled.end
-        tools = {**told.settled.tools, **called_in(said)}
-        first, front, behind = self._around(tools, entries)
-        rest = (*said, *preview_note(end), *behind)
-        return _View(told, first, rest, front, delivered, end)
+        around = self._surround({**told.settled.tools, **tools_called(said)}, entries)
+        rest = (*said, *preview_note(end), *around.behind)
+        return _View(told, around.first, rest, around.prefix, delivered, end)
 
-    def _around(self, tools: dict[str, None], entries: list[Entry]) -> _Around:
+    def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
         """Return the text around the conversation; rebuild it if something that it depends on has changed."""
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
-        rests_on = (own.set_at, own.handoff, own.model, turns, window.cuts, tools, goes_on(window))
-        if entries or self._settings is not window.settings or self._around_rests_on != rests_on:
-            note = prompt.cut_note(window)
-            front = _front(window, tools)
-            stands = window.policy.history.delta and any(each.rule == "persona" for each in front.sections)
-            card = window.settings.card_of(window.lane.agent)
-            behind = prompt.trailing_note(window, replace(card, persona="") if stands else card, entries)
-            self._surroundings = ((note,) if note else (), front, (behind,) if behind else ())
-            self._settings, self._around_rests_on = window.settings, rests_on
-        return self._surroundings
+        cuts, goes_on = window.cuts, window.continues_session
+        rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, tools, goes_on)
+        if entries or self._around_rests_on != rests_on:
+            self._around, self._around_rests_on = surround(window, tools, entries), rests_on
+        return self._around
 
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
         """The writer that has written what is settled so far: a new one where that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
-        if self._writer is None or self._rests_on != rests_on:
-            self._writer = writer(view.front, self.blobs, explaining=False)
-            self._writer.write(view.first)
-            self._rests_on, self._written = rests_on, 0
-        return self._writer
+        if self.writer is None or self._writer_rests_on != rests_on:
+            self.writer = writer(view.front, self.blobs, explaining=False)
+            self.writer.write(view.first)
+            self._writer_rests_on, self._written = rests_on, 0
+        return self.writer
 
 
-def depends_on_tail(policy: Policy) -> bool:
+def depends_on_tail(window: Window) -> bool:
     """Return whether the policy makes the frozen prefix depend on later entries."""
+    policy = window.policy
     return policy.away is not None or policy.history.delta or policy.reminder is not None
-
-
-def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:
-    return tuple((run.first, run.last) for run in merge_runs(runs) if run.rule in CUTS)
 
 
 def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
     """Everything at once: what is told, what had been delivered, and the entries that are shown."""
     shown = window.contents()
-    units, had = since_last_turn(window, shown)
+    units, had = since_last_turn(window, shown.units)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)
-    return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), frozenset(had), shown.entries
+    return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), had, shown.entries
 
 
-def _front(window: Window, tools: Iterable[str]) -> Prefix:
-    """Return the prefix of the conversation."""
-    card = window.settings.card_of(window.lane.agent)
-    sections = prompt.system_prompt(window, card)
-    if goes_on(window):
-        seen, card_set = window.state.lane(window.lane.address).seen, window.memory.set_at.get("card", 0)
-        sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
-    return prefix(
-        window.lane.address,
-        card,
-        sections,
-        tools,
-        model=window.memory.model,
-        set_at=(window.memory.set_at["card"],) if "card" in window.memory.set_at else (),
-        counter=window.counter,
-    )
+def every_request(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    task: str = "",
+    api: str | Api = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Iterator[Request]:
+    """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
+    log = list(entries)
+    session: RequestSession | None = None
+    for window in windows(log, LaneId(agent, task), policy, counters, blobs):
+        if session is None or session.window is not window:
+            session = RequestSession(window, api, blobs)
+        if takes_part(window):
+            yield session.request()
 
 
-def _api(api: str | Api) -> Api:
-    return api if isinstance(api, Api) else APIS[api]
+def windows(
+    log: Sequence[Entry],
+    lane: LaneId,
+    given: PolicyLike,
+    counters: Mapping[str, Counter] = COUNTERS,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+) -> Iterator[Window]:
+    """The lane's window after each entry: one window, unless the policy on its card changes.
+
+    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicyError` at the
+    end where none did.
+    """
+    now, made = NOTHING, None
+    refused: InvalidPolicyError | None = None
+    for length, entry in enumerate(log, 1):
+        before, now = now, configure(now, entry)
+        changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
+        if length == 1 or (given is None and changed):
+            made = refused = None
+            try:
+                chosen, counter = choose(now, lane.agent, given, counters)
+                made = window(lane, chosen, log[:length], counter, blobs)
+            except InvalidPolicyError as error:
+                refused = error
+        elif made is not None:
+            made.take(entry)
+        if made is not None:
+            yield made
+    if refused is not None:
+        raise refused
+
+
+def window(
+    lane: LaneId,
+    policy: Policy,
+    entries: Iterable[Entry],
+    counter: Counter = ESTIMATE,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+) -> Window:
+    """The window of a lane after all the entries of a log."""
+    made = Window(lane, policy, counter, blobs=blobs)
+    for entry in entries:
+        made.take(entry)
+    return made
+
+
+def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+    """The request of what is in a window."""
+    return RequestSession(window, api, blobs).request()

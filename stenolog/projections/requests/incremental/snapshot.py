@@ -9,7 +9,7 @@ from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
 from stenolog.projections.context import SummaryRecord
-from stenolog.projections.requests.pipeline.view import LaneMemory, WindowRow
+from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
 from stenolog.projections.requests.request import Omission
 from stenolog.projections.tool_pairs import Call, Pair
 
@@ -34,17 +34,6 @@ class WindowSnapshot(NamedTuple):
 
 
 START = WindowSnapshot()
-
-
-class Uncut(NamedTuple):
-    """A window as it stood before the cut that a message of a response made: its mark, and its rows.
-
-    Where a further message of the same response follows, the cut is decided anew for the whole response.
-    """
-
-    response: str
-    mark: WindowSnapshot
-    rows: list[WindowRow]
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:

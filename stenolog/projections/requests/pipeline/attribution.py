@@ -1,4 +1,4 @@
-"""Stage 2, voice: own words are the assistant's, the user's are the user's, and everybody else's are quoted,
+"""Stage 4, attributed: own words are the assistant's, the user's are the user's, everybody else's are quoted,
 with their tool calls as prose. Transforms are an application's own rules for it.
 
     @register_transform("no-numbers@1", "numbers are blotted out")
@@ -27,7 +27,7 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.domain.policy import Policy, Transforms, TruncateToolOutput
+from stenolog.domain.policy import Policy, Transforms
 from stenolog.domain.registry import Registry
 from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
@@ -36,9 +36,8 @@ from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
+from .lane import INTERRUPTIONS, LaneId
 from .quoting import END_OF, escape, guard, heading_name, note, quote, under
-from .truncation import compact
-from .view import INTERRUPTIONS, LaneId
 
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)
@@ -47,14 +46,13 @@ UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote i
 
 
 class AttributionStyle(NamedTuple):
-    """A lane's settings for other authors' messages: heading, limit of tool output, token counter.
+    """A lane's settings for other authors' messages: heading, token counter.
 
     `openings` are the beginnings of the engine's own lines; no quoted text may begin a line with one.
     """
 
     lane: LaneId
     others: str = ""
-    compact: TruncateToolOutput | None = None
     counter: Counter = ESTIMATE
     openings: tuple[str, ...] = ()
 
@@ -70,18 +68,23 @@ def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> Attribu
         raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
     opening = (others.partition("{name}")[0],) if others else ()
     notes = (f"[{policy.away.title}", f"[{END_OF} {policy.away.title}") if policy.away else ()
-    return AttributionStyle(lane, others, policy.compact, counter, opening + notes)
+    return AttributionStyle(lane, others, counter, opening + notes)
 
 
-def attribute(entry: Entry, ear: AttributionStyle, pair: Pair | None) -> tuple[Message, ...]:
-    """Return the messages that an entry becomes for the lane; `pair` has the call of a result."""
+def attribute(
+    entry: Entry, ear: AttributionStyle, pair: Pair | None, shorter: tuple[Part, ...] | None = None
+) -> tuple[Message, ...]:
+    """Return the messages that an entry becomes for the lane.
+
+    `pair` has the call of a result, `shorter` the parts that stand for a result that was cut down.
+    """
     match entry.event:
         case UserMessage() as message:
             return (_user(entry.position, message, ear),)
         case AssistantMessage() as message:
             return (_quoted(entry.position, message, ear),)
         case ToolResult() as result:
-            return (_result(entry, result, ear, pair or Pair(entry.position, None)),)
+            return (_result(entry, result, ear, pair or Pair(entry.position, None), shorter),)
         case LlmError() as error:
             return tuple(_error(entry.position, error, ear))
         case _:
@@ -174,34 +177,28 @@ def _others(
     return _attributed(heard, ear)
 
 
-def _result(entry: Entry, result: ToolResult, ear: AttributionStyle, pair: Pair) -> Message:
-    call = pair.call
-    if call is not None and ear.lane.owns(call):
-        return _tool(entry, result, "result", call.name, ear, call.key)
-    rule = "attributed" if call else "second-result" if pair.second else "orphan-result"
-    return in_prose_result(_tool(entry, result, rule, result.name, ear), ear)
-
-
-def _tool(
-    entry: Entry, result: ToolResult, rule: str, name: str, ear: AttributionStyle, call: CallKey | None = None
+def _result(
+    entry: Entry, result: ToolResult, ear: AttributionStyle, pair: Pair, shorter: tuple[Part, ...] | None
 ) -> Message:
-    shorter = compact(result, entry.id, ear.compact, ear.counter, tool=name)
+    call = pair.call
+    own = call is not None and ear.lane.owns(call)
+    rule = "result" if own else "attributed" if call else "second-result" if pair.second else "orphan-result"
     piece = Message(
         "tool",
         representable(result.parts),
         (entry.position,),
         rule,
-        call=call,
+        call=call.key if call is not None and own else None,
         failed=result.is_error,
-        tool=name,
+        tool=call.name if call is not None and own else result.name,
         raw_id=result.call_id,
         unsaid=unrepresentable(result.parts),
     )
-    if shorter is None:
-        return piece
-    tokens = count_parts(result.parts, ear.counter)
-    rule = "compact" if rule == "result" else rule
-    return piece._replace(parts=representable(shorter), rule=rule, disposition="reworded", tokens_in=tokens)
+    if shorter is not None:
+        tokens, rule = count_parts(result.parts, ear.counter), "compact" if own else rule
+        parts = representable(shorter)
+        piece = piece._replace(parts=parts, rule=rule, disposition="reworded", tokens_in=tokens)
+    return piece if own else in_prose_result(piece, ear)
 
 
 def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:

@@ -1,7 +1,8 @@
-"""Placement of edits: in the place of the earlier words until the lane has answered them.
+"""Stage 2, edited: edits and summaries stand in the place of what they replace, answers behind their view.
 
-Once it has, they stay as they were answered, so that what was sent stays the beginning of what is sent. The
-edit then appears where it arrived, as something new to answer, behind a note.
+An edit stands in the place of the earlier words until the lane has answered them. Once it has, they stay as
+they were answered, so that what was sent stays the beginning of what is sent. The edit then appears where it
+arrived, as something new to answer, behind a note.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
 from stenolog.domain.parts import TextPart, says_something
+from stenolog.domain.policy import Pins
+from stenolog.domain.state import Summary
+from stenolog.projections.context import Context, within
 from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message
 
+from .lane import LaneId, pinned
 from .quoting import note
-from .view import LaneId
 
 ANEW = note("what follows takes the place of an earlier message")
 """Note before an edit of a message that has been answered."""
@@ -35,6 +39,38 @@ class Edits(NamedTuple):
     places: dict[int, Entry]
     replaced: set[int]
     anew: set[int]
+
+
+class Edited(NamedTuple):
+    """The entries that are shown, in the order they are shown in, the rule for each left out, and the edits
+    of what has been answered."""
+
+    shown: list[Entry]
+    left_out: dict[int, str]
+    anew: set[int]
+
+
+def edited(
+    entries: Sequence[Entry], out: Mapping[int, str], lane: LaneId, context: Context, pins: Pins | None
+) -> Edited:
+    """Return the entries with edits and summaries in the places of what they replace.
+
+    `out` has the rule for each entry that is out of context. What is pinned stays beside a summary of it.
+    """
+    left_out = dict(out)
+    edits = placed(entries, lane, context.edits, left_out)
+    left_out |= {old: "replaced" for old in edits.replaced if old not in left_out}
+    summaries = [summary for summary in context.summaries if summary.position not in left_out]
+    if summaries:
+        is_covered = within(span for summary in summaries for span in summary.spans)
+        for entry in entries:
+            covered = is_covered(entry.position) and not pinned(entry, pins)
+            if covered or _is_superseded(entry, summaries):
+                left_out.setdefault(entry.position, "covered")
+    kept = [entry for entry in entries if entry.position not in left_out]
+    places = {summary.position: summary.last for summary in summaries}
+    in_order = sorted(kept, key=lambda e: _sort_key(e, lane, edits.places, places))
+    return Edited(in_order, left_out, edits.anew)
 
 
 def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out: Collection[int]) -> Edits:
@@ -129,3 +165,32 @@ def _is_anew(piece: Message, anew: Set[int]) -> bool:
 
 def _note(piece: Message) -> Message:
     return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")
+
+
+def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
+    """Return whether the entry is a summary that a later one replaces."""
+    match entry.event:
+        case AssistantMessage(agent=agent, covers=spans) if spans:
+            earlier = Summary(entry.position, agent, tuple(spans))
+            return any(later.position > entry.position and later.holds(earlier) for later in applied)
+        case _:
+            return False
+
+
+def _sort_key(
+    entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
+) -> tuple[int, int, int]:
+    """Return the sort key of an entry.
+
+    An own answer stands behind the view it was built on, an edit in place of the edited entry, and a
+    summary behind the last position that it covers.
+    """
+    position, event = entry.position, entry.event
+    if position in summaries:
+        return summaries[position], 0, position
+    if position in edits:
+        return *_sort_key(edits[position], lane, {}, summaries)[:2], position
+    receipt = getattr(event, "receipt", None)
+    if receipt is not None and lane.owns(event) and receipt.view < position:
+        return receipt.view, 1, position
+    return position, 0, position

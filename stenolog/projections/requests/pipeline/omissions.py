@@ -5,14 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart
 from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message, Omission, Omitted
 from stenolog.projections.requests.rules import CUTS, NOT_CARRIED
 from stenolog.projections.requests.tokens import Counter, count_part, count_parts
-
-from .view import WindowRow
 
 SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 
@@ -36,7 +35,7 @@ def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
 
 def dropped(
     runs: Iterable[Omission],
-    rows: Iterable[WindowRow],
+    entries: Iterable[Entry],
     rules: Mapping[int, str],
     pieces: Sequence[Message],
     omitted: Iterable[Omitted],
@@ -44,15 +43,15 @@ def dropped(
 ) -> Iterator[Omission]:
     """Yield the omitted entries, neighbours of one rule as one run, then parts that no form or API can carry.
 
-    `runs` are gone for good, `rows` are in the window, with the rules for those that are not shown.
+    `runs` are gone for good, `entries` are in the view, with the `rules` for those that are not shown.
     """
     heard = {position for piece in pieces for position in piece.positions}
     here = []
-    for row in rows:
-        position = row.entry.position
-        rule = rules.get(position) or ("" if position in heard else _unheard(row.entry.event))
+    for entry in entries:
+        position = entry.position
+        rule = rules.get(position) or ("" if position in heard else _unheard(entry.event))
         if rule:
-            here.append(Omission(position, position, rule, count_parts(said_by(row.entry.event), counter)))
+            here.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
     yield from merge_runs([*runs, *here])
     unsaid = (
         Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))

@@ -1,4 +1,4 @@
-"""Stage 5, prefix: texts and tools that stand around the conversation, and messages that the agent missed.
+"""Stage 6, prompt: texts and tools that stand around the conversation, and messages that the agent missed.
 
 What never changes stands first. What depends on the mode, the run or the moment stands last, behind the
 conversation, so that a change of it costs a provider's prompt cache nothing; or first, by policy.
@@ -13,6 +13,7 @@ tool that it called. Whatever called a tool is declared, for Anthropic refuses t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -20,21 +21,57 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.model import construct
-from stenolog.domain.parts import TextPart, text_of
+from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
 from stenolog.projections.requests.request import Message, Section, Size, compact, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
-from .identifiers import tool_name
+from .identifiers import called, tool_name
+from .lane import LaneId, author_of, pinned
 from .measure import parameters_size
 from .quoting import END_OF, note, quote
-from .view import LaneId, View, WindowContents, author_of, pinned
+from .view import Contents, View
 
 RUN_MODE = "run"
 _NOTES = Size(0, 200, 50, 400)
 """The note on what was cut, and the one that closes a preview."""
 REMINDING = note("a reminder of what you were told")
+
+
+class Surroundings(NamedTuple):
+    """What stands around the conversation: the note before it, system text and tools, the note behind it."""
+
+    first: tuple[Message, ...]
+    prefix: Prefix
+    behind: tuple[Message, ...]
+
+
+def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surroundings:
+    """Return what stands around a conversation in which these `tools` were called and these entries shown."""
+    card = view.settings.card_of(view.lane.agent)
+    note, sections = cut_note(view), system_prompt(view, card)
+    if view.continues_session:
+        seen, card_set = view.state.lane(view.lane.address).seen, view.memory.set_at.get("card", 0)
+        sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
+    front = prefix(
+        view.lane.address,
+        card,
+        sections,
+        tools,
+        model=view.memory.model,
+        set_at=_set_at(view, "card"),
+        counter=view.counter,
+    )
+    stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
+    behind = trailing_note(view, replace(card, persona="") if stands else card, shown)
+    return Surroundings((note,) if note else (), front, (behind,) if behind else ())
+
+
+def tools_called(messages: Iterable[Message]) -> dict[str, None]:
+    """The names of the tools that are called in some messages, each once, in order."""
+    parts = (part for message in messages if message.calls for part in message.parts)
+    return dict.fromkeys(called(part) for part in parts if isinstance(part, ToolCall))
 
 
 def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
@@ -58,7 +95,7 @@ def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Messag
     return _note(_non_empty(sections))
 
 
-def reserved_size(view: View, shown: WindowContents) -> Size:
+def reserved_size(view: View, shown: Contents) -> Size:
     """Return the maximum size of the sections, notes and tools that a request has beside its messages."""
     card = view.settings.card_of(view.lane.agent)
     before, behind = system_prompt(view, card), [*_of_the_moment(view)]
@@ -149,7 +186,7 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 def _quoted(view: View, entry: Entry) -> str:
     """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
-    said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry.position))
+    said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 

@@ -1,4 +1,4 @@
-"""Stages 3 and 7, groups and seals: an answer with its calls and all their results is one unit, and in
+"""Stage 5, grouped: an answer with its calls and all their results is one unit, and in
 it every call has exactly one result.
 
 A result belongs in place until the lane's next answer. From then on the seal that this answer was
@@ -7,7 +7,7 @@ built on is final, and the true result appears where it arrived, as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from stenolog.domain.parts import TextPart
 from stenolog.projections.requests.request import Message
@@ -121,6 +121,19 @@ class ToolGrouper:
         """
         made = ((unit,) if isinstance(unit, Message) else unit.pieces(is_hidden) for unit in self.made)
         return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]
+
+
+def grouped(
+    messages: Iterable[Message], ear: AttributionStyle, results: Mapping[CallKey, int], here: Collection[int]
+) -> list[tuple[Message, ...]]:
+    """Return messages in units: an answer with one result for each of its calls, or one other message.
+
+    `results` has the position of each call's result, `here` are the positions that are shown.
+    """
+    grouper = ToolGrouper(ear)
+    for message in messages:
+        grouper.hear(message)
+    return grouper.units(lambda call: call in results and results[call] not in here)
 
 
 def preview_note(last: Message | None) -> list[Message]:

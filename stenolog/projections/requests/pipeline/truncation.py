@@ -1,4 +1,4 @@
-"""Large tool output in a request: a preview or an outline of its JSON, and the alias of the whole.
+"""Stage 3, truncated: large tool output becomes a preview, or an outline of its JSON, with an alias.
 
     its first lines
     [… 5,241,000 characters left out …]
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import from_json
 
+from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import Part, TextPart
 from stenolog.domain.policy import TruncateToolOutput
@@ -75,6 +76,14 @@ def entry_of(path: str) -> str | None:
     """The id in the alias of a tool result, empty where it was shortened; None for what is no such alias."""
     found = _ALIAS.fullmatch(path)
     return (found[1] or "") if found else None
+
+
+def truncate(
+    entry: Entry, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
+) -> tuple[Part, ...] | None:
+    """Return the parts that stand for a tool result in an entry; None: it stays as it is."""
+    event = entry.event
+    return compact(event, entry.id, rule, counter, tool=tool) if isinstance(event, ToolResult) else None
 
 
 def compact(

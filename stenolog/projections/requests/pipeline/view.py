@@ -1,64 +1,44 @@
-"""Input of the stages: the lane whose view a request is, the rows of its window, and facts about the lane.
+"""View: what one lane has been told of a log so far, entry by entry, and what its policy has let go of.
 
-`View` is a window as the stages see it. So no stage depends on how a window is updated with the log.
+Whether an entry is for the lane is settled when it arrives: whom it was addressed to, under the scope that
+held then. Entries that are, stay in `entries` until a cut of the policy or a summary lets them go for good.
+All stages read a view; only the first (`take`) and the last before the API (`budget.fit`) change it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
-from stenolog.domain.policy import Pins, Policy
-from stenolog.domain.settings import Settings
-from stenolog.domain.state import State, address
-from stenolog.projections.requests.request import Message, Size
-from stenolog.projections.requests.tokens import Counter
-from stenolog.projections.tool_pairs import Call
+from stenolog.domain.events import AssistantMessage
+from stenolog.domain.policy import Policy
+from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.state import State, Summary
+from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.triggers import response_of
+from stenolog.projections.context import SummaryRecord, summary_of
+from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Omission
+from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
+from stenolog.projections.tool_pairs import Pair, ToolCallIndex
 
+from .attribution import attribute, attribution_style, chosen, rewritten
+from .lane import LaneId
+from .lane_memory import LaneMemory, Now, remember
 from .measure import Measure
+from .omissions import merge_cuts, said_by
+from .truncation import truncate
+from .visibility import exclusion_rule
+
+LEAST_PRIVATE = 256
+"""So many runs of what was not for the lane are known exactly; older ones are taken together."""
 
 
-class LaneMemory(NamedTuple):
-    """The facts remembered about a lane.
-
-    `answered` is the position of its last answer. `turns` is the number of its turns that were no passes
-    (an answer that calls tools ends none). `handoff` is the text of the last hand-off to it. `running`
-    is the message that its current run answers. `died` is the position of the last entry that reports
-    its backend as dead or changed. `began` is the view of its first answer since the last reset (0:
-    there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the position
-    of the mode switch that last set each setting for it.
-    """
-
-    answered: int = 0
-    turns: int = 0
-    model: str = ""
-    session: str = ""
-    running: int = 0
-    died: int = 0
-    began: int = 0
-    handoff: str = ""
-    counted: bool = False
-    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
-
-
-class WindowRow(NamedTuple):
-    """An entry in the window: what the lane hears of it, and how large that is.
-
-    `plain`: it stands where it was said, and takes nothing out of context.
-    """
-
-    entry: Entry
-    pieces: tuple[Message, ...]
-    size: Size
-    plain: bool = False
-
-
-class WindowContents(NamedTuple):
-    """The contents of a window in units that are never cut in two.
+class Contents(NamedTuple):
+    """The contents of a view in units that are never cut in two.
 
     `left_out` has the rule for each entry that is out of context, `edits` the message that each edit
-    changes.
+    changes, `entries` the shown entries in the order in which they are shown.
     """
 
     units: list[tuple[Message, ...]]
@@ -67,88 +47,173 @@ class WindowContents(NamedTuple):
     edits: dict[int, int]
 
 
-NOTHING_SHOWN = WindowContents([], {}, [], {})
+NOTHING_SHOWN = Contents([], {}, [], {})
 
 
-class View(Protocol):
-    """A window as the stages read it: whose it is, under which policy, and how things stand now."""
+class Arrival(NamedTuple):
+    """An entry as it arrived: the rule that keeps it from the lane (empty: none), the call and result that
+    it ties together, and the summary that it makes."""
+
+    rule: str
+    pair: Pair | None
+    made: Summary | None
+
+
+class Uncut(NamedTuple):
+    """What a view held before the cut that a message of a response made.
+
+    Where a further message of the same response follows, the cut is decided anew for the whole response: so
+    a response that was imported in pieces, while its file was growing, is cut as one imported whole.
+    """
+
+    response: str
+    entries: list[Entry]
+    left_out: list[Omission]
+    summaries: list[SummaryRecord]
+    pairing: ToolCallIndex
+    cuts: int
+
+
+class View:
+    """The view of one lane under one policy.
+
+    `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
+    `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
+    cuts so far.
+    """
+
+    def __init__(
+        self,
+        lane: LaneId,
+        policy: Policy,
+        counter: Counter = ESTIMATE,
+        blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    ) -> None:
+        """`blobs` are measured under a budget in bytes alone. Raises `InvalidPolicyError`."""
+        self.lane, self.policy, self.counter = lane, policy, counter
+        self.style = attribution_style(lane, policy, counter)
+        self.transforms = chosen(policy.rewrites)
+        self.measure = Measure(policy.budget, counter, blobs)
+        self.position = 0
+        self.state: State = INITIAL
+        self.settings: Settings = NOTHING
+        self.memory = LaneMemory()
+        self.pairing = ToolCallIndex()
+        self.entries: list[Entry] = []
+        self.left_out: list[Omission] = []
+        self.summaries: list[SummaryRecord] = []
+        self.private: list[tuple[int, int]] = []
+        self.cuts = 0
+        self.uncut: Uncut | None = None
+        self._response = ""
+
+    def take(self, entry: Entry) -> Arrival:
+        """Take the next entry of the log in, and decide whether it is for the lane."""
+        self._response = self._response_of(entry)
+        self._take_cut_back()
+        before, address = self.state, self.lane.address
+        self.position = entry.position
+        self.state = evolve(before, entry)
+        self.settings = configure(self.settings, entry)
+        token = self.pass_token
+        now = Now(self.lane, before.lane(address), self.state.lane(address), self.settings, token)
+        self.memory = remember(self.memory, entry, now)
+        pair = self.pairing.take(entry)
+        call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
+        rule = exclusion_rule(entry.event, self.lane, scope, call, token)
+        made = summary_of(entry.position, entry.event)
+        if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
+            rule = "not-addressed"
+        if rule:
+            self._pass_over(entry, rule)
+        else:
+            self.entries.append(entry)
+            if made:
+                open_calls = tuple(call.position for _, call in before.open_calls())
+                self.summaries.append(SummaryRecord(made, open_calls))
+        return Arrival(rule, pair, made)
+
+    def messages_of(self, entry: Entry) -> tuple[Message, ...]:
+        """Return what an entry becomes for the lane: cut down, attributed and rewritten."""
+        pair = self.pairing.pairs.get(entry.position)
+        call = pair.call if pair else None
+        tool = call.name if call is not None and self.lane.owns(call) else ""
+        shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)
+        messages = attribute(entry, self.style, pair, shorter)
+        return rewritten(messages, entry, self.transforms, self.counter)
+
+    def cut(self, gone: Collection[int], rule: str) -> None:
+        """Let entries go because a cap of the policy is outgrown."""
+        if self._response and self.uncut is None:
+            pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
+            held = self.entries, self.left_out, self.summaries, pairing, self.cuts
+            self.uncut = Uncut(self._response, *held)
+        self.cuts += 1
+        self.drop(gone, rule)
+
+    def drop(self, gone: Collection[int], rule: str) -> None:
+        """Let entries go for good."""
+        dropped = [entry for entry in self.entries if entry.position in gone]
+        self.entries = [entry for entry in self.entries if entry.position not in gone]
+        here = [entry.position for entry in self.entries]
+        self.left_out = merge_cuts(self.left_out, [self._omission(e, rule) for e in dropped], here)
+        positions = set(here)
+        self.pairing.forget(positions)
+        self.summaries = [made for made in self.summaries if made.summary.position in positions]
+
+    def _take_cut_back(self) -> bool:
+        """Undo the last cut if the next entry belongs to the response that it fell into; return whether."""
+        uncut, self.uncut = self.uncut, None
+        if uncut is None or uncut.response != self._response:
+            return False
+        _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts = uncut
+        return True
 
     @property
-    def lane(self) -> LaneId:
-        """The lane whose window it is."""
+    def continues_session(self) -> bool:
+        """True if the request continues a session whose backend has the earlier messages."""
+        own = self.memory
+        return self.policy.history.delta and bool(own.answered) and own.died < own.answered
 
     @property
-    def policy(self) -> Policy:
-        """The context policy."""
+    def pass_token(self) -> str:
+        """The word by which an agent says that it passes; empty where there is none."""
+        turns = self.settings.turns
+        token = turns.options.get("pass_token") if turns is not None else None
+        mine = self.policy.voices.pass_token if self.policy.voices else ""
+        return mine or (token if isinstance(token, str) else "")
 
-    @property
-    def settings(self) -> Settings:
-        """The settings after the last entry."""
+    def _response_of(self, entry: Entry) -> str:
+        event = entry.event
+        return response_of(event) if isinstance(event, AssistantMessage) and self.lane.owns(event) else ""
 
-    @property
-    def state(self) -> State:
-        """The state of the conversation after the last entry."""
+    def _pass_over(self, entry: Entry, rule: str) -> None:
+        position = entry.position
+        if rule == "not-addressed":
+            self._keep_private(position)
+        if rule == "setting":
+            return
+        now = self._omission(entry, rule)
+        last = self.left_out[-1] if self.left_out else None
+        nothing_since = not self.entries or last is None or self.entries[-1].position < last.last
+        if last is not None and last.rule == rule and nothing_since:
+            self.left_out[-1] = last._replace(last=position, tokens=last.tokens + now.tokens)
+        else:
+            self.left_out.append(now)
 
-    @property
-    def memory(self) -> LaneMemory:
-        """The facts that are kept of the lane."""
+    def _omission(self, entry: Entry, rule: str) -> Omission:
+        tokens = count_parts(said_by(entry.event), self.counter)
+        return Omission(entry.position, entry.position, rule, tokens)
 
-    @property
-    def cuts(self) -> int:
-        """The number of cuts so far."""
+    def _keep_private(self, position: int) -> None:
+        first, last = self.private.pop() if self.private else (position, position)
+        if last < position - 1:
+            self.private.append((first, last))
+            first = position
+        self.private.append((first, position))
+        if len(self.private) > LEAST_PRIVATE:
+            (oldest, _), (_, next_last), *rest = self.private
+            self.private = [(oldest, next_last), *rest]
 
-    @property
-    def counter(self) -> Counter:
-        """The counter of tokens."""
-
-    @property
-    def measure(self) -> Measure:
-        """The sizes of messages under the policy's budget."""
-
-    def messages_of(self, position: int) -> tuple[Message, ...]:
-        """Return the messages that were made of an entry in the window."""
-
-
-SPEAKERS = (AssistantMessage, LlmError, Call)
-INTERRUPTIONS = ("cancelled", "process_exited")
-"""Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
-
-
-class LaneId(NamedTuple):
-    """The lane that a view belongs to: an agent, and its task."""
-
-    agent: str
-    task: str = ""
-
-    @property
-    def address(self) -> str:
-        """`agent`, or `agent/task`."""
-        return address(self.agent, self.task)
-
-    def owns(self, event: Event | Call) -> bool:
-        """Return whether the event is the lane's own message, or the call its own call."""
-        return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
-
-
-def author_of(event: Event) -> str:
-    """Return the author's name, or the kind of an author without a name: `person`, `system`, `schedule`."""
-    match event:
-        case UserMessage(author=author, author_kind=kind):
-            return author or kind
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
-            return agent
-        case _:
-            return ""
-
-
-def pinned(entry: Entry, pins: Pins | None) -> bool:
-    """Return whether an entry is pinned: by its position, by its author, or by a tag."""
-    event = entry.event
-    if pins is None or isinstance(event, Unknown):
-        return False
-    author = author_of(event)
-    return (
-        entry.position in pins.positions
-        or (bool(author) and author in pins.authors)
-        or not set(pins.tags).isdisjoint(event.tags)
-    )
+    def _tells_too_much(self, summary: Summary) -> bool:
+        return any(s.first <= last and first <= s.last for first, last in self.private for s in summary.spans)

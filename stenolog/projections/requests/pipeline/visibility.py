@@ -1,14 +1,13 @@
 """Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out.
 
-What an entry is to a lane is settled when it is said: whom it was addressed to, under the scope that held
-then. Resets, rewinds, edits and summaries come later and are looked at each time.
+What an entry is to a lane is settled when it arrives: whom it was addressed to, under the scope that held
+then (`exclusion_rule`). Resets, rewinds and answers come later and are looked at each time (`visible`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
@@ -23,23 +22,11 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.parts import says_something
-from stenolog.domain.policy import Pins
-from stenolog.domain.state import Summary
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.context import Context, within
+from stenolog.projections.context import Context
 from stenolog.projections.tool_pairs import Call
 
-from .edits import placed
-from .view import INTERRUPTIONS, LaneId, pinned
-
-
-class Visible(NamedTuple):
-    """The entries that are shown, in the order they are shown in, the rule for each left out, and the edits
-    of what has been answered."""
-
-    shown: list[Entry]
-    left_out: dict[int, str]
-    anew: set[int]
+from .lane import INTERRUPTIONS, LaneId
 
 
 def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "") -> str:
@@ -76,34 +63,20 @@ def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pa
             return ""
 
 
-def apply_visibility(
-    entries: Sequence[Entry], lane: LaneId, context: Context, answered: int, pins: Pins | None = None
-) -> Visible:
-    """Sort entries that were not passed over into what the lane is shown now and what it is not.
+def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: int) -> dict[int, str]:
+    """Return the rule for each entry that is out of context as things are now.
 
-    `answered` is the position of the lane's last answer. What is pinned stays beside a summary of it.
+    `answered` is the position of the lane's last answer.
     """
-    left_out: dict[int, str] = {}
     failed = max((entry.position for entry in entries if _failed_silently(entry, lane)), default=0)
+    left_out: dict[int, str] = {}
     for entry in entries:
         rule = _rule(entry, lane, context, answered)
         if not rule and entry.position < failed and _failed_silently(entry, lane):
             rule = "retried"
         if rule:
             left_out[entry.position] = rule
-    edits = placed(entries, lane, context.edits, left_out)
-    left_out |= {old: "replaced" for old in edits.replaced if old not in left_out}
-    summaries = [summary for summary in context.summaries if summary.position not in left_out]
-    if summaries:
-        is_covered = within(span for summary in summaries for span in summary.spans)
-        for entry in entries:
-            covered = is_covered(entry.position) and not pinned(entry, pins)
-            if covered or _is_superseded(entry, summaries):
-                left_out.setdefault(entry.position, "covered")
-    kept = [entry for entry in entries if entry.position not in left_out]
-    places = {summary.position: summary.last for summary in summaries}
-    in_order = sorted(kept, key=lambda e: _sort_key(e, lane, edits.places, places))
-    return Visible(in_order, left_out, edits.anew)
+    return left_out
 
 
 def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
@@ -127,16 +100,6 @@ def _failed_silently(entry: Entry, lane: LaneId) -> bool:
             return False
 
 
-def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
-    """Return whether the entry is a summary that a later one replaces."""
-    match entry.event:
-        case AssistantMessage(agent=agent, covers=spans) if spans:
-            earlier = Summary(entry.position, agent, tuple(spans))
-            return any(later.position > entry.position and later.holds(earlier) for later in applied)
-        case _:
-            return False
-
-
 def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
     """Addressed: the lane's own, what names it, and what names nobody."""
     if lane.owns(event):
@@ -145,22 +108,3 @@ def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
         return call is None or lane.owns(call)
     to: tuple[str, ...] = getattr(event, "to", ())
     return lane.address in to or (not to and not isinstance(event, LlmError))
-
-
-def _sort_key(
-    entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
-) -> tuple[int, int, int]:
-    """Return the sort key of an entry.
-
-    An own answer stands behind the view it was built on, an edit in place of the edited entry, and a
-    summary behind the last position that it covers.
-    """
-    position, event = entry.position, entry.event
-    if position in summaries:
-        return summaries[position], 0, position
-    if position in edits:
-        return *_sort_key(edits[position], lane, {}, summaries)[:2], position
-    receipt = getattr(event, "receipt", None)
-    if receipt is not None and lane.owns(event) and receipt.view < position:
-        return receipt.view, 1, position
-    return position, 0, position

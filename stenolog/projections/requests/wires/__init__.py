@@ -49,3 +49,8 @@ for _api in (
     written_by(plain.NAME, plain.VERSION, plain.PlainWriter),
 ):
     APIS.add(_api.name, _api)
+
+
+def api_of(api: str | Api) -> Api:
+    """Return an API by its name. Raises `NotRegisteredError` for one that is not known."""
+    return api if isinstance(api, Api) else APIS[api]

@@ -11,7 +11,32 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState as Standing
 from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.requests.pipeline.view import LaneId, LaneMemory
+
+from .lane import LaneId
+
+
+class LaneMemory(NamedTuple):
+    """The facts remembered about a lane.
+
+    `answered` is the position of its last answer. `turns` is the number of its turns that were no passes
+    (an answer that calls tools ends none). `handoff` is the text of the last hand-off to it. `running`
+    is the message that its current run answers. `died` is the position of the last entry that reports
+    its backend as dead or changed. `began` is the view of its first answer since the last reset (0:
+    there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the position
+    of the mode switch that last set each setting for it.
+    """
+
+    answered: int = 0
+    turns: int = 0
+    model: str = ""
+    session: str = ""
+    running: int = 0
+    died: int = 0
+    began: int = 0
+    handoff: str = ""
+    counted: bool = False
+    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
+
 
 _spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
 

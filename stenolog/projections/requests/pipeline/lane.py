@@ -1,0 +1,55 @@
+"""Lanes: whose request it is, who wrote an entry, and which entries a policy pins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
+from stenolog.domain.policy import Pins
+from stenolog.domain.state import address
+from stenolog.projections.tool_pairs import Call
+
+SPEAKERS = (AssistantMessage, LlmError, Call)
+INTERRUPTIONS = ("cancelled", "process_exited")
+"""Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
+
+
+class LaneId(NamedTuple):
+    """The lane that a view belongs to: an agent, and its task."""
+
+    agent: str
+    task: str = ""
+
+    @property
+    def address(self) -> str:
+        """`agent`, or `agent/task`."""
+        return address(self.agent, self.task)
+
+    def owns(self, event: Event | Call) -> bool:
+        """Return whether the event is the lane's own message, or the call its own call."""
+        return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
+
+
+def author_of(event: Event) -> str:
+    """Return the author's name, or the kind of an author without a name: `person`, `system`, `schedule`."""
+    match event:
+        case UserMessage(author=author, author_kind=kind):
+            return author or kind
+        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+            return agent
+        case _:
+            return ""
+
+
+def pinned(entry: Entry, pins: Pins | None) -> bool:
+    """Return whether an entry is pinned: by its position, by its author, or by a tag."""
+    event = entry.event
+    if pins is None or isinstance(event, Unknown):
+        return False
+    author = author_of(event)
+    return (
+        entry.position in pins.positions
+        or (bool(author) and author in pins.authors)
+        or not set(pins.tags).isdisjoint(event.tags)
+    )

@@ -1,0 +1,178 @@
+"""The finished request, and whether it may be sent: its agent is asked something, and its budget is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
+from stenolog.domain.state import blocked_reason
+
+from .body_digest import conversation
+from .pipeline.budget import limits, must_keep, positions_of
+from .pipeline.omissions import merge_runs
+from .pipeline.prompt import DEFAULT_MODEL
+from .pipeline.view import Contents, View
+from .request import Body, Explanation, Message, Omission, Request, RequestPart, Size, texts
+from .rules import CUTS
+from .wires import Api, plain
+from .wires.body_builder import OPENING
+
+
+def check_askable(view: View) -> None:
+    """Raise `UnsupportedVersionError` or `AgentNotFoundError` where no request of the lane can be built."""
+    if view.state.blocked is not None:
+        raise UnsupportedVersionError(blocked_reason(view.state.blocked))
+    if not may_be_asked(view):
+        raise AgentNotFoundError(unknown(view))
+
+
+def finished(
+    view: View,
+    api: Api,
+    body: Body,
+    explain: Callable[[], Explanation],
+    end: Message | None,
+    contents: Callable[[], Contents],
+    *,
+    surely_fits: bool = False,
+) -> Request:
+    """Return the request of a view with its body, and with the reason where it may not be sent.
+
+    `end` is the last message of the conversation, `contents` gives what is shown, for an error to name.
+    `surely_fits`: the budget is known to be kept.
+    """
+    request = Request(
+        agent=view.lane.agent,
+        task=view.lane.task,
+        at=view.position,
+        api=f"{api.name}@{api.version}",
+        body=body,
+        sendable=True,
+        reason="",
+        explain=explain,
+        policy=view.policy,
+        counter=view.counter.id,
+        cuts=view.cuts,
+        cut=_cut(view.left_out) if view.cuts else (),
+    )
+    over = "" if surely_fits and not _has_opening(request) else over_budget(view, request, contents)
+    reason = "; ".join(reason for reason in (unsendable_reason(view, end), over) if reason)
+    if reason:
+        return replace(request, sendable=False, ready=False, reason=reason)
+    no_model = unnamed(view, body, api.name)
+    return replace(request, sendable=False, reason=no_model) if no_model else request
+
+
+def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:
+    return tuple((run.first, run.last) for run in merge_runs(runs) if run.rule in CUTS)
+
+
+def takes_part(view: View) -> bool:
+    """Return whether the view's agent is known: it has a card, has joined, was addressed, or has spoken."""
+    agent, state = view.lane.agent, view.state
+    return (
+        not view.memory.set_at.keys().isdisjoint(("card", "named"))
+        or agent in state.members
+        or any(lane.agent == agent for lane in state.lanes.values())
+    )
+
+
+def may_be_asked(view: View) -> bool:
+    """Return whether a request of the view's agent can be built: it takes part, or nobody is known yet."""
+    return takes_part(view) or not agent_names(view)
+
+
+def agent_names(view: View) -> list[str]:
+    """Return the names of the agents that are known. Where there are none, any agent may be asked for."""
+    return [*dict.fromkeys([*view.settings.cards, *view.state.members, *view.state.lanes])]
+
+
+def unknown(view: View) -> str:
+    """Say who is known, and how an agent joins, for callers who asked for somebody else."""
+    agent, names = view.lane.agent, ", ".join(agent_names(view))
+    joins = f"conversation.submit(ModeSwitch(joins=[{agent!r}]))"
+    return f"no agent {agent!r} takes part; known are {names}; to let it join: {joins}"
+
+
+def unnamed(view: View, body: Body, api: str) -> str:
+    """Say that a body names no model, and how to name one; empty where it names one or needs none.
+
+    A prompt of plain text needs none: the program that it goes to has a model of its own.
+    """
+    if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
+        return ""
+    named = f"ModeSwitch(cards={{{view.lane.agent!r}: AgentCard(model=...)}})"
+    return f"no model is named; to name one: conversation.submit({named})"
+
+
+def unsendable_reason(view: View, end: Message | None) -> str:
+    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on.
+
+    `end` is the last that was said.
+    """
+    if end is None:
+        return "nothing has been said to it"
+    if end.role == "assistant":
+        return "nothing to answer: the last word is the agent's own"
+    state, address = view.state, view.lane.address
+    stands = state.lane(address)
+    if address not in state.lanes and stands.asked:
+        return ""
+    match stands.status:
+        case "awaiting_llm" | "failed":
+            return ""
+        case "awaiting_tools":
+            return _calls(len(stands.calls), "has no result yet", "have no result yet")
+        case "awaiting_approval":
+            return _calls(sum(call.approval for call in stands.calls), "awaits approval", "await approval")
+        case "closed":
+            return "the agent has left"
+        case "idle":
+            return "nothing to answer: the lane is idle"
+
+
+def _calls(number: int, does: str, do: str) -> str:
+    return f"{number} of its calls {does if number == 1 else do}"
+
+
+def over_budget(view: View, request: Request, contents: Callable[[], Contents]) -> str:
+    """Return a message that names the exceeded budgets and the parts that must stay; empty if it fits."""
+    budget = view.policy.budget
+    if budget is None or request.size.fits(limits(budget)):
+        return ""
+    is_preview = any(part.rule == "preview-note" for part in request.parts)
+    size = request.size.minus(Size(messages=is_preview))  # the note is not sent
+    over = [
+        f"{found:,} {name} of {limit:,}"
+        for name, found, limit in zip(size._fields, size, limits(budget), strict=True)
+        if found > limit
+    ]
+    if not over:
+        return ""
+    shown = contents()
+    reasons = {p: why for i, why in must_keep(view, shown).items() for p in positions_of(shown.units[i])}
+    must = [part for part in request.parts if _stays(part, reasons)]
+    largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
+    named = ", ".join(_describe_part(part, reasons) for part in largest)
+    return f"over budget ({', '.join(over)}), and this must stay: {named}"
+
+
+def _has_opening(request: Request) -> bool:
+    """Return whether the API put a message before the agent's own words: the window does not count that."""
+    messages = conversation(request.body)
+    return isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2)
+
+
+def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:
+    """Return whether no cut removes the part: it must stay, or it is outside the conversation."""
+    return part.role in ("system", "tools", "parameters") or any(
+        position in reasons for position in part.positions
+    )
+
+
+def _describe_part(part: RequestPart, reasons: Mapping[int, str]) -> str:
+    why = next((reasons[p] for p in part.positions if p in reasons), part.rule)
+    where = f"position {part.positions[0]}" if part.positions else part.role
+    return f"{where} ({why}, {part.tokens_out:,} tokens)"

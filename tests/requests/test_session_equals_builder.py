@@ -1,0 +1,156 @@
+"""The law of the fast code: after every entry, a session gives the request that `builder` defines.
+
+Compared are body, bytes, digest, parts, omissions, ledger and the reason where it may not be sent. The fast
+suite tries some hundred generated logs, the slow one 10,000 and every prefix of every shared transcript.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stenolog import Entry
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.policy import Policy
+from stenolog.projections.requests import APIS, LaneId, Request, builder, lanes
+from stenolog.projections.requests.builder import ReadView, request_of, take
+from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.sendable import takes_part
+from tests.requests.corpus import TRANSCRIPTS, conversations, files
+from tests.requests.histories import BLOBS, history
+from tests.requests.policies import REAL, SMALL
+from tests.requests.sessions import session_log
+
+HERE = TRANSCRIPTS.is_dir()
+STRETCH = 500
+MODULES = {
+    "visible": "visibility",
+    "edited": "edits",
+    "truncated": "truncation",
+    "attributed": "attribution",
+    "grouped": "tool_groups",
+    "prompt": "prompt",
+    "fitted": "budget",
+    "rendered": "wires",
+}
+"""The stages in order, and the file of each."""
+
+
+def assert_equal(made: Request, defined: Request) -> None:
+    """Compare two requests in everything that they say."""
+    assert made.body == defined.body
+    assert made.bytes == defined.bytes
+    assert made.sha256 == defined.sha256
+    assert made.parts == defined.parts
+    assert made.omissions == defined.omissions
+    assert made.read == defined.read
+    assert made == defined
+
+
+def compare(
+    log: Sequence[Entry],
+    lane: LaneId,
+    policy: Policy | None,
+    apis: Iterable[str],
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+) -> int:
+    """Compare the requests of a lane after each entry, the APIs in turn; return how many there were."""
+    compared, api = 0, cycle(apis)
+    view: ReadView | None = None
+    window: Window | None = None
+    sessions: dict[str, RequestSession] = {}
+    for length, now in enumerate(positioned(log, lane, policy, blobs), 1):
+        if now is None:
+            continue
+        if now is not window or view is None:
+            window, sessions = now, {}
+            view = ReadView(lane, now.policy, now.counter, blobs)
+            for entry in log[: length - 1]:
+                take(view, entry)
+        take(view, log[length - 1])
+        if now.state.blocked is not None:
+            break
+        name = next(api)
+        if name not in sessions:
+            sessions[name] = RequestSession(now, name, blobs)
+        if takes_part(now):
+            assert_equal(sessions[name].request(), request_of(view, name, blobs))
+            compared += 1
+    return compared
+
+
+def positioned(
+    log: Sequence[Entry], lane: LaneId, policy: Policy | None, blobs: Mapping[str, bytes]
+) -> Iterable[Window | None]:
+    """Yield the lane's window after each entry; None where the policy on its card cannot be used."""
+    at = 0
+    try:
+        for window in windows(log, lane, policy, blobs=blobs):
+            yield from [None] * (window.position - at - 1)
+            yield window
+            at = window.position
+    except InvalidPolicyError:
+        return
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_each_entry_of_a_random_history_both_give_the_same_request(seed: int) -> None:
+    log, random = history(seed, longest=24), Random(seed)
+    chosen = random.choice([None, *SMALL.values()])
+    for lane in lanes(log):
+        compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_after_each_entry_of_a_teams_session_both_give_the_same_request(name: str) -> None:
+    log = session_log(len(name), 90)
+    for lane in lanes(log):
+        assert compare(log, lane, SMALL[name], APIS) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 10_000, STRETCH))
+def test_ten_thousand_generated_logs_show_no_difference(first: int) -> None:
+    for seed in range(first, first + STRETCH):
+        random = Random(seed)
+        log = session_log(seed, 60) if seed % 10 == 0 else history(seed, longest=30)
+        chosen = random.choice([None, *SMALL.values()])
+        for lane in lanes(log):
+            compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
+
+
+FILES = files() if HERE else [Path("absent")]
+NAMES = [*REAL]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout")
+@pytest.mark.parametrize("number", range(len(FILES)), ids=lambda n: FILES[n].name[-40:])
+def test_at_every_prefix_of_every_shared_transcript_both_give_the_same_request(number: int) -> None:
+    for nth, conversation in enumerate(conversations(FILES[number])):
+        for lane in lanes(conversation.entries):
+            chosen = REAL[NAMES[(number + nth) % len(NAMES)]]
+            compare(conversation.entries, lane, chosen, APIS, conversation.blobs)
+
+
+def test_the_builder_and_the_docs_name_the_same_stages_in_the_same_order() -> None:
+    listed = re.findall(r"^    (\d) (\w+) .*\(`(\w+)`\)$", builder.__doc__ or "", re.MULTILINE)
+    page = Path("docs/explanation/requests.md").read_text()
+    told = re.findall(r"^\*\*(\d)\. (\w+)\.\*\*", page, re.MULTILINE)
+
+    assert [(stage, module) for _, stage, module in listed] == [*MODULES.items()]
+    assert [(number, stage.lower()) for number, stage in told] == [(n, stage) for n, stage, _ in listed]
+
+
+def test_each_stage_stands_in_a_file_of_its_own_that_opens_with_its_name() -> None:
+    room = Path(builder.__file__).parent / "pipeline"
+    for number, (stage, module) in enumerate(MODULES.items(), 1):
+        if module != "wires":
+            assert (room / f"{module}.py").read_text().startswith(f'"""Stage {number}, {stage}: '), module
