@@ -17,11 +17,11 @@ from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import DEFAULT_API, Request, RequestPart, build
 from stenolog.projections.requests.body_digest import MESSAGES, by_hash, turns
 from stenolog.projections.requests.request import EMPTY_BLOBS, compact
-from stenolog.projections.requests.rules import STAGES
+from stenolog.projections.requests.rules import PROMPT, STAGES
 from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD
 from stenolog.projections.requests.tokens import Counter as TokenCounter
 
-FRONT = frozenset(rule for stage, rules in STAGES.items() if stage.startswith("prefix") for rule in rules)
+FRONT = frozenset(STAGES[PROMPT])
 """The rules of what stands around the conversation."""
 
 

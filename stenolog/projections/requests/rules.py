@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart
 
+PROMPT = "prompt: what stands before, and what stands last"
 STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "visible: what is left out": {
@@ -58,7 +59,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "beyond-last": "it is older than the last messages that the policy asks for",
             "delivered": "the agent's backend has it already",
         },
-        "prompt: what stands before, and what stands last": {
+        PROMPT: {
             "base-rules": "the policy's rules for every mode",
             "tool-policy": "the policy's words on how to use tools",
             "mode-rules": "the policy's rules for the agent's mode",
