@@ -128,8 +128,11 @@ class Window(View):
 
     @property
     def surely_fits(self) -> bool:
-        """True if the window is known to fit the caps; if False, it may still fit."""
-        if self.measure.missing:
+        """True if the window is known to fit the caps; if False, it may still fit.
+
+        Where no room is left, what stands around the conversation may be larger than the budget alone.
+        """
+        if self.measure.missing or any(0 in cap.room for cap in self._caps):
             return False
         sizes = zip(self._sizes, self._caps, strict=True)
         return not [cap for size, cap in sizes if not size.fits(cap.room)]
