@@ -71,6 +71,12 @@ def run() -> Iterable[Row]:
     yield Row("cache: requests over budget", ours.over, 0, "")
     limit = math.ceil(added / (BUDGET // 2)) + 1
     yield Row("cache: cuts", ours.cuts, limit, "", f"{added:,} tokens added")
+    for cut_to in (20, 50, 75, 100):
+        other = sent(log, Budget(tokens=BUDGET, cut_to=cut_to))
+        note = f"{other.cuts} cuts, {other.bytes / other.requests / 1e3:.0f} kB a request"
+        yield Row(f"cache: new bytes where a cut leaves {cut_to} %", other.share, math.inf, "", note)
+    note = f"{ours.cuts} cuts, {ours.bytes / ours.requests / 1e3:.0f} kB a request"
+    yield Row("cache: new bytes where a cut leaves a third, the default", ours.share, math.inf, "", note)
     budgeted = (log, Budget(tokens=BUDGET))
     anew = sum(said_anew(budgeted, budgeted, wire) for wire in MODELS)
     yield Row("cache: between cuts, bytes of the conversation sent anew", anew, 0, "B")

@@ -156,7 +156,8 @@ class Budget(PolicyRule):
 
     `reserve` (tokens) is kept free for the text before and behind the conversation. By default it is the size
     of that text, and at least one thirty-second of the budget. `counter` names the method that counts tokens:
-    "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`.
+    "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`. `cut_to` is the part of its room that a cut
+    leaves, in per cent; by default a third. A smaller one cuts more rarely, a larger one forgets less.
     """
 
     slot: ClassVar[str] = "budget"
@@ -166,6 +167,7 @@ class Budget(PolicyRule):
     bytes: Positive | None = None
     reserve: Natural | None = None
     counter: str = DEFAULT_COUNTER
+    cut_to: Positive | None = None
 
     def fault(self) -> str:
         """A budget limits something, and is more than its own reserve."""
@@ -173,6 +175,8 @@ class Budget(PolicyRule):
             return "expected tokens, messages, characters or bytes, found none of them"
         if self.reserve is not None and self.reserve >= (self.tokens or self.reserve + 1):
             return f"expected a reserve below its {self.tokens} tokens, found {self.reserve}"
+        if self.cut_to is not None and self.cut_to > 100:
+            return f"expected cut_to from 1 to 100 per cent, found {self.cut_to}"
         return ""
 
 

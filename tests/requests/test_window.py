@@ -21,9 +21,9 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.context import Budget, LastN, Pins, Policy, Prompt
-from stenolog.domain.errors import RequestNotSendableError
-from stenolog.projections.requests import APIS, build, every_request, lanes
+from stenolog.context import Budget, LastN, Pins, Policy, Prompt, policy
+from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
+from stenolog.projections.requests import APIS, LaneId, build, every_request, lanes
 from stenolog.projections.requests.body_digest import turns
 from stenolog.projections.requests.incremental.session import from_window, window, windows
 from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
@@ -297,3 +297,18 @@ def test_what_must_stay_is_named_and_nothing_that_could_have_been_cut() -> None:
     named = build(entries, "coder").reason.partition("must stay: ")[2]
 
     assert named == "position 1 (persona, 700 tokens), position 5 (latest-message, 2 tokens)"
+
+
+def test_a_cut_leaves_the_part_of_the_room_that_its_budget_names() -> None:
+    log, cuts = long_conversation(60), {}
+    for cut_to in (10, None, 50, 90):
+        *_, made = windows(log, LaneId("coder"), Budget(tokens=2_000, cut_to=cut_to))
+        cuts[cut_to] = made.cuts
+
+    assert sorted(cuts.values()) == [*cuts.values()]
+    assert cuts[10] < cuts[None] < cuts[90]
+
+
+def test_a_part_that_is_larger_than_its_room_is_refused() -> None:
+    with pytest.raises(InvalidPolicyError, match="expected cut_to from 1 to 100 per cent, found 101"):
+        policy(Budget(tokens=2_000, cut_to=101))

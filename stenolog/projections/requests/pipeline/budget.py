@@ -60,13 +60,17 @@ def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
 
 
 def _of_budget(budget: Budget, around: Size) -> Cap:
-    """The budget less its reserve; a cut leaves a third of that, so that it is rare."""
+    """The budget less its reserve, and what a cut leaves of that: so little that cuts are rare."""
     room, target = [], []
     for name, limit, needed in zip(Size._fields, limits(budget), around, strict=True):
         left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed), 0)
         room.append(left)
-        target.append(limit if limit == ENDLESS else left // KEPT)
+        target.append(limit if limit == ENDLESS else _target(left, budget.cut_to))
     return Cap("over-budget", Size(*room), Size(*target))
+
+
+def _target(room: int, cut_to: int | None) -> int:
+    return room // KEPT if cut_to is None else room * cut_to // 100
 
 
 def limits(budget: Budget) -> Size:
