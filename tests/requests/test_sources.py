@@ -35,8 +35,27 @@ TEXTS = frozenset(
 )
 """The keys of a stored event whose values are somebody's words."""
 NAMES = frozenset(
-    ("agent", "author", "name", "id", "call_id", "model", "task", "to", "media_type", "url", "namespace")
-    + ("filename", "joins", "category", "banner", "mode", "signature", "encrypted", "session")
+    [
+        "agent",
+        "author",
+        "name",
+        "id",
+        "call_id",
+        "model",
+        "task",
+        "to",
+        "media_type",
+        "url",
+        "namespace",
+        "filename",
+        "joins",
+        "category",
+        "banner",
+        "mode",
+        "signature",
+        "encrypted",
+        "session",
+    ]
 )
 """The keys whose values are names."""
 SECRET = ("not-addressed", "private-purpose", "hidden", "reset", "erased", "not-in-context")
@@ -128,7 +147,7 @@ def _named(value: Any, key: str = "") -> Iterator[str]:
 
 def constants(request: Request) -> set[str]:
     """What remains of a body's texts without planted words; numbers are all the same."""
-    found = set()
+    found: set[str] = set()
     for leaf in leaves(request.body):
         rest = re.sub(r"[0-9a-f]{6,}|\d[\d,]*", "#", PLANTED.sub("·", leaf))
         found.update(line.strip() for line in rest.splitlines() if re.search(r"[A-Za-z]", line))
