@@ -273,8 +273,26 @@ class Unknown:
     needs: str = ""
 
 
+@frozen_value
+class Damaged(Unknown):
+    """What stands in the place of an entry that cannot be read, or that is not what was written.
+
+    It is never stored. `reason` says what is wrong. Nothing may be decided or sent after it.
+    """
+
+    kind: ClassVar[str] = "damaged"
+
+    topic: str = "damaged"
+    payload: bytes = b""
+    reason: str = ""
+
+
 ERASED = "erased"
 """The topic that an entry is read with once its payload was erased: an `Unknown` that may be passed over."""
+DAMAGED = "damaged"
+"""The topic of an entry that cannot be read, or is not what was written; see `Damaged`."""
+LOST = "lost@1"
+"""The topic of a mark that a salvage writes in the place of a lost entry: it may be passed over."""
 LATE = "late"
 """The tag of a result whose call was closed before it came: no other is expected."""
 Known: TypeAlias = UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch
@@ -286,11 +304,19 @@ def is_erased(event: Event) -> bool:
     return isinstance(event, Unknown) and event.topic == ERASED
 
 
+def is_gone(event: Event) -> bool:
+    """Return whether the words of an entry are gone: it was erased, is damaged, or was lost in a salvage."""
+    return isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST)
+
+
 __all__ = [
+    "DAMAGED",
     "ERASED",
+    "LOST",
     "UNCHANGED",
     "AssistantMessage",
     "AuthorKind",
+    "Damaged",
     "ErrorCategory",
     "Event",
     "Known",
@@ -302,4 +328,5 @@ __all__ = [
     "Unknown",
     "UserMessage",
     "is_erased",
+    "is_gone",
 ]

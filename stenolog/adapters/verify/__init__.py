@@ -1,1 +1,1 @@
-"""Checks of a whole log: chains, history, search index, receipts. A backup that passes is restored."""
+"""Checks of a whole log: chains, history, search index, receipts. What passes is restored, or salvaged."""

@@ -1,0 +1,264 @@
+"""Salvage: write all that is intact in a damaged log into a new one, and tell what is not.
+
+In the place of a lost entry stands a mark of the topic "lost@1", so positions stay what they are. Up to the
+first mark a conversation keeps its digests; behind it the entries keep their bytes, and their digests are
+computed anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from glob import escape, glob
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from stenolog.adapters.log import Log
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
+from stenolog.domain.codec import dump_event
+from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, seal
+from stenolog.domain.errors import (
+    CallerError,
+    InvalidEventError,
+    NotADatabaseError,
+    StoreError,
+)
+from stenolog.domain.events import LOST, ModeSwitch, UserMessage
+from stenolog.domain.history import Listed
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.values import Control, ConversationRef
+
+from .intact import Digests, FoundRows, LostEntry, Walked, walk
+from .integrity import verify
+from .report import Problem
+
+T = TypeVar("T")
+MARK_ERASED = """UPDATE stored_events SET size = ?, erased = ?
+    WHERE originator_id = ? AND originator_version = ?"""
+
+
+class SalvagedConversation(NamedTuple):
+    """A conversation of the new log.
+
+    `entries` of its own were kept, those of `lost` were not. Up to `same_until` every digest is the one that
+    the damaged log had. `unproved` are positions whose entries could not be checked, since the digest before
+    them is lost.
+    """
+
+    name: str
+    entries: int
+    position: int
+    same_until: int
+    lost: tuple[LostEntry, ...] = ()
+    unproved: tuple[int, ...] = ()
+
+
+class Salvaged(NamedTuple):
+    """The new log, and everything that is not in it.
+
+    `lost_blobs` are the sha256 of damaged blobs, and of those that an entry names and that are not there.
+    `notes` say what else is missing.
+    """
+
+    path: str
+    conversations: tuple[SalvagedConversation, ...]
+    blobs: int
+    lost_blobs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing was lost, as far as the file tells."""
+        lost = any(one.lost or one.unproved for one in self.conversations)
+        return not (lost or self.lost_blobs or self.notes)
+
+
+def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Salvaged:
+    """Write all intact entries, forks and blobs of a log into a new log; the damaged one is only read.
+
+    Claims, drafts, tables, the marks of imports and the files beside the log are not carried over. Lanes that
+    lost entries would set to work are cancelled, so no tool runs twice.
+
+    Raises `NotADatabaseError` where there is no file, or nothing of a log in it, `CallerError` where `output`
+    exists, and `StoreError`.
+    """
+    source, target = Path(path).absolute(), Path(output).absolute()
+    if not source.is_file():
+        raise NotADatabaseError(f"{path}: expected a log, found no file")
+    if target.exists():
+        raise CallerError(f"{output}: exists already; a salvage overwrites nothing")
+    if not target.parent.is_dir():
+        raise StoreError(f"{output}: the directory {target.parent} does not exist")
+    try:
+        found = FoundRows(raw_pages.read(source).rows())
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    if not found.conversations and not found.orphans() and not found.blobs:
+        raise NotADatabaseError(f"{path}: expected a log, found no conversation and no blob in it")
+    with backups.part(target) as part:
+        kept, problems = _filled(part, found)
+        backups.publish(part, target)
+    missing = {problem.expected for problem in problems if problem.code == "blob"}
+    odd = [
+        f"{one.conversation!r} at {one.position}: {one.code}: expected {one.expected}, found {one.found}"
+        for one in problems
+        if one.code != "blob"
+    ]
+    notes = (*_notes(source, found, kept), *odd)
+    return Salvaged(str(target), kept, len(found.blobs), tuple(sorted(missing | found.lost_blobs)), notes)
+
+
+def _filled(part: Path, found: FoundRows) -> tuple[tuple[SalvagedConversation, ...], tuple[Problem, ...]]:
+    """Fill a new file; return its conversations, and what `verify` says of it."""
+    try:
+        with open_log(part) as log:
+            log.blobs.put_all(found.blobs.values())
+            return tuple(_Writer(log, found).write()), verify(log).problems
+    finally:
+        for beside in glob(f"{escape(str(part))}-*"):
+            os.unlink(beside)
+
+
+class _Writer:
+    """Writes the conversations into a new log, parents before their forks."""
+
+    def __init__(self, log: Log, found: FoundRows) -> None:
+        self.log = log
+        self.found = found
+        self._keys: dict[int, int] = {}
+        self._before: dict[int, dict[int, Digests]] = {}  # by stream and position: the damaged log's digests
+        self._now: dict[int, dict[int, bytes]] = {}  # the same of the new log
+        self._first_lost: dict[int, int] = {}
+
+    def write(self) -> Iterator[SalvagedConversation]:
+        """Write them all; yield what became of each."""
+        listed = dict(self.found.conversations)
+        for stream in self.found.orphans():
+            name = f"conversation {stream} without its name"
+            listed[stream] = Listed(name, None, None)
+        for stream, one in sorted(listed.items()):
+            is_fork = one.parent in self._now and isinstance(one.fork, int) and one.fork > 0
+            made = self._one(stream, one if is_fork else one._replace(parent=None, fork=None), listed)
+            if made is not None:
+                yield made
+
+    def _one(self, stream: int, one: Listed, listed: Mapping[int, Listed]) -> SalvagedConversation | None:
+        parent, fork = one.parent, one.fork or 0
+        forks = [other.fork or 0 for other in listed.values() if other.parent == stream]
+        before, start = frozenset((GENESIS,)), GENESIS
+        if parent is not None:
+            before = self._digest_at(self._before, listed, parent, fork) or frozenset()
+            start = self._digest_at(self._now, listed, parent, fork) or GENESIS
+        walked = walk(self.found.candidates.get(stream, {}), fork, before, max([0, *forks]))
+        link = None
+        if parent is not None:
+            link = ConversationRef(conversation=listed[parent].name, position=fork, digest=start.hex())
+        records = list(_sealed(self.log, walked, start, link))
+        self._before[stream] = walked.digests
+        self._now[stream] = {record.position: record.digest for record in records}
+        if not walked.kept and not forks:
+            return None
+        with self.log.datastore.writing() as connection:
+            key = conversation_rows.create(
+                connection, one.name, parent=None if parent is None else self._keys[parent], fork=one.fork
+            )
+            _insert(connection, key, records)
+            if one.archived_at is not None:
+                conversation_rows.archive(connection, key, one.archived_at)
+        self._keys[stream] = key
+        inherited = 0 if parent is None else self._first_lost[parent]
+        first = inherited if 0 < inherited <= fork else min(walked.lost, default=0)
+        self._first_lost[stream] = first
+        if first:
+            self._bring_to_rest(one.name)
+        position = records[-1].position if records else fork
+        lost = tuple(walked.lost[lost] for lost in sorted(walked.lost))
+        return SalvagedConversation(
+            one.name, len(walked.kept), position, first - 1 if first else position, lost, walked.unproved
+        )
+
+    def _digest_at(
+        self, known: Mapping[int, Mapping[int, T]], listed: Mapping[int, Listed], stream: int, position: int
+    ) -> T | None:
+        """Return the digest at a position of a stream, or of the ancestor that has the position."""
+        for _ in listed:
+            fork, parent = listed[stream].fork or 0, listed[stream].parent
+            if position > fork or parent is None or parent not in known:
+                break
+            stream = parent
+        return known[stream].get(position)
+
+    def _bring_to_rest(self, name: str) -> None:
+        """Cancel the lanes that are at work: their answers or results may be what was lost."""
+        conversation = self.log[name]
+        lanes = [lane for lane in conversation.state().lanes.values() if lane.status in BUSY]
+        for lane in lanes:
+            stop = Control(action="cancel", agent=lane.agent, task=lane.task)
+            conversation.submit(UserMessage(author_kind="system", control=stop))
+
+
+def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | None) -> Iterator[Record]:
+    """Yield the entries with the digests that they have behind `previous`, and a mark for each lost one.
+
+    A fork whose opening is lost gets another one, with the `link` to its parent.
+    """
+    at = min((record.time for record in walked.kept.values()), default=0)
+    ids = {record.id for record in walked.kept.values()}
+    for position in sorted({*walked.kept, *walked.lost}):
+        if position in walked.kept:
+            record = walked.kept[position]
+            record = record._replace(digest=digest_of(previous, record))
+            at = record.time
+        else:
+            lost = walked.lost[position]
+            id = _usable(lost, ids)
+            ids.add(id)
+            topic, payload = _mark(lost, walked.digests.get(position, frozenset()))
+            if link is not None and position == link.position + 1:
+                topic, payload = dump_event(ModeSwitch(fork=True, parent=link, meta={"lost": lost.reason}))
+            record = seal(previous, position, id, at, topic, log.edge.salt(), payload)
+        previous = record.digest
+        yield record
+
+
+def _mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
+    """Return the mark of a lost entry; with the digests that it may have had, what follows can be checked."""
+    told = {"ignorable": True, "reason": lost.reason, "digests": sorted(digest.hex() for digest in before)}
+    return LOST, json.dumps(told, separators=(",", ":")).encode()
+
+
+def _usable(lost: LostEntry, ids: set[str]) -> str:
+    """Return the id of a lost entry where it can be one; else one made of its position."""
+    try:
+        if lost.id not in ids:
+            return check_name(lost.id, what="entry id")
+    except InvalidEventError:
+        pass
+    id = f"lost-{lost.position}"
+    while id in ids:
+        id += "-"
+    return id
+
+
+def _insert(connection: sqlite3.Connection, key: int, records: list[Record]) -> None:
+    event_rows.insert(connection, key, records)
+    erased = [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]
+    connection.executemany(MARK_ERASED, erased)
+
+
+def _notes(source: Path, found: FoundRows, kept: tuple[SalvagedConversation, ...]) -> Iterator[str]:
+    note = durable_head.read(str(source))
+    if note is not None and note.entry > max(found.newest, found.deleted_up_to):
+        yield (
+            f"the log had come to entry {note.entry}, as noted in {source.name}-lock: the newest one that "
+            f"was found is {found.newest}"
+        )
+    written = {one.name for one in kept}
+    for listed in found.conversations.values():
+        if listed.name not in written:
+            yield f"{listed.name!r}: none of its entries was found"
+    for stream in found.orphans():
+        yield f"conversation {stream}: its name is lost, and what it was forked from"

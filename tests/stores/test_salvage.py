@@ -1,0 +1,177 @@
+"""Salvage: whatever happens to a file, its intact entries come into a new log, and none is another."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, ImagePart, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.store import raw_pages
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.salvage import Salvaged, salvage
+from stenolog.domain.entry import Record
+from stenolog.domain.errors import NotADatabaseError
+from stenolog.domain.events import LOST
+from stenolog.testing import examples
+from tests.stores.conftest import said
+
+FILES = 1_000
+FEW = 40
+Damage = Callable[[bytearray, random.Random], None]
+
+
+class Sound(NamedTuple):
+    """A log before it is damaged: its file, its records by conversation and position, and their places."""
+
+    path: Path
+    records: dict[str, dict[int, Record]]
+    places: dict[tuple[str, int], tuple[tuple[int, int], ...]]
+    blobs: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    path = tmp_path_factory.mktemp("sound") / "talks.db"
+    with stenolog.open(path) as log:
+        conversation = log["demo"]
+        log.blobs.put(b"test")  # the one that the examples name
+        picture = log.blobs.put(random.Random(1).randbytes(5000))
+        conversation.extend([*examples().values()], expected=0)
+        conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
+        for number in range(60):
+            said(log[f"talk {number % 4}"], f"{number} " + "x" * (37 * number))
+        conversation.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))
+        conversation.append(ToolResult(call_id="c", text="long " * 2000))
+        fork = conversation.fork(after=4)
+        said(fork, "in the fork", "again")
+        said(fork.fork(after=6, name="fork of a fork"), "deeper")
+        log["talk 1"].delete()
+        log["talk 2"].archive()
+        log["talk 3"].rename("talk three")
+        said(log["gone words"], "harmless", "this is erased")
+        log["gone words"].erase(3)
+        said(log["last"], *(f"last {number}" for number in range(30)))
+        names = log.names(archived=True)
+        records = {name: {one.position: one for one in log[name].records()} for name in names}
+        blobs = dict(log.blobs)
+        streams = {log[name].key: name for name in names}
+    rows = [row for row in raw_pages.read(path).rows() if row.table == "stored_events"]
+    places = {(streams[row.values[1]], row.values[2]): row.ranges for row in rows}
+    return Sound(path, records, places, blobs)
+
+
+def one_bit(content: bytearray, seed: random.Random) -> None:
+    bit = seed.randrange(len(content) * 8)
+    content[bit // 8] ^= 1 << bit % 8
+
+
+def one_page(content: bytearray, seed: random.Random) -> None:
+    start = seed.randrange(len(content) // 1024) * 1024
+    content[start : start + 1024] = seed.choice([bytes(1024), seed.randbytes(1024)])
+
+
+def half_a_page(content: bytearray, seed: random.Random) -> None:
+    start = seed.randrange(len(content) // 512) * 512
+    content[start : start + 512] = seed.choice([bytes(512), seed.randbytes(512)])
+
+
+def a_cut(content: bytearray, seed: random.Random) -> None:
+    del content[seed.randrange(1024, len(content)) :]
+
+
+def one_entry(content: bytearray, seed: random.Random) -> None:
+    """Overwrite some bytes in the middle of an entry's words."""
+    at = content.find(b"last %d" % seed.randrange(30))
+    length = seed.randrange(1, 9)
+    content[at : at + length] = seed.randbytes(length)
+
+
+KINDS: tuple[Damage, ...] = (one_bit, one_page, one_entry, a_cut, half_a_page)
+
+
+def damaged(sound: Sound, path: Path, seed: int) -> bytearray:
+    """Write a damaged copy of the file."""
+    content = bytearray(sound.path.read_bytes())
+    KINDS[seed % len(KINDS)](content, random.Random(seed))
+    path.write_bytes(content)
+    return content
+
+
+def intact(sound: Sound, content: bytearray) -> Iterator[tuple[str, int]]:
+    """Yield the entries of which no byte is damaged."""
+    before = sound.path.read_bytes()
+    for place, ranges in sound.places.items():
+        if all(content[start:end] == before[start:end] for start, end in ranges):
+            yield place
+
+
+def same(one: Record, other: Record) -> bool:
+    """Return whether two records are the same entry; digests may be others behind damage."""
+    return one._replace(digest=b"") == other._replace(digest=b"")
+
+
+def check(sound: Sound, content: bytearray, folder: Path) -> None:
+    """Salvage a damaged file, and check that all that is intact is there and nothing is another."""
+    try:
+        done = salvage(folder / "talks.db", folder / "new.db")
+    except NotADatabaseError:
+        assert not [*intact(sound, content)]
+        return
+    with stenolog.open(folder / "new.db") as log:
+        assert [problem.code for problem in verify(log).problems if problem.code != "blob"] == []
+        kept = {name: {one.position: one for one in log[name].records()} for name in log.names(archived=True)}
+        blobs = dict(log.blobs)
+    found = {(name, at): one for name, records in kept.items() for at, one in records.items()}
+    for name, at in intact(sound, content):
+        held = [
+            one for (_, there), one in found.items() if there == at and same(one, sound.records[name][at])
+        ]
+        assert held, f"{name!r} at {at} is intact, and was not salvaged: {done}"
+    said_so = {(one.name, at) for one in done.conversations for at in one.unproved}
+    said_so |= {(one.name, lost.position) for one in done.conversations for lost in one.lost}
+    ends = {one.name: one.position for one in done.conversations}  # behind them, lanes are cancelled
+    for (name, at), one in found.items():
+        if one.topic == LOST:
+            assert at in {position for _, position in said_so}  # in a fork, it is the parent's
+        is_replaced = b'"meta":{"lost":' in one.payload  # the opening of a fork, which a fork of it inherits
+        if one.topic == LOST or is_replaced or (name, at) in said_so or at > ends[name]:
+            continue
+        assert any(same(one, records.get(at, one._replace(id=""))) for records in sound.records.values()), (
+            f"{name!r} at {at} is not what was written"
+        )
+    assert blobs.items() <= sound.blobs.items()
+    digests_hold(sound, done)
+
+
+def digests_hold(sound: Sound, done: Salvaged) -> None:
+    """Check that the digests up to `same_until` are the original ones."""
+    with stenolog.open(done.path) as log:
+        for one in done.conversations:
+            if one.name in sound.records:
+                for record in log[one.name].records(at=one.same_until):
+                    assert record.digest == sound.records[one.name][record.position].digest
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_every_intact_entry_of_a_damaged_file_is_salvaged_and_none_is_another(
+    sound: Sound, tmp_path: Path, seed: int
+) -> None:
+    check(sound, damaged(sound, tmp_path / "talks.db", seed), tmp_path)
+
+
+@pytest.mark.slow
+def test_every_intact_entry_of_a_thousand_damaged_files_is_salvaged(sound: Sound, tmp_path: Path) -> None:
+    for seed in range(FEW, FEW + FILES):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        try:
+            check(sound, damaged(sound, folder / "talks.db", seed), folder)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        shutil.rmtree(folder)
