@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from .errors import IllegalCommandError, UnsupportedVersionError
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .lifecycle import Trigger, legal
-from .state import LaneState, OpenCall, State, Summary, address, blocked_reason, find_call, named_call
+from .state import LaneState, OpenCall, State, Summary, address, blocked_error, find_call, named_call
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES
@@ -27,10 +27,11 @@ def decide(state: State, command: Event) -> tuple[Event, ...]:
     """The events that record the command.
 
     Raises `IllegalCommandError`, naming the state, the command and what would be legal, and
-    `UnsupportedVersionError` where the log holds an event that only a later release understands.
+    `UnsupportedVersionError` where the log holds an event that only a later release understands, and
+    `CorruptLogError` where it holds a damaged one.
     """
     if state.blocked is not None:
-        raise UnsupportedVersionError(blocked_reason(state.blocked))
+        raise blocked_error(state.blocked)
     match command:
         case UserMessage():
             return _user(state, command)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from .events import ToolResult
+from .errors import CorruptLogError, StoredDataError, UnsupportedVersionError
+from .events import DAMAGED, ToolResult
 from .lifecycle import Status
 from .values import CallRef, PositionRange, TurnPolicy
 
@@ -268,6 +269,18 @@ def _quiet(floor: TurnState) -> str:
 
 
 def blocked_reason(blocked: Blocked) -> str:
-    """Why nothing can be decided after an unknown event, and which release can."""
+    """Why nothing can be decided after an unknown or damaged event, and what to do."""
+    if blocked.topic == DAMAGED:
+        return (
+            f"the entry at position {blocked.position} is damaged ({blocked.needs}): fork after position "
+            f"{blocked.position - 1}, restore a backup, or write what is intact into a new log with "
+            "`stenolog salvage`"
+        )
     needs = f"stenolog {blocked.needs}" if blocked.needs else "a later release of stenolog"
     return f"{blocked.topic} at position {blocked.position} needs {needs}"
+
+
+def blocked_error(blocked: Blocked) -> StoredDataError:
+    """Return the error for a decision or a request after an unknown or damaged event."""
+    kind = CorruptLogError if blocked.topic == DAMAGED else UnsupportedVersionError
+    return kind(blocked_reason(blocked))

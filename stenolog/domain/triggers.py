@@ -10,10 +10,13 @@ from typing import NamedTuple
 from .entry import Entry
 from .errors import InvalidPolicyError
 from .events import (
+    DAMAGED,
     ERASED,
     LATE,
+    LOST,
     UNCHANGED,
     AssistantMessage,
+    Damaged,
     LlmError,
     ModeSwitch,
     ToolResult,
@@ -75,8 +78,11 @@ def interpret(state: State, entry: Entry) -> Interpretation:
             return _on_error(state, event)
         case ModeSwitch():
             return _switched(state, event)
-        case Unknown(topic=topic) if topic == ERASED:
+        case Unknown(topic=topic) if topic in (ERASED, LOST):
             return Interpretation(state)
+        case Damaged():
+            blocked = state.blocked or Blocked(entry.position, DAMAGED, event.reason)
+            return Interpretation(state._replace(blocked=blocked), anomaly=f"damaged: {event.reason}")
         case Unknown(ignorable=True):
             return Interpretation(state, anomaly=f"unknown kind {event.topic}, ignorable")
         case Unknown():

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
     ERASED,
+    LOST,
     AssistantMessage,
+    Damaged,
     Event,
     LlmError,
     ModeSwitch,
@@ -30,7 +32,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.state import address
 from stenolog.domain.values import Control, WorkflowRun
 
-from .timeline import CUT_OFF, changes, cut_words
+from .timeline import CUT_OFF, changes, cut_words, lost_words
 
 
 class Description(NamedTuple):
@@ -64,6 +66,10 @@ def describe(entry: Entry) -> Description:
             return Description("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
         case Unknown(topic=topic) if topic == ERASED:
             return Description("?", "erased")
+        case Damaged(reason=reason):
+            return Description("?", f"damaged: {reason}")
+        case Unknown(topic=topic, payload=payload) if topic == LOST:
+            return Description("?", lost_words(payload))
         case Unknown():
             return Description("?", f"{event.topic}, which this release does not know")
 

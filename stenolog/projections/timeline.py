@@ -11,12 +11,15 @@ from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
     ERASED,
+    LOST,
     UNCHANGED,
     AssistantMessage,
+    Damaged,
     LlmError,
     ModeSwitch,
     ToolResult,
@@ -32,7 +35,9 @@ from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, Workflo
 from .context import Context, context
 from .tool_pairs import CallKey
 
-ItemKind: TypeAlias = Literal["message", "tool", "error", "mode", "cut", "running", "unknown", "erased"]
+ItemKind: TypeAlias = Literal[
+    "message", "tool", "error", "mode", "cut", "running", "unknown", "erased", "damaged"
+]
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
 CUT_OFF = "cut off at its limit of tokens"
@@ -125,6 +130,10 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
                 yield item("cut" if cut else "mode", author="system", detail=changed)
         case Unknown(topic=topic) if topic == ERASED:
             yield item("erased", author="", detail=topic)
+        case Damaged(reason=reason):
+            yield item("damaged", author="", detail=reason)
+        case Unknown(topic=topic, payload=payload) if topic == LOST:
+            yield item("damaged", author="", detail=lost_words(payload))
         case Unknown(topic=topic):
             yield item("unknown", author="", detail=topic)
 
@@ -145,6 +154,16 @@ def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
             to=tuple(said.to),
             parts=parts,
         )
+
+
+def lost_words(payload: bytes) -> str:
+    """Return the reason in a salvage's mark of a lost entry."""
+    try:
+        told = from_json(payload)
+    except ValueError:
+        told = None
+    reason = told.get("reason") if isinstance(told, dict) else None
+    return f"lost before a salvage: {reason}" if isinstance(reason, str) else "lost before a salvage"
 
 
 def cut_words(said: AssistantMessage) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import (
+    AssistantMessage,
     Conversation,
     ConversationNotFoundError,
     CorruptLogError,
+    Entry,
     Log,
     PositionNotFoundError,
     PositionRange,
@@ -21,7 +24,9 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.store import event_rows
+from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.entry import digest_of
+from stenolog.domain.events import Damaged
 from stenolog.importers import export_jsonl, import_file
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
@@ -173,7 +178,7 @@ def test_an_event_of_a_later_release_is_kept_byte_for_byte(conversation: Convers
 
 
 class TestDamage:
-    """A reader stops at what nobody wrote, and says where."""
+    """A damaged entry costs itself: it is told in its place, and what stands around it is read."""
 
     @pytest.fixture
     def damaged(self, path: Path) -> Path:
@@ -181,17 +186,65 @@ class TestDamage:
             said(log["demo"], "the secret word", "b", "c", "d")
         return path
 
-    def read_after(self, path: Path, damage: str) -> None:
+    def read_after(self, path: Path, damage: str, position: int, reason: str) -> Entry:
+        """Damage one entry; check that it alone is told as damaged, and that strict reading says the same."""
+        with stenolog.open(path) as log:
+            sound = list(log["demo"].entries())
         with sqlite3.connect(path) as connection:
             connection.execute(damage)
         connection.close()
         with stenolog.open(path) as log:
-            list(log["demo"].entries())
+            found = list(log["demo"].entries())
+            assert [*found[: position - 1], *found[position:]] == [
+                *sound[: position - 1],
+                *sound[position:],
+            ]
+            told = found[position - 1]
+            assert isinstance(told.event, Damaged)
+            assert re.search(reason, told.event.reason)
+            assert list(log["demo"].entries(at=position - 1)) == sound[: position - 1]
+            assert list(log["demo"].entries(after=position)) == sound[position:]
+            with pytest.raises(CorruptLogError, match=f"'demo' at position {position}: .*{reason}") as caught:
+                list(log["demo"].entries(strict=True))
+            assert "secret" not in str(caught.value)
+            assert "secret" not in told.event.reason
+        return told
 
     @pytest.mark.parametrize("position", [1, 3])
     def test_a_missing_entry_is_a_gap(self, damaged: Path, position: int) -> None:
-        with pytest.raises(CorruptLogError, match=r"'demo': expected the positions 1 to"):
-            self.read_after(damaged, f"DELETE FROM stored_events WHERE originator_version = {position}")
+        damage = f"DELETE FROM stored_events WHERE originator_version = {position}"
+
+        assert self.read_after(damaged, damage, position, "its row is gone").id == ""
+
+    def test_a_word_that_was_changed_is_found_by_the_digest(self, damaged: Path) -> None:
+        damage = """UPDATE stored_events SET state = cast(replace(state, 'secret', 'public') AS BLOB)
+            WHERE originator_version = 2"""
+        with stenolog.open(damaged) as log:
+            sound = log["demo"].entry(2)
+
+        told = self.read_after(damaged, damage, 2, "its digest is not that of its bytes")
+        assert told == sound._replace(event=told.event)
+
+    def test_what_needs_it_says_so_and_what_to_do(self, damaged: Path) -> None:
+        with stenolog.open(damaged) as log:
+            log["demo"].append(AssistantMessage(agent="a", text="e"))
+        with sqlite3.connect(damaged) as connection:
+            connection.execute("UPDATE stored_events SET state = x'00' WHERE originator_version = 4")
+        connection.close()
+        with stenolog.open(damaged) as log:
+            demo = log["demo"]
+            shown = {item.position: item for item in demo.timeline()}
+            assert (shown[4].kind, shown[5].text) == ("damaged", "d")
+            assert demo.state().blocked is not None
+            why = "position 4 is damaged .*: fork after position 3, restore a backup, .*`stenolog salvage`"
+            with pytest.raises(CorruptLogError, match=why):
+                demo.submit(UserMessage(text="on"))
+            with pytest.raises(CorruptLogError, match=why):
+                demo.request("a", at=6)
+            fork = demo.fork(after=3)
+            fork.submit(UserMessage(text="on", to=["a"]))
+            assert "secret" in str(fork.request("a").body)
+            assert verify(demo).problems[0].position == 4
 
     @pytest.mark.parametrize(
         ("column", "value"),
@@ -211,12 +264,9 @@ class TestDamage:
     ) -> None:
         damage = f"UPDATE stored_events SET {column} = {value} WHERE originator_version = 2"
 
-        with pytest.raises(CorruptLogError, match="'demo' at position 2") as caught:
-            self.read_after(damaged, damage)
-        assert "secret" not in str(caught.value)
+        self.read_after(damaged, damage, 2, "")
 
     def test_text_that_is_no_utf_8_is_an_error_of_the_stored_data(self, damaged: Path) -> None:
         damage = "UPDATE stored_events SET topic = cast(x'ff' AS TEXT) WHERE originator_version = 2"
 
-        with pytest.raises(CorruptLogError, match="UTF-8"):
-            self.read_after(damaged, damage)
+        self.read_after(damaged, damage, 2, "UTF-8")

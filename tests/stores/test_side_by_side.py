@@ -83,7 +83,7 @@ def test_two_processes_find_what_one_finds_in_the_same_order(
             checked = check(log, names, apis=["openai-chat"], all_prefixes=True, jobs=jobs)
             return [*checked], verify(log, jobs=jobs), [*prove(log, jobs=jobs)]
 
-        assert found(2) == found(1)
+        assert repr(found(2)) == repr(found(1))  # errors are equal to themselves alone
         assert not verify(log).ok
 
 

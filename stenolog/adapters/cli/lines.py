@@ -10,7 +10,7 @@ import pydantic_core
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Unknown
+from stenolog.domain.events import DAMAGED, AssistantMessage, Damaged, Unknown
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.describe import Description as Description
@@ -260,7 +260,10 @@ def plain(value: object) -> Any:
 
 def entry_data(entry: Entry) -> dict[str, Any]:
     """An entry as JSON: its place, its kind, and the event's fields as they are stored."""
-    topic, payload = REGISTRY.dump(entry.event)
+    if isinstance(entry.event, Damaged):
+        topic, payload = DAMAGED, entry.event.reason.encode()
+    else:
+        topic, payload = REGISTRY.dump(entry.event)
     fields: Any = payload.decode(errors="replace")
     if not isinstance(entry.event, Unknown):
         fields = pydantic_core.from_json(payload)

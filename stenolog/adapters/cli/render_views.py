@@ -120,7 +120,14 @@ def spans(positions: Sequence[int]) -> str:
     return ", ".join(shown if len(shown) <= RUNS else [*shown[:2], "…", shown[-1]])
 
 
-VOICE = {"message": "bold", "error": "bold red", "cut": "magenta", "unknown": "yellow", "erased": "dim"}
+VOICE = {
+    "message": "bold",
+    "error": "bold red",
+    "cut": "magenta",
+    "unknown": "yellow",
+    "erased": "dim",
+    "damaged": "bold red",
+}
 STATUS = {
     "ok": ("✓", "green"),
     "failed": ("✗", "red"),
@@ -143,7 +150,7 @@ def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Itera
                 yield from _tool(item)
             case "running":
                 yield line((f"… {item.author} is {item.detail}", "yellow"))
-            case "message" | "error" | "cut" | "unknown" | "erased":
+            case "message" | "error" | "cut" | "unknown" | "erased" | "damaged":
                 yield from _message(item)
 
 

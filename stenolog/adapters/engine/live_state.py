@@ -11,11 +11,10 @@ from dataclasses import replace
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State, blocked_reason
+from stenolog.domain.state import State, blocked_error
 from stenolog.projections.fold import Fold
 
 KEEP_EVERY = 512
@@ -43,7 +42,7 @@ class LiveState:
         for entry in self.conversation.entries(after=self.state.position):
             self.take(entry)
         if self.state.blocked is not None:
-            raise UnsupportedVersionError(blocked_reason(self.state.blocked))
+            raise blocked_error(self.state.blocked)
 
     def marked(self, event: Event) -> Event:
         """The event with the workflow run and the node that it belongs to."""

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError, VersionConflictError
+from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
 from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.state import State, blocked_reason
+from stenolog.domain.state import State, blocked_error
 from stenolog.domain.step import evolve
 from stenolog.domain.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
@@ -53,7 +53,7 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
     while True:
         state = standing.state
         if state.blocked is not None:
-            raise UnsupportedVersionError(blocked_reason(state.blocked))
+            raise blocked_error(state.blocked)
         switch = _changes(standing, setting, tools)
         rule = state.turns if switch.turns is UNCHANGED else switch.turns
         if isinstance(rule, TurnPolicy):

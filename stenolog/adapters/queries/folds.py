@@ -50,7 +50,7 @@ from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
-from stenolog.domain.events import ModeSwitch
+from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.model import construct
 from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -293,6 +293,8 @@ class FoldCursor(Generic[S]):
             return
         self.position = read.position
         if isinstance(read, Entry):
+            if isinstance(read.event, Damaged):
+                self._is_keepable = False
             if type(read.event) is ModeSwitch and not turns.is_known(read.event.turns):
                 self._is_keepable = False
             before, self.state = self.state, self._after(self.state, read)

@@ -26,6 +26,8 @@ STATE = "iif(erased IS NULL, state, x'')"
 """Topic and payload as they are read: whatever stands beside the mark of an erasure is no payload."""
 EVENT = f"originator_version, entry_id, at, digest, {TOPIC}, {STATE}"
 """The columns from which an `Entry` is built."""
+CHECKED = "originator_version, entry_id, at, digest, topic, state, salt, size, erased"
+"""The columns from which an `Entry` is built and checked against its digest."""
 payload_of = itemgetter(5)
 VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT = f"""INSERT INTO stored_events

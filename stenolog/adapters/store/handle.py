@@ -283,12 +283,15 @@ class StreamHandle:
         """
         return reader.head(self._datastore, self.stream).digest.hex()
 
-    def entries(self, after: int = 0, at: int | None = None) -> Iterator[Entry]:
+    def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> Iterator[Entry]:
         """The entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
 
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
+
+        Each entry is checked against its digest. In the place of one that cannot be read, or that is not what
+        was written, stands a `Damaged` event with the reason; `strict` raises `CorruptLogError` there.
         """
-        return reader.entries(self._datastore, self.stream, after, at)
+        return reader.entries(self._datastore, self.stream, after, at, strict)
 
     def entry(self, position: int) -> Entry:
         """Return the entry at a position. Raises `PositionNotFoundError`, `ConversationNotFoundError`."""

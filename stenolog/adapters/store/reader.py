@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, Store
 from stenolog.domain.events import Event, Unknown
 from stenolog.domain.values import PositionRange
 
-from . import conversation_rows, cursors, event_rows
+from . import conversation_rows, cursors, damage, event_rows
 from .conversation_rows import Segment
 from .cursors import Cursor
 from .database import LogDatastore
@@ -54,13 +55,16 @@ def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | Non
         yield from map(Record._make, rows)
 
 
-def entries(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Entry]:
-    """Yield the decoded entries after a position.
-
-    Raises `CorruptLogError`, naming conversation and position, if an entry cannot be decoded.
-    """
-    for rows in _pages(datastore, stream, EVENT, after, upto):
-        yield from _decoded(stream.name, rows)
+def entries(
+    datastore: LogDatastore, stream: Stream, after: int, upto: int | None, strict: bool = False
+) -> Iterator[Entry]:
+    """Yield the entries after a position, each checked against its digest; see `damage.entries`."""
+    segments = _segments(datastore, stream, after, upto)
+    before: object = None  # then the first entry cannot be checked
+    with suppress(PositionNotFoundError, StoredDataError):
+        before = digest_at(datastore, stream, max(after, 0))
+    known = (before,) if isinstance(before, bytes) else ()
+    return damage.entries(datastore, stream.name, segments, known, DECODERS, strict=strict)
 
 
 def of_kinds(

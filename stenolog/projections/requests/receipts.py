@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, is_erased
+from stenolog.domain.events import AssistantMessage, LlmError, is_erased, is_gone
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
@@ -163,8 +163,9 @@ def _prove(
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
     if request.sha256 == sent.receipt.sha256:
         return sent.proof("same", found=request.sha256)
-    if erased := next((entry.position for entry in log[: sent.receipt.view] if is_erased(entry.event)), 0):
-        return sent.proof("not-provable", f"the entry at {erased} was erased")
+    if lost := next((entry for entry in log[: sent.receipt.view] if is_gone(entry.event)), None):
+        how = "was erased" if is_erased(lost.event) else "was lost"
+        return sent.proof("not-provable", f"the entry at {lost.position} {how}")
     if gone := _missing_blob(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
     return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)

@@ -13,6 +13,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "visible: what is left out": {
             "unknown": "a kind that this release does not know, marked as ignorable",
             "erased": "its words were erased",
+            "lost": "it was damaged, and a salvage left a mark in its place",
             "nothing-said": "nothing in it but blanks",
             "reset": "it stands before the position that the context begins at",
             "hidden": "a rewind, a pop or a compaction took it out of context",

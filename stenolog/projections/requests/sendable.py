@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
-from stenolog.domain.state import blocked_reason
+from stenolog.domain.state import blocked_error
 
 from .body_digest import conversation
 from .pipeline.budget import limits, must_keep, positions_of
@@ -23,7 +23,7 @@ from .wires.body_builder import OPENING
 def check_askable(view: View) -> None:
     """Raise `UnsupportedVersionError` or `AgentNotFoundError` where no request of the lane can be built."""
     if view.state.blocked is not None:
-        raise UnsupportedVersionError(blocked_reason(view.state.blocked))
+        raise blocked_error(view.state.blocked)
     if not may_be_asked(view):
         raise AgentNotFoundError(unknown(view))
 

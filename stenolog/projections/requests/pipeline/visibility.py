@@ -12,6 +12,7 @@ from datetime import datetime
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
     ERASED,
+    LOST,
     AssistantMessage,
     Event,
     Known,
@@ -39,6 +40,8 @@ def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pa
             return "setting"
         case Unknown(topic=topic) if topic == ERASED:
             return "erased"
+        case Unknown(topic=topic) if topic == LOST:
+            return "lost"
         case Unknown():
             return "unknown"
         case UserMessage(parts=()):

@@ -1,0 +1,224 @@
+"""Reading around damage: each entry is checked against its digest, and a damaged one costs itself alone.
+
+The digest of an entry is made of the digest before it. Behind a damaged entry, both its stored digest and the
+one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
+it stands. `verify` names all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain
+from stenolog.domain.errors import CorruptLogError, StoredDataError
+from stenolog.domain.events import ERASED, Damaged, Event
+
+from . import event_rows
+from .database import LogDatastore
+from .event_rows import CHECKED, PAGE_ROWS, Row
+
+Decoders: TypeAlias = Mapping[str, Callable[[bytes], Event]]
+FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError, LookupError)
+"""What decoding a damaged row may raise."""
+WIDEST_GAP = 100_000
+"""Positions. A wider gap is a damaged position, and no row is told for each of them."""
+GONE = "its row is gone"
+LAST_POSITION = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
+HEADER = """SELECT entry_id, at, digest FROM stored_events
+    WHERE originator_id = ? AND originator_version = ?"""
+
+
+def entries(
+    datastore: LogDatastore,
+    name: str,
+    segments: Iterable[tuple[int, int, int]],
+    before: Collection[bytes],
+    decoders: Decoders,
+    *,
+    strict: bool,
+) -> Iterator[Entry]:
+    """Yield the entries of some segments (stream, the position before, the last position), checked.
+
+    `before` is what the digest before the first one may be; empty where it is lost. Raises `CorruptLogError`
+    where not even the places of entries can be read, and with `strict` at the first damaged one.
+    """
+    reading = _Reading(datastore, name, before, decoders)
+    for key, position, last in segments:
+        reading.position = position
+        for entry in reading.segment(key, last):
+            if strict and isinstance(entry.event, Damaged):
+                raise CorruptLogError(f"{name!r} at position {entry.position}: {entry.event.reason}")
+            yield entry
+
+
+class _Reading:
+    """Reads on from a position, and remembers what the digest there may be."""
+
+    def __init__(
+        self, datastore: LogDatastore, name: str, before: Collection[bytes], decoders: Decoders
+    ) -> None:
+        self.datastore = datastore
+        self.name = name
+        self.before = before
+        self.decoders = decoders
+        self.position = 0
+
+    def segment(self, key: int, last: int) -> Iterator[Entry]:
+        """Yield the entries of one stream up to a position, as far as there are any."""
+        while self.position < last:
+            try:
+                with self.datastore.reading() as connection:
+                    rows = event_rows.page(connection, CHECKED, key, self.position, last)
+            except CorruptLogError as error:
+                yield from self._one_by_one(key, last, error)
+                continue
+            if not rows:
+                break
+            yield from self._page(rows)
+        if last != event_rows.LAST and self.position < last and self._is_inherited(key, last):
+            yield from self._gap(last + 1)
+
+    def _is_inherited(self, key: int, last: int) -> bool:
+        """Return whether a fork was made at `last`, so that there must be entries up to there."""
+        with self.datastore.reading() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM conversations WHERE parent = ? AND fork_position >= ? LIMIT 1", (key, last)
+            ).fetchone()
+        return found is not None
+
+    def _page(self, rows: Sequence[Row]) -> Iterator[Entry]:
+        while rows:
+            sound = self._sound(rows)
+            yield from sound
+            rows = rows[len(sound) :]
+            if rows:
+                yield from self._damaged(rows[0])
+                if self.position >= rows[0][0]:
+                    rows = rows[1:]
+
+    def _sound(self, rows: Sequence[Row]) -> list[Entry]:
+        """Return the entries up to the first row that is not as it was written."""
+        # This loop is what reading costs: nothing in it calls a function of ours.
+        name, new, decoders, before = self.name, tuple.__new__, self.decoders, self.before
+        previous = next(iter(before), None)
+        found: list[Entry] = []
+        at = self.position
+        try:
+            for position, id, time, digest, topic, state, salt, size, erased in rows:
+                if position != at + 1:
+                    break
+                content = sha256(salt + state).digest()
+                if erased is not None:
+                    if salt or state:
+                        break
+                    content, topic_, state_ = erased, ERASED, b""
+                else:
+                    topic_, state_ = topic, state
+                header = f"{position}\n{id}\n{time}\n{topic}\n{len(state) if size is None else size}\n"
+                if (
+                    previous is not None
+                    and sha256(previous + header.encode() + content).digest() != digest
+                    and (found or all(_chained(other, header, content) != digest for other in before))
+                ):
+                    break
+                event = decoders[topic_](state_)
+                found.append(
+                    new(Entry, (name, position, id, EPOCH + time * MICROSECOND, digest.hex(), event))
+                )
+                previous, at = digest, position
+        except FAULTS:
+            pass  # the row is told as damaged
+        if found:
+            self.position, self.before = at, (bytes.fromhex(found[-1].digest),)
+        return found
+
+    def _damaged(self, row: Row) -> Iterator[Entry]:
+        """Yield what stands in the place of a row that is not as it was written."""
+        position, id, time, digest, topic, state, salt, size, erased = row
+        if not isinstance(position, int) or position <= self.position:
+            raise CorruptLogError(
+                f"{self.name!r}: expected position {self.position + 1}, found {position!r:.60}"
+            )
+        if position > self.position + 1:
+            yield from self._gap(position)
+            return
+        self.position = position
+        computed: set[bytes] = set()
+        reason = "its digest is not that of its bytes"
+        try:
+            content = erased if erased is not None and not (salt or state) else sha256(salt + state).digest()
+            length = len(state) if size is None else size
+            computed = {chain(one, position, id, time, topic, length, content) for one in self.before}
+            if not computed or digest in computed:
+                self.decoders[ERASED if erased is not None else topic](b"" if erased is not None else state)
+        except FAULTS as error:
+            reason = _reason(error)
+        self.before = {digest, *computed} if isinstance(digest, bytes) else computed
+        yield self._entry(position, reason, id, time, digest)
+
+    def _gap(self, upto: int) -> Iterator[Entry]:
+        """Yield an entry for each position before `upto` that has no row."""
+        if upto - self.position > WIDEST_GAP:
+            raise CorruptLogError(f"{self.name!r}: expected position {self.position + 1}, found {upto}")
+        for position in range(self.position + 1, upto):
+            yield self._entry(position, GONE)
+        self.position, self.before = upto - 1, ()
+
+    def _one_by_one(self, key: int, last: int, error: CorruptLogError) -> Iterator[Entry]:
+        """Yield the entries of one page, each read by itself, as SQLite cannot read them together."""
+        with self.datastore.reading() as connection:
+            (end,) = connection.execute(LAST_POSITION, (key,)).fetchone()
+        end = min(last, end if isinstance(end, int) else 0)
+        if end <= self.position:
+            raise error
+        for position in range(self.position + 1, min(end, self.position + PAGE_ROWS) + 1):
+            try:
+                with self.datastore.reading() as connection:
+                    rows = event_rows.page(connection, CHECKED, key, position - 1, position)
+            except CorruptLogError as unreadable:
+                yield self._unreadable(key, position, unreadable)
+                continue
+            yield from self._page(rows) if rows else self._gap(position + 1)
+
+    def _unreadable(self, key: int, position: int, error: CorruptLogError) -> Entry:
+        """Return what stands in the place of a row of which SQLite can read the beginning at most."""
+        id, time, digest = "", 0, b""
+        try:
+            with self.datastore.reading() as connection:
+                id, time, digest = connection.execute(HEADER, (key, position)).fetchone() or (
+                    id,
+                    time,
+                    digest,
+                )
+        except CorruptLogError:
+            pass
+        self.position, self.before = position, (digest,) if digest else ()
+        return self._entry(position, f"it cannot be read: {error}", id, time, digest)
+
+    def _entry(self, position: int, reason: str, id: Any = "", time: Any = 0, digest: Any = b"") -> Entry:
+        """Return a damaged entry, with what is known of it."""
+        try:
+            at = EPOCH + time * MICROSECOND
+        except (OverflowError, TypeError):
+            at = EPOCH
+        return Entry(
+            self.name,
+            position,
+            id if isinstance(id, str) else "",
+            at,
+            digest.hex() if isinstance(digest, bytes) else "",
+            Damaged(reason=reason),
+        )
+
+
+def _chained(previous: bytes, header: str, content: bytes) -> bytes:
+    return sha256(previous + header.encode() + content).digest()
+
+
+def _reason(error: Exception) -> str:
+    """Return why a row does not decode, without quoting it."""
+    if isinstance(error, StoredDataError):
+        return str(error)
+    return f"it does not decode ({type(error).__name__})"
