@@ -60,6 +60,7 @@ PREFACE = """\
 | `delete` | `conversation`, `entries`; of a fork those of its own |
 | `erase` | `conversation`, `position` |
 | `backup` | `db`, `file`, `bytes` |
+| `salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
 | `restore` | `path`, `conversations`, `entries`, `moved`, `file` |
 | `gc` | `blobs`, `bytes`, `kept`, `folded` |
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .adapters.engine.options import EntryAppended, StreamDelta
     from .adapters.engine.team import Team
     from .adapters.verify.integrity import restore
+    from .adapters.verify.salvage import salvage
     from .projections.requests import Omission, Request, RequestPart
 
 __all__ = [
@@ -158,6 +159,7 @@ __all__ = [
     "open",
     "open_async",
     "restore",
+    "salvage",
     "step",
 ]
 
@@ -169,6 +171,7 @@ _LATE = {
     **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.options"),
     "Team": "adapters.engine.team",
     "restore": "adapters.verify.integrity",
+    "salvage": "adapters.verify.salvage",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

@@ -58,6 +58,7 @@ COMMANDS = [
     ("import", SESSION),
     ("backup", "copy.db"),
     ("gc",),
+    ("salvage", "talks.db", "-o", "salvaged.db"),
     ("fork", "demo", "--after", "4"),
     ("rename", "demo", "other"),
     ("archive", "demo"),

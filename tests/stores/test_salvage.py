@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +18,10 @@ from stenolog.adapters.store import raw_pages
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.salvage import Salvaged, salvage
 from stenolog.domain.entry import Record
-from stenolog.domain.errors import NotADatabaseError
+from stenolog.domain.errors import CallerError, NotADatabaseError
 from stenolog.domain.events import LOST
 from stenolog.testing import examples
-from tests.stores.conftest import said
+from tests.stores.conftest import said, texts
 
 FILES = 1_000
 FEW = 40
@@ -175,3 +177,90 @@ def test_every_intact_entry_of_a_thousand_damaged_files_is_salvaged(sound: Sound
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         shutil.rmtree(folder)
+
+
+class TestSalvage:
+    """What a salvage does beside reading."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """A log in which the result of a call is damaged, and a fork of it."""
+        path = tmp_path / "talks.db"
+        with stenolog.open(path) as log:
+            demo = log["demo"]
+            demo.append(UserMessage(text="go"))
+            demo.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="pay")]))
+            demo.append(ToolResult(call_id="c", text="paid"))
+            demo.fork(name="fork").append(UserMessage(text="in the fork"))
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE stored_events SET state = x'00' WHERE originator_version = 4")
+            connection.commit()
+        return path
+
+    def test_a_tool_whose_result_is_lost_does_not_run_again(self, path: Path, tmp_path: Path) -> None:
+        done = stenolog.salvage(path, tmp_path / "new.db")
+
+        assert [(one.name, one.entries, one.same_until) for one in done.conversations] == [
+            ("demo", 3, 3),
+            ("fork", 2, 3),
+        ]
+        assert [lost[:2] for lost in done.conversations[0].lost] == [(4, "its row is damaged")]
+        with stenolog.open(done.path) as log:
+            assert verify(log).ok
+            for conversation in (log["demo"], log["fork"]):
+                assert [*conversation.state().open_calls()] == []
+                assert conversation.state().lane("a").status == "idle"
+                assert [item.kind for item in conversation.timeline() if item.position == 4] == ["damaged"]
+            assert "in the fork" in texts(log["fork"])
+            assert "lost" in {left.rule for left in log["demo"].request("a").omissions}
+
+    def test_the_damaged_log_stays_as_it_is_and_nothing_is_overwritten(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        before = path.read_bytes()
+        stenolog.salvage(path, tmp_path / "new.db")
+        assert path.read_bytes() == before
+        with pytest.raises(CallerError, match="exists already"):
+            stenolog.salvage(path, tmp_path / "new.db")
+        with pytest.raises(NotADatabaseError, match="found no file"):
+            stenolog.salvage(tmp_path / "none.db", tmp_path / "newer.db")
+        (tmp_path / "text").write_text("no log" * 1000)
+        with pytest.raises(NotADatabaseError, match="no conversation"):
+            stenolog.salvage(tmp_path / "text", tmp_path / "newer.db")
+        assert not [*tmp_path.glob("newer.db*")]
+
+    def test_a_sound_log_comes_through_whole(self, sound: Sound, tmp_path: Path) -> None:
+        done = salvage(sound.path, tmp_path / "new.db")
+        assert done.is_whole
+        with stenolog.open(done.path) as log:
+            records = {
+                name: {one.position: one for one in log[name].records()} for name in log.names(archived=True)
+            }
+            assert verify(log).ok
+            assert "talk 2" not in log.names()
+        assert records == sound.records
+
+    def test_what_is_in_the_write_ahead_log_alone_comes_too(self, tmp_path: Path) -> None:
+        with stenolog.open(tmp_path / "talks.db") as log:
+            said(log["demo"], "a", "b")
+            for end in ("", "-wal"):
+                shutil.copy(tmp_path / f"talks.db{end}", tmp_path / f"copy.db{end}")
+        done = stenolog.salvage(tmp_path / "copy.db", tmp_path / "new.db")
+        with stenolog.open(done.path) as log:
+            assert texts(log["demo"]) == ["a", "b"]
+
+    def test_what_was_deleted_or_erased_does_not_come_back(self, tmp_path: Path) -> None:
+        """Not even where another program keeps the bytes of what is deleted."""
+        path = tmp_path / "talks.db"
+        with stenolog.open(path) as log:
+            said(log["demo"], "a", "b")
+            said(log["other"], *(f"zebra {number}" for number in range(50)))
+        content = path.read_bytes()
+        with stenolog.open(path) as log:
+            log["other"].delete()
+        (tmp_path / "talks.db-wal").write_bytes(b"")
+        grown = path.read_bytes()
+        path.write_bytes(grown + content[len(content) // 2 // 1024 * 1024 :])
+        done = stenolog.salvage(path, tmp_path / "new.db")
+        assert [one.name for one in done.conversations] == ["demo"]
+        assert b"zebra" not in Path(done.path).read_bytes()

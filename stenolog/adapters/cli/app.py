@@ -69,6 +69,7 @@ SECTIONS = {
         "gc": "admin_commands",
         "backup": "admin_commands",
         "restore": "admin_commands",
+        "salvage": "damage_commands",
     },
     "Set up": {
         "schema": "admin_commands",

@@ -131,7 +131,9 @@ def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) 
             def refused(lane: str, error: StenologError, db: str = db, name: str = name) -> None:
                 passed.take(db, name, error, lane)
 
-            made = regression.fresh(log[name].entries(), db=db, blobs=log.blobs, refused=refused, **given)
+            made = regression.fresh(
+                log[name].entries(strict=True), db=db, blobs=log.blobs, refused=refused, **given
+            )
             try:
                 yield from progress(made, f"building the requests of {name}")
             except StoredDataError as error:

@@ -187,6 +187,7 @@ STYLES = {
     "llm_error": "red",
     "mode_switch": "magenta",
     "unknown": "yellow",
+    "damaged": "bold red",
 }
 
 

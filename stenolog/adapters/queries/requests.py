@@ -15,9 +15,11 @@ from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.reader import SOME, peek
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
+from stenolog.domain.events import DAMAGED, Damaged
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING
+from stenolog.domain.state import Blocked, blocked_error
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import DEFAULT_API, PIPELINE, Api, LaneId, Request
 from stenolog.projections.requests.builder import choose
@@ -148,8 +150,12 @@ class SnapshotPolicy(SnapshotWriter):
 def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
     """The entries at a mark's rows; two runs are read at once where little is between them."""
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
-    read = (entry for first, last in _joined(mark.rows) for entry in conversation.entries(first - 1, last))
-    return (entry for entry in read if entry.position in held)
+    for first, last in _joined(mark.rows):
+        for entry in conversation.entries(first - 1, last):
+            if entry.position in held:
+                if isinstance(entry.event, Damaged):
+                    raise blocked_error(Blocked(entry.position, DAMAGED, entry.event.reason))
+                yield entry
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -85,7 +85,9 @@ class FoundRows:
         for change in taken:
             history.take(change)
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
-        self.conversations = _named({stream: one for stream, one in known.items() if stream not in gone})
+        self.conversations = _uniquely_named(
+            {stream: one for stream, one in known.items() if stream not in gone}
+        )
 
     def orphans(self) -> list[int]:
         """The streams with entries that decode, and without a conversation."""
@@ -234,7 +236,7 @@ def _sound(changes: Mapping[int, Sequence[Change]]) -> tuple[list[Change], bool]
     return taken, is_whole
 
 
-def _named(known: Mapping[int, Listed]) -> dict[int, Listed]:
+def _uniquely_named(known: Mapping[int, Listed]) -> dict[int, Listed]:
     """Return the conversations by stream, each under a name that it can have and no other has."""
     made: dict[int, Listed] = {}
     taken: set[str] = set()

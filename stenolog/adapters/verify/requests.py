@@ -12,7 +12,8 @@ from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
-from stenolog.domain.events import ModeSwitch
+from stenolog.domain.events import DAMAGED, Damaged, ModeSwitch
+from stenolog.domain.state import Blocked, blocked_error
 from stenolog.projections.requests.receipts import Checked, Proof, checked, proofs
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.validation import LAWS
@@ -70,8 +71,9 @@ def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> C
     name, positions = share
     requests, invalid, error = 0, list[Checked](), None
     try:
+        entries = [*log[name].entries(at=None if all_prefixes else positions.stop - 1)]
         for one in checked(
-            log[name].entries(at=None if all_prefixes else positions.stop - 1),
+            entries,
             apis=apis,
             all_prefixes=all_prefixes,
             within=positions if all_prefixes else None,
@@ -81,6 +83,9 @@ def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> C
             requests += 1
             if one.breaches:
                 invalid.append(one)
+        for entry in entries:
+            if isinstance(entry.event, Damaged):  # its author may be a lane of which nothing else is known
+                raise blocked_error(Blocked(entry.position, DAMAGED, entry.event.reason))
     except (CallerError, StoredDataError) as failed:
         error = failed
     return CheckedRequests(name, positions, requests, tuple(invalid), error)

@@ -216,7 +216,7 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
             lost = walked.lost[position]
             id = _usable(lost, ids)
             ids.add(id)
-            topic, payload = _mark(lost, walked.digests.get(position, frozenset()))
+            topic, payload = _lost_mark(lost, walked.digests.get(position, frozenset()))
             if link is not None and position == link.position + 1:
                 topic, payload = dump_event(ModeSwitch(fork=True, parent=link, meta={"lost": lost.reason}))
             record = seal(previous, position, id, at, topic, log.edge.salt(), payload)
@@ -224,7 +224,7 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
         yield record
 
 
-def _mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
+def _lost_mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
     """Return the mark of a lost entry; with the digests that it may have had, what follows can be checked."""
     told = {"ignorable": True, "reason": lost.reason, "digests": sorted(digest.hex() for digest in before)}
     return LOST, json.dumps(told, separators=(",", ":")).encode()

@@ -1,0 +1,63 @@
+"""The commands for a damaged log, and for words that must go."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, UserMessage
+from tests.cli.conftest import Ran
+
+CLI = Callable[..., Ran]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "talks.db"
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="Tell me.", author="boss", to=["a"]))
+        log["demo"].append(AssistantMessage(agent="a", text="The zebra flies."))
+        log["demo"].append(UserMessage(text="Thanks."))
+    return path
+
+
+def damage(path: Path, position: int) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE stored_events SET state = x'00' WHERE originator_version = ?", (position,))
+        connection.commit()
+
+
+def test_salvage_tells_what_is_lost(cli: CLI, path: Path) -> None:
+    damage(path, 3)
+    told = cli("salvage", "talks.db", "-o", "new.db")
+    assert told.status == 1
+    assert "demo: 3 entries kept, 1 lost; digests are the same up to 2, and new behind it" in told.out
+    assert "'demo' at 3: lost: its row is damaged" in told.err
+    told = cli("salvage", "talks.db", "-o", "newer.db", "--json")
+    assert told.envelope["data"]["conversations"][0]["lost"][0]["position"] == 3
+    assert [note["code"] for note in told.envelope["diagnostics"]] == ["lost"]
+    assert cli("verify", "--db", "new.db").status == 0
+    assert "lost before a salvage: its row is damaged" in cli("log", "--db", "new.db").out
+
+
+def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, path: Path) -> None:
+    damage(path, 3)
+    for command in ("log", "timeline"):
+        told = cli(command)
+        assert told.status == 0, told.err
+        assert "Tell me." in told.out
+        assert "Thanks." in told.out
+        assert "its digest is not that of its bytes" in told.out
+    assert cli("log", "--json").envelope["data"]
+    for command in ("verify", "fsck"):
+        told = cli(command)
+        assert told.status == 1
+        assert "3" in told.err
+    told = cli("request", "demo")
+    assert told.status == 4
+    assert "position 3 is damaged" in told.err
