@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
+from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.state import blocked_error
 
 from .body_digest import conversation
@@ -21,7 +21,7 @@ from .wires.body_builder import OPENING
 
 
 def check_askable(view: View) -> None:
-    """Raise `UnsupportedVersionError` or `AgentNotFoundError` where no request of the lane can be built."""
+    """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` where none can be built."""
     if view.state.blocked is not None:
         raise blocked_error(view.state.blocked)
     if not may_be_asked(view):
