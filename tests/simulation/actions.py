@@ -1,0 +1,259 @@
+"""What people and programs do to a log in a simulation: actions, each at its time, by some process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, Protocol
+
+from stenolog import (
+    AssistantMessage,
+    Entry,
+    Event,
+    ModeSwitch,
+    PositionRange,
+    UserMessage,
+)
+from stenolog.engine import OnInput
+from stenolog.importers import import_file
+
+from .process import Process
+
+GAPS = (0.0, 0.01, 0.1, 0.5, 2.0, 20.0, 70.0)
+ON_INPUT: tuple[OnInput, ...] = ("next", "next", "queue", "cancel")
+
+
+class Action(NamedTuple):
+    """One action: its number, seconds since the one before, what, the process that does it, and a number that
+    says which message, call or conversation it is about."""
+
+    number: int
+    gap: float
+    what: str
+    process: int
+    which: int
+
+
+class Stage(Protocol):
+    """The simulation, as far as an action knows it."""
+
+    folder: Path
+    names: list[str]
+
+    async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
+        """Do something in a thread of the process."""
+
+    def run(self, process: Process, name: str, message: str | None, id: str, on_input: OnInput) -> None:
+        """Have a process run a conversation, from now on."""
+
+    def kill(self, process: Process) -> None:
+        """Kill a process."""
+
+
+Deed = Callable[[Stage, Process, int, int], Awaitable[list[Entry]]]
+DEEDS: dict[str, tuple[int, Deed]] = {}
+"""What can be done, each with its weight."""
+
+
+def script(seed: int) -> list[Action]:
+    """The actions of a seed; the first two say something, so that there is something to go on with."""
+    random = Random(seed)
+    processes = random.randint(2, 4)
+    names, weights = list(DEEDS), [weight for weight, _ in DEEDS.values()]
+    kinds = ["say", *random.choices(names, weights, k=random.randint(3, 9))]
+    return [
+        Action(number, random.choice(GAPS), what, random.randrange(processes), random.randrange(1000))
+        for number, what in enumerate(kinds)
+    ]
+
+
+def action(weight: int) -> Callable[[Deed], Deed]:
+    """Name an action after its function."""
+
+    def add(deed: Deed) -> Deed:
+        DEEDS[deed.__name__] = weight, deed
+        return deed
+
+    return add
+
+
+def _name(stage: Stage, which: int) -> str:
+    return stage.names[(which // 7) % len(stage.names)] if which % 3 else stage.names[0]
+
+
+@action(6)
+async def say(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Say something, and run the conversation."""
+    to = ("", "@ann ", "@bob ", "@ann @bob ")[which % 4]
+    stage.run(process, _name(stage, which), f"{to}message {number}", f"m{number}", ON_INPUT[which // 4 % 4])
+    return []
+
+
+@action(2)
+async def go_on(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Run the conversation without a word."""
+    stage.run(process, _name(stage, which), None, "", "next")
+    return []
+
+
+@action(3)
+async def send(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Say something, and leave the work to others."""
+    conversation = process.log[_name(stage, which)]
+    to = ("", "@ann ", "@bob ")[which % 3]
+    words = f"{to}note {number}"
+    return await process.team.send(conversation, words, id=f"m{number}", on_input=ON_INPUT[which // 3 % 4])
+
+
+@action(2)
+async def cancel(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Stop all that are at work, or one of them."""
+    agent = ("", "", "ann", "bob")[which % 4]
+    return await process.team.cancel(process.log[_name(stage, which)], agent)
+
+
+@action(1)
+async def resume(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Tell all that have failed to go on."""
+    return await process.team.resume(process.log[_name(stage, which)])
+
+
+@action(3)
+async def decide_calls(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Approve or reject what waits for it, some of it with other arguments."""
+    team, log = process.team, process.log
+    done: list[Entry] = []
+    for call in await team.pending_approvals(log[_name(stage, which)]):
+        conversation = log[call.conversation]
+        if which % 3 == 0:
+            done += await team.reject(conversation, call.call)
+        else:
+            done += await team.approve(conversation, call.call, None if which % 2 else {})
+    return done
+
+
+@action(2)
+async def edit(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Put other words in the place of a person's message."""
+
+    def work() -> list[Entry]:
+        conversation = process.log[_name(stage, which)]
+        said = [
+            e.position for e in conversation.entries() if isinstance(e.event, UserMessage) and e.event.text
+        ]
+        if not said:
+            return []
+        return conversation.submit(UserMessage(text=f"edit {number}", replaces=said[which % len(said)]))
+
+    return await stage.within(process, work)
+
+
+@action(2)
+async def change(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Hide something, begin the context later, take an agent out or in again, or give it another task."""
+
+    def work() -> list[Entry]:
+        conversation = process.log[_name(stage, which)]
+        if not (here := conversation.position):
+            return []
+        place = 1 + which % here
+        members = conversation.state().members
+        switches: Sequence[Event] = (
+            ModeSwitch(hides=[PositionRange(first=place, last=min(place + 2, here))]),
+            ModeSwitch(context_from=place),
+            ModeSwitch(leaves=["bob"]) if "bob" in members else ModeSwitch(joins=["bob"]),
+            ModeSwitch(mode=("chat", "agent")[which % 2], title=f"title {number}"),
+        )
+        return conversation.submit(switches[which // 3 % len(switches)])
+
+    return await stage.within(process, work)
+
+
+@action(1)
+async def summarise(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Put a summary in the place of the first entries, as far as that may be."""
+
+    def work() -> list[Entry]:
+        conversation = process.log[_name(stage, which)]
+        if (here := conversation.position) < 4:
+            return []
+        last = 2 + which % (here - 2)
+        covers = [PositionRange(first=2, last=last)]
+        return conversation.submit(
+            AssistantMessage(agent="ann", purpose="summary", covers=covers, text=f"summary {number}")
+        )
+
+    return await stage.within(process, work)
+
+
+@action(2)
+async def fork(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Fork a conversation somewhere, and go on there."""
+    name, made = _name(stage, which), f"fork-{number}"
+
+    def work() -> list[Entry]:
+        conversation = process.log[name]
+        if here := conversation.position:
+            conversation.fork(1 + which % here, made, "keep" if which % 5 == 0 else "close")
+            stage.names.append(made)
+        return []
+
+    await stage.within(process, work)
+    if made in stage.names:
+        stage.run(process, made, f"@ann message {number}" if which % 2 else None, f"m{number}", "next")
+    return []
+
+
+@action(1)
+async def import_(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Import a transcript, and say something to it."""
+    name = f"import-{number}"
+
+    def work() -> list[Entry]:
+        path = stage.folder / f"{name}.json"
+        path.write_text(json.dumps(transcript(which)))
+        report = import_file(process.log, path, name=name)
+        stage.names += [each.name for each in report.conversations if each.name not in stage.names]
+        return []
+
+    await stage.within(process, work)
+    stage.run(process, name, f"@ann message {number}", f"m{number}", "next")
+    return []
+
+
+def transcript(which: int) -> list[dict[str, object]]:
+    """A conversation in OpenAI's form, with a call that was not answered in every other one."""
+    call = {"id": "x1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    told: list[dict[str, object]] = [
+        {"role": "user", "content": "Look at it."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+    result: list[dict[str, object]] = (
+        [{"role": "tool", "tool_call_id": "x1", "content": "a cat"}] if which % 2 else []
+    )
+    return [*told, *result, {"role": "assistant", "content": "It is a cat."}] if which % 2 else told
+
+
+@action(2)
+async def take_claims(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Take the effects of a conversation from whoever is at them, as a person does from what hangs."""
+    name = _name(stage, which)
+
+    def work() -> list[Entry]:
+        if name in process.log:
+            process.log.take_claims(name)
+        return []
+
+    await stage.within(process, work)
+    if which % 2:
+        stage.run(process, name, None, "", "next")
+    return []
+
+
+@action(3)
+async def kill(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Kill the process."""
+    stage.kill(process)
+    return []

@@ -1,0 +1,196 @@
+"""An event loop of one thread for many processes: its clock is virtual, and what is to be done is one heap.
+
+What a process would do in a thread is a job here, which runs when its time has come. A process may be held up
+anywhere in a job, as SIGSTOP would: the others go on meanwhile. What a dead process has left to do is never
+done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import sys
+from asyncio import events
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from itertools import count
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+STEP = 1e-5
+"""Seconds that a step takes."""
+
+
+class Owner(Protocol):
+    """A process, as far as the loop knows it."""
+
+    is_dead: bool
+    held_until: float
+    tasks: list[asyncio.Task[Any]]
+
+    def latency(self) -> float:
+        """Return the seconds until a job of it begins."""
+
+
+OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
+"""Whose code is running; None: nobody's, that is, the simulation's own."""
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """A task whose hash is its number: sets of tasks have the same order in every run."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class ClockLoop(asyncio.BaseEventLoop):
+    """The loop. `job` is the number of the job that runs, 0 outside of jobs; `faults` is what was raised in
+    vain by what still lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.job = 0
+        self.faults: list[BaseException | str] = []
+        self._heap: list[tuple[float, int, asyncio.Handle]] = []
+        self._numbers = count(1)
+        self._last: dict[int, float] = {}
+        self._generators: dict[int, Owner | None] = {}
+        self.set_task_factory(self._new_task)
+        self.set_exception_handler(self._unhandled)
+
+    # What asyncio asks of a loop.
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self._push(self.now, asyncio.Handle(callback, args, self, context))
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._push(when, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Jobs of one executor follow each other; those of the loop's own run side by side."""
+        owner, future = OWNER.get(), self.create_future()
+        when = self.now + (owner.latency() if owner else 0.0)
+        if executor is not None:
+            when = self._last[id(executor)] = max(when, self._last.get(id(executor), 0.0))
+        job = partial(self._do, id(executor) if executor is not None else 1, future, partial(func, *args))
+        self._push(when, asyncio.Handle(job, (), self, copy_context()))
+        return future
+
+    # What the simulation asks of it.
+
+    def step(self) -> None:
+        """Do what comes next."""
+        when, _, handle = heapq.heappop(self._heap)
+        if handle._cancelled:
+            return
+        owner = handle._context.get(OWNER)  # type: ignore[attr-defined]
+        if owner is not None:
+            if owner.is_dead:
+                return
+            if owner.held_until > max(when, self.now):
+                self._push(owner.held_until, handle)
+                return
+        self.now = max(self.now, when) + STEP
+        handle._run()
+
+    def play(self, until: float) -> bool:
+        """Go on until that time, or until there is nothing left to do: then True."""
+        while self._heap and self._heap[0][0] <= until:
+            self.step()
+        return not self._heap
+
+    def play_others(self, owner: Owner, seconds: float) -> None:
+        """Let all others go on for so long; to be called within a job."""
+        owner.held_until, job = self.now + seconds, self.job
+        self.play(owner.held_until)
+        self.now, self.job = max(self.now, owner.held_until), job
+
+    def running(self) -> LoopRunning:
+        """Be the running loop in a `with` block."""
+        return LoopRunning(self)
+
+    def spawn(self, main: Coroutine[Any, Any, Any], context: Context) -> asyncio.Task[Any]:
+        """Begin a task in a process."""
+        return self.create_task(main, context=context)
+
+    def _push(self, when: float, handle: asyncio.Handle) -> asyncio.Handle:
+        heapq.heappush(self._heap, (when, next(self._numbers), handle))
+        return handle
+
+    def _do(self, job: int, future: asyncio.Future[T], work: Callable[[], T]) -> None:
+        if future.cancelled():
+            return
+        owner, before = OWNER.get(), self.job
+        self.job = job
+        try:
+            result = work()
+        except BaseException as error:
+            if not (owner and owner.is_dead) and not future.cancelled():
+                future.set_exception(error)
+            return
+        finally:
+            self.job = before
+        if not (owner and owner.is_dead) and not future.cancelled():
+            future.set_result(result)
+
+    def _new_task(self, loop: Any, main: Any, context: Context | None = None) -> asyncio.Task[Any]:
+        task = NumberedTask.__new__(NumberedTask)
+        task.number = next(self._numbers)
+        task.__init__(main, loop=loop, context=context)  # type: ignore[misc]
+        owner = (context or copy_context()).get(OWNER)
+        if owner is not None:
+            owner.tasks.append(task)
+        return task
+
+    def _unhandled(self, _: object, context: dict[str, Any]) -> None:
+        owner = OWNER.get()
+        if not (owner and owner.is_dead):
+            self.faults.append(context.get("exception") or str(context.get("message")))
+
+    def begun(self, generator: Any) -> None:
+        """An asynchronous generator begins: whoever begins it ends it."""
+        self._generators[id(generator)] = OWNER.get()
+
+    def dropped(self, generator: Any) -> None:
+        """Nobody has the generator any more; that of a dead process is not ended."""
+        owner = self._generators.pop(id(generator), None)
+        if not (owner and owner.is_dead):
+            self.call_soon(lambda: self.create_task(generator.aclose()))
+
+
+class LoopRunning:
+    """Makes a loop the running one."""
+
+    def __init__(self, loop: ClockLoop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None:
+        self._hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=self._loop.begun, finalizer=self._loop.dropped)
+        events._set_running_loop(self._loop)
+
+    def __exit__(self, *_: object) -> None:
+        events._set_running_loop(None)
+        sys.set_asyncgen_hooks(*self._hooks)

@@ -1,0 +1,199 @@
+"""What must hold at every moment: a watcher reads the log after each commit, from connections of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import stenolog
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
+from stenolog.adapters.verify.integrity import verify
+from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
+from stenolog.domain.entry import GENESIS, seal
+from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.step import INITIAL
+from stenolog.requests import Request, build, validate
+
+TEAM = ("ann", "bob")
+"""Whose lanes are run by whoever runs a conversation; a worker's are run by its caller."""
+NOT_RUN = (CANCELLED, LEFT, REFUSED)
+FORKED = "not run in this fork"
+
+
+class BrokenInvariant(AssertionError):
+    """Something that must hold does not."""
+
+
+@dataclass
+class Known:
+    """A conversation as the watcher knows it: all its entries, and what a fold by hand makes of them."""
+
+    entries: list[Entry] = field(default_factory=list)
+    digest: str = GENESIS.hex()
+    state: State = INITIAL
+    outcomes: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    inherited: int = 0
+
+
+class Watcher:
+    """Reads everything anew, and compares it with what it has seen before and with what others say.
+
+    `apis` are those of the agents' requests.
+    """
+
+    def __init__(self, path: str, apis: dict[str, str]) -> None:
+        self.log: Log = stenolog.open(path, synchronous="normal")
+        self.known: dict[str, Known] = {}
+        self.apis = apis
+
+    def look(self) -> list[str]:
+        """Take in what is new, and check it; the conversations that have grown."""
+        grown = []
+        for name in self.log.names(archived=True):
+            known = self.known.get(name)
+            conversation = self.log[name]
+            new = list(conversation.entries(after=len(known.entries) if known else 0))
+            if not new and known:
+                continue
+            if known is None:
+                known = self.known[name] = Known()
+                known.inherited = self._inherited(new)
+            self._check_chain(conversation, known)
+            for entry in new:
+                self._take(name, known, entry)
+            grown.append(name)
+        return grown
+
+    def acknowledged(self, entries: Iterable[Entry]) -> None:
+        """Somebody was told that these stand in the log."""
+        told = list(entries)
+        if any(entry.position > self._length(entry) for entry in told):
+            self.look()
+        for entry in told:
+            known = self.known.get(entry.conversation)
+            found = (
+                known.entries[entry.position - 1] if known and entry.position <= len(known.entries) else None
+            )
+            if found is None or found.digest != entry.digest:
+                raise BrokenInvariant(
+                    f"acknowledged, and not in the log: {entry!r:.200}; there is {found!r:.200}"
+                )
+
+    def check_states(self, name: str, logs: Sequence[Log]) -> None:
+        """Whatever anybody says of a conversation's state is the fold of its entries."""
+        known = self.known[name]
+        for log in logs:
+            told = log[name].state()
+            if told != known.state:
+                raise BrokenInvariant(f"{name}: the state of {log!r} is {told}, the fold {known.state}")
+
+    def check_requests(self, name: str, logs: Sequence[Log]) -> None:
+        """Each lane's request is valid, and the same as the builder makes from a fresh read."""
+        known = self.known[name]
+        fresh = list(self.log[name].entries())
+        if fresh != known.entries:
+            raise BrokenInvariant(f"{name}: an entry that stood in the log has changed, or is gone")
+        for lane in known.state.lanes.values():
+            if lane.status == "closed" or lane.agent not in self.apis:
+                continue
+            api = self.apis[lane.agent]
+            expected = build(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
+            if expected.sendable and (broken := validate(api, expected.body)):
+                raise BrokenInvariant(f"{name}: the request of {lane.address} breaks {broken[0]}")
+            for log in logs:
+                found = log[name].request(lane.agent, api=api, task=lane.task)
+                if found != expected:
+                    what = difference(found, expected)
+                    raise BrokenInvariant(f"{name}: the request of {lane.address} has another {what}")
+
+    def check_end(self) -> None:
+        """At the end all is read once more: nobody waits, nothing is claimed, the whole log verifies."""
+        self.look()
+        for name, known in self.known.items():
+            for lane in known.state.lanes.values():
+                if lane.status in BUSY and lane.agent in TEAM:
+                    raise BrokenInvariant(f"{name}: {lane.address} is {lane.status} for ever")
+            self.check_requests(name, [self.log])
+            self.check_states(name, [self.log])
+        if claims := self.log.claims():
+            raise BrokenInvariant(f"claims are left: {claims}")
+        report = verify(self.log)
+        if not report.ok:
+            raise BrokenInvariant(f"verify: {report.problems[:2]}")
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.log.close()
+
+    def _length(self, entry: Entry) -> int:
+        known = self.known.get(entry.conversation)
+        return len(known.entries) if known else 0
+
+    def _inherited(self, entries: Sequence[Entry]) -> int:
+        forks = [e.position - 1 for e in entries if getattr(e.event, "fork", False)]
+        return max(forks, default=0)
+
+    def _check_chain(self, conversation: Conversation, known: Known) -> None:
+        digest = bytes.fromhex(known.digest)
+        position = len(known.entries)
+        for record in conversation.records(after=position):
+            position += 1
+            sealed = seal(digest, position, record.id, record.time, record.topic, record.salt, record.payload)
+            if sealed != record:
+                raise BrokenInvariant(
+                    f"{conversation.name}: the chain is broken at {position}: {record!r:.200}"
+                )
+            digest = record.digest
+
+    def _take(self, name: str, known: Known, entry: Entry) -> None:
+        known.entries.append(entry)
+        known.digest = entry.digest
+        known.state = evolve(known.state, entry)
+        if entry.position <= known.inherited:
+            return
+        for outcome in self._outcomes(entry):
+            known.outcomes[outcome] += 1
+            if known.outcomes[outcome] > 1:
+                raise BrokenInvariant(f"{name}: two outcomes of one effect, {outcome}, at {entry.position}")
+        if isinstance(entry.event, AssistantMessage | LlmError) and entry.event.receipt is not None:
+            self._check_receipt(name, known, entry, entry.event)
+
+    def _outcomes(self, entry: Entry) -> Iterator[tuple[object, ...]]:
+        match entry.event:
+            case ToolResult(text=text, call=call) as result if call is not None and result.source is None:
+                if text not in NOT_RUN and FORKED not in text:
+                    yield "tool", call.entry, call.index
+            case (
+                AssistantMessage(agent=agent, task=task, receipt=receipt)
+                | LlmError(agent=agent, task=task, receipt=receipt)
+            ) if receipt is not None:
+                yield "model", agent, task, receipt.view
+            case _:
+                pass
+
+    def _check_receipt(
+        self, name: str, known: Known, entry: Entry, event: AssistantMessage | LlmError
+    ) -> None:
+        receipt = event.receipt
+        assert receipt is not None
+        api = receipt.api.partition("@")[0]
+        built = build(
+            known.entries[: receipt.view],
+            event.agent,
+            task=event.task,
+            api=api,
+            policy=receipt.policy,
+            blobs=self.log.blobs,
+        )
+        if built.sha256 != receipt.sha256:
+            raise BrokenInvariant(f"{name}: the request of the answer at {entry.position} was another one")
+
+
+def difference(found: Request, expected: Request) -> str:
+    """The first thing in which a request differs from the one that was built anew."""
+    for what in ("body", "parts", "omissions", "sendable", "reason", "cuts", "cut", "at", "policy"):
+        here, there = getattr(found, what), getattr(expected, what)
+        if here != there:
+            return f"{what}: {here}, built anew {there}"
+    return "something"

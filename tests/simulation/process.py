@@ -1,0 +1,252 @@
+"""A simulated process: its own log, team and memory, all of it gone when it is killed.
+
+What reaches into stenolog for that stands here and nowhere else: a fault point before and behind each
+transaction, the locks of runners, the bell, and what the engine keeps in the memory of its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import Context, copy_context
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+from unittest import mock
+
+import stenolog
+import stenolog.adapters.engine.recovery as recovery
+import stenolog.adapters.engine.runner as runner
+from stenolog import Log, StoreTimeoutError, Team
+from stenolog.adapters.store.claims import LivenessLock
+from stenolog.adapters.store.transaction import CommitNotifier
+from stenolog.engine import Runtime
+
+from .clock_loop import OWNER, ClockLoop
+from .decisions import Decisions
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+HOLDS = (0.0, 0.02, 1.0, 30.0, 300.0)
+LATENCIES = (0.0, 0.001, 0.05, 0.7)
+AS_DECIDED = "busy, as decided"
+
+
+class Killed(BaseException):
+    """The process was killed where it stood."""
+
+
+class Host(Protocol):
+    """The simulation, as far as a process knows it."""
+
+    loop: ClockLoop
+    decisions: Decisions
+    path: str
+    odds: float
+
+    def committed(self, by: Process) -> None:
+        """A process has committed something."""
+
+
+class Process:
+    """One process, alive from its making until `kill`; `name` tells its incarnations apart."""
+
+    def __init__(self, host: Host, number: int, name: str, team: Callable[[Process], Team]) -> None:
+        self.host = host
+        self.number = number
+        self.name = name
+        self.is_dead = False
+        self.held_until = 0.0
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.locks: list[LivenessLock] = []
+        self.memory: dict[Any, Any] = {}
+        self.context: Context = copy_context()
+        self._numbers = count(1)
+        self._drawn = count(1)
+        self._rings = False
+        self.context.run(OWNER.set, self)
+        self.log: Log = self.context.run(self._open)
+        self.team: Team = self.context.run(team, self)
+
+    @property
+    def world(self) -> Runtime:
+        """Chance, waiting and time in this process."""
+        chances = (0.0, 0.3, 0.9)
+        chance = lambda: chances[self.host.decisions.choose(f"{self.name}.chance", 0.3, 2)]  # noqa: E731
+        return Runtime(chance=chance, sleep=asyncio.sleep, stopwatch=self.host.loop.time)
+
+    def latency(self) -> float:
+        """Return the seconds until a job begins."""
+        return LATENCIES[self.host.decisions.choose(f"{self.name}.late", 4 * self.host.odds, 3)]
+
+    def kill(self) -> None:
+        """End it where it stands: nothing is tidied up, and what was not committed is gone."""
+        if not self.is_dead:
+            self.is_dead = True
+            crash(self.log)
+            for lock in self.locks:
+                lock.close(keep=True)
+
+    def bury(self) -> None:
+        """Give back what Python holds of it, once nothing can come of that any more."""
+        self.kill()
+        for task in self.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = cast(Any, task.get_coro())
+            for _ in range(20):
+                try:
+                    coroutine.close()
+                    break
+                except BaseException:
+                    continue
+        self.tasks.clear()
+
+    def ring(self, seconds: float) -> None:
+        """Have whoever listens look at the log, a little later."""
+        if not self._rings and not self.is_dead:
+            self._rings = True
+            self.host.loop.call_at(self.host.loop.now + seconds, self._ring, context=self.context)
+
+    def _ring(self) -> None:
+        self._rings = False
+        self.log.datastore.bell.notify()
+
+    def _open(self) -> Log:
+        log = stenolog.open(
+            self.host.path,
+            clock=self._clock,
+            ids=lambda: f"{self.name}-{next(self._numbers)}",
+            entropy=lambda size: blake2b(
+                f"{self.name}/{next(self._drawn)}".encode(), digest_size=size
+            ).digest(),
+            synchronous="normal",
+        )
+        store: Any = log.datastore
+        store.bell = _Bell(self)
+        store.writing, store.reading = self._writing(store.writing), self._reading(store.reading)
+        return log
+
+    def _clock(self) -> datetime:
+        return START + timedelta(seconds=round(self.host.loop.now, 6))
+
+    def _writing(self, real: Callable[..., AbstractContextManager[Any]]) -> Any:
+        @contextmanager
+        def writing(*, lazily: bool = False) -> Iterator[Any]:
+            self._fault("write", busy=True)
+            with real(lazily=lazily) as connection:
+                yield connection
+                if self._dies("commit"):
+                    self.kill()
+                    raise Killed
+            self.host.committed(self)
+            self._fault("written")
+
+        return writing
+
+    def _reading(self, real: Callable[[], AbstractContextManager[Any]]) -> Any:
+        @contextmanager
+        def reading() -> Iterator[Any]:
+            self._fault("read")
+            with real() as connection:
+                yield connection
+
+        return reading
+
+    def _fault(self, where: str, *, busy: bool = False) -> None:
+        """Whatever may befall a process here: it is held up, killed, or finds the store busy."""
+        host = self.host
+        if self.is_dead:
+            raise Killed
+        if not host.loop.job or OWNER.get() is not self:
+            return
+        if busy and host.decisions.choose(f"{self.name}.busy", host.odds / 2):
+            raise StoreTimeoutError(f"{host.path}: {AS_DECIDED}")
+        if held := host.decisions.choose(f"{self.name}.{where}.held", host.odds, len(HOLDS) - 1):
+            host.loop.play_others(self, HOLDS[held])
+            if self.is_dead:
+                raise Killed
+        if where != "read" and self._dies(where):
+            self.kill()
+            raise Killed
+
+    def _dies(self, where: str) -> bool:
+        host = self.host
+        if self.is_dead or not host.loop.job or OWNER.get() is not self:
+            return False
+        return bool(host.decisions.choose(f"{self.name}.{where}.killed", host.odds / 3))
+
+
+def crash(log: Log) -> None:
+    """Do to a log what the end of its process does: connections and locks go, and so does what is open."""
+    store: Any = log.datastore
+    store._closed = True
+    while store._idle:
+        store._idle.pop().close()
+    store.writer.close()
+    if store.file_lock:
+        store.file_lock.close()
+    for beside in (log.bookmarks, log.checkpoints, log.index):
+        with suppress(Exception):
+            beside.let_go()
+    log.blobs.pins.close()
+
+
+class _Bell(CommitNotifier):
+    """The bell of a process, which needs no thread: the simulation tells it what others have committed."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(None)
+        self._process = process
+
+    @property
+    def is_heard(self) -> bool:
+        return bool(self._listeners)
+
+    @contextmanager
+    def subscribe(self, listener: Callable[[], object]) -> Iterator[None]:
+        with super().subscribe(listener):
+            self._process.ring(0.0)
+            yield
+
+
+class _Lock(LivenessLock):
+    """The lock of a runner, known to its process, which may be killed."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if (owner := OWNER.get()) is not None:
+            cast(Process, owner).locks.append(self)
+
+
+class _Memory(dict[Any, Any]):
+    """What the engine keeps in the memory of its process, for each process by itself."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._of()[key] = value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._of().get(key, default)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        return self._of().pop(key, *default)
+
+    def _of(self) -> dict[Any, Any]:
+        owner = OWNER.get()
+        assert owner is not None, "effects belong to a process"
+        return cast(Process, owner).memory
+
+
+@contextmanager
+def one_thread(loop: ClockLoop) -> Iterator[None]:
+    """Have the engine see processes and threads where there are none."""
+    threads = SimpleNamespace(get_ident=lambda: loop.job)
+    time = SimpleNamespace(monotonic=lambda: loop.now, sleep=lambda _: None)
+    with (
+        mock.patch.object(runner, "LivenessLock", _Lock),
+        mock.patch.object(runner, "threading", threads),
+        mock.patch.object(recovery, "_finished", _Memory()),
+        mock.patch.object(recovery, "time", time),
+    ):
+        yield

@@ -1,0 +1,76 @@
+"""A failing run made short: actions and decisions are left out as long as it fails without them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from .actions import Action
+from .simulation import Outcome, Run, play
+
+TRIES = 600
+"""So many runs are tried at most."""
+Item: TypeAlias = Action | tuple[str, int]
+
+
+def shrink(failed: Outcome, *, tries: int = TRIES, thorough: bool = False) -> Outcome:
+    """A short run that fails as well; the given one where it does not fail again."""
+    best = failed
+    left = tries
+
+    def fails(items: Sequence[Item]) -> bool:
+        nonlocal best, left
+        if left <= 0:
+            return False
+        left -= 1
+        outcome = play(_run(failed.run.seed, items), thorough=thorough)
+        if outcome.fault:
+            best = outcome
+        return bool(outcome.fault)
+
+    items: list[Item] = [*failed.run.actions, *failed.decisions.items()]
+    if fails(items):
+        minimal(items, fails)
+    return best
+
+
+def minimal(items: list[Item], fails: Callable[[Sequence[Item]], bool]) -> list[Item]:
+    """Leave out parts of a list, large ones first, as long as the rest fails: delta debugging."""
+    size = max(1, len(items) // 2)
+    while True:
+        start, shorter = 0, False
+        while start < len(items):
+            rest = items[:start] + items[start + size :]
+            if fails(rest):
+                items, shorter = rest, True
+            else:
+                start += size
+        if size == 1 and not shorter:
+            return items
+        size = max(1, size // 2) if not shorter or size > 1 else 1
+
+
+def command(run: Run) -> str:
+    """The command that repeats a run."""
+    if run.decisions is None:
+        return f"python -m tests.simulation --seed {run.seed}"
+    return f"python -m tests.simulation --script '{dumped(run)}'"
+
+
+def dumped(run: Run) -> str:
+    """The run as JSON."""
+    return json.dumps({"seed": run.seed, "actions": run.actions, "decisions": run.decisions})
+
+
+def loaded(text: str) -> Run:
+    """The run of some JSON."""
+    given = json.loads(text)
+    actions = tuple(Action(*each) for each in given["actions"])
+    return Run(int(given["seed"]), actions, dict(given["decisions"]))
+
+
+def _run(seed: int, items: Sequence[Item]) -> Run:
+    actions = tuple(item for item in items if isinstance(item, Action))
+    decisions = dict(item for item in items if not isinstance(item, Action))
+    return Run(seed, actions, decisions)

@@ -1,0 +1,339 @@
+"""A simulation: processes that work on one log file, as one seed decides, until nothing is left to do.
+
+>>> from tests.simulation.simulation import simulate
+>>> simulate(1).fault
+''
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import stenolog
+from stenolog import (
+    ConversationExistsError,
+    ConversationNotFoundError,
+    Entry,
+    EntryAppended,
+    IllegalCommandError,
+    Log,
+    StoreTimeoutError,
+)
+from stenolog.domain.lifecycle import BUSY
+from stenolog.engine import OnInput
+
+from . import actions
+from .actions import Action
+from .clock_loop import ClockLoop
+from .decisions import Decisions
+from .invariants import BrokenInvariant, Watcher
+from .process import AS_DECIDED, Killed, Process, one_thread
+from .world import World
+
+ODDS = (0.0, 0.001, 0.004, 0.015)
+"""How often something befalls a process, by how wild the seed is."""
+REST = 2_000.0
+"""Seconds in which all that is under way comes to an end."""
+ROUNDS = 8
+RARELY = 24
+"""One in so many commits has all requests checked; a `thorough` run all of them."""
+EXPECTED = (
+    IllegalCommandError,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    StoreTimeoutError,
+    Killed,
+)
+"""What an action may raise: it came too late, say."""
+
+
+class Run(NamedTuple):
+    """What is simulated: a seed, and where it was made short, the actions and decisions that are left."""
+
+    seed: int
+    actions: tuple[Action, ...]
+    decisions: dict[str, int] | None = None
+
+
+class Outcome(NamedTuple):
+    """What came of it: the invariant that was broken (empty: none), and all that was decided."""
+
+    run: Run
+    fault: str
+    decisions: dict[str, int]
+    commits: int
+    digest: str = ""
+
+
+def simulate(seed: int, *, thorough: bool = False) -> Outcome:
+    """Simulate a seed."""
+    return play(Run(seed, tuple(actions.script(seed))), thorough=thorough)
+
+
+def play(run: Run, *, thorough: bool = False) -> Outcome:
+    """Simulate a run. `thorough`: all is checked after each commit, else of what is costly a part."""
+    with _quiet(), tempfile.TemporaryDirectory(dir=_memory(), prefix="stenolog-") as folder:
+        shutil.copy(_empty_log(), f"{folder}/log.db")
+        simulation = Simulation(run, Path(folder), thorough)
+        try:
+            fault = simulation.play()
+            return Outcome(run, fault, simulation.decisions.taken, simulation.commits, simulation.digest())
+        finally:
+            simulation.close()
+
+
+class Simulation:
+    """One run of it."""
+
+    def __init__(self, run: Run, folder: Path, thorough: bool) -> None:
+        self.run_of = run
+        self.folder = folder
+        self.thorough = thorough
+        self.path = str(folder / "log.db")
+        self.loop = ClockLoop()
+        self.decisions = Decisions(run.seed, run.decisions)
+        self.odds = ODDS[self.decisions.choose("wild", 0.8, len(ODDS) - 1)]
+        self.world = World(self.decisions)
+        self.watcher = Watcher(self.path, self.world.api)
+        self.names = ["demo"]
+        self.commits = 0
+        self.fault = ""
+        self.processes: dict[int, Process] = {}
+        self.all: list[Process] = []
+        self._running: dict[asyncio.Task[Any], tuple[Process, str]] = {}
+        self._in_check = False
+
+    def play(self) -> str:
+        """Do it all; the invariant that was broken, or empty."""
+        try:
+            with one_thread(self.loop), self.loop.running():
+                for action in self.run_of.actions:
+                    self._play(action.gap)
+                    self._act(action)
+                self._play(REST)
+                self._check_nobody_waits()
+                self._finish()
+                self.watcher.check_end()
+        except BrokenInvariant as error:
+            self._broken(error)
+        return self.fault
+
+    def digest(self) -> str:
+        """A digest of every conversation's end: two runs of a seed have the same."""
+        return " ".join(known.digest[:8] for known in self.watcher.known.values())
+
+    def close(self) -> None:
+        """Give everything back."""
+        with self.loop.running():
+            for process in self.all:
+                process.context.run(process.bury)
+        self.watcher.close()
+        self.loop.close()
+
+    # What processes and actions use.
+
+    def committed(self, by: Process) -> None:
+        """Somebody has committed something: it is checked, and the others come to know of it."""
+        if self._in_check:
+            return
+        self.commits += 1
+        for process in self.processes.values():
+            if process is not by and not process.is_dead:
+                process.ring(0.01 + 0.04 * self.decisions.choose(f"{process.name}.ring", 0.2))
+        self._checked(self._check_commit)
+
+    async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
+        """Do something in a thread of the process."""
+        return await asyncio.to_thread(work)
+
+    def run(self, process: Process, name: str, message: str | None, id: str, on_input: OnInput) -> None:
+        """Have a process run a conversation, from now on."""
+        if not process.is_dead:
+            main = self._run(process, name, message, id, on_input)
+            task = self.loop.spawn(main, process.context.copy())
+            self._running[task] = process, name
+
+    def kill(self, process: Process) -> None:
+        """Kill a process."""
+        process.kill()
+
+    # Within.
+
+    def _play(self, seconds: float) -> None:
+        until = self.loop.now + seconds
+        self.loop.play(until)
+        self.loop.now = max(self.loop.now, until)
+        for error in self.loop.faults:
+            raise BrokenInvariant(f"raised in vain: {error!r}")
+        self._raise()
+
+    def _raise(self) -> None:
+        if self.world.faults:
+            raise BrokenInvariant(self.world.faults[0])
+        if self.fault:
+            raise BrokenInvariant(self.fault)
+
+    def _process(self, number: int) -> Process:
+        """The process of that number; where it was killed, it is started again."""
+        found = self.processes.get(number)
+        if found is None or found.is_dead:
+            name = f"p{number}.{sum(each.number == number for each in self.all)}"
+            context = copy_context()
+            found = self.processes[number] = context.run(Process, self, number, name, self.world.team)
+            self.all.append(found)
+        return found
+
+    def _act(self, action: Action) -> None:
+        process = self._process(action.process)
+        _, deed = actions.DEEDS[action.what]
+        self.loop.spawn(self._done(deed(self, process, action.number, action.which)), process.context.copy())
+
+    async def _done(self, deed: Any) -> None:
+        try:
+            entries = await deed
+        except EXPECTED:
+            return
+        except Exception as error:
+            self._broken(error)
+            return
+        self._checked(lambda: self.watcher.acknowledged(entries))
+
+    async def _run(
+        self, process: Process, name: str, message: str | None, id: str, on_input: OnInput
+    ) -> None:
+        try:
+            for _ in range(20):
+                try:
+                    running = process.team.run(process.log[name], message, id=id, on_input=on_input)
+                    async for happened in running:
+                        if isinstance(happened, EntryAppended):
+                            self._checked(partial(self.watcher.acknowledged, [happened.entry]))
+                    return
+                except StoreTimeoutError as error:
+                    if AS_DECIDED not in str(error):
+                        raise
+        except IllegalCommandError:
+            pass
+        except Exception as error:
+            self._broken(error)
+
+    def _broken(self, error: BaseException) -> None:
+        if not self.fault:
+            self.fault = (
+                f"{type(error).__name__}: {error}" if not isinstance(error, BrokenInvariant) else str(error)
+            )
+
+    def _checked(self, check: Callable[[], None]) -> None:
+        """Check something, with nothing happening meanwhile; what is wrong ends the simulation."""
+        before, self._in_check = self._in_check, True
+        job, self.loop.job = self.loop.job, 0
+        try:
+            check()
+        except Exception as error:
+            self._broken(error)
+        finally:
+            self._in_check, self.loop.job = before, job
+
+    def _check_commit(self) -> None:
+        for name in self.watcher.look():
+            if self.thorough or (self.commits + self.run_of.seed) % RARELY == 0:
+                logs = self._logs()[: None if self.thorough else 1]
+                self.watcher.check_states(name, logs)
+                self.watcher.check_requests(name, logs)
+
+    def _logs(self) -> list[Log]:
+        living = (process for process in self.processes.values() if not process.is_dead)
+        return [process.log for process in living if process.held_until <= self.loop.now]
+
+    def _check_nobody_waits(self) -> None:
+        """Whoever still runs a conversation waits for a person there, or in a worker's conversation."""
+        self.watcher.look()
+        waiting = any(
+            lane.status == "awaiting_approval"
+            for known in self.watcher.known.values()
+            for lane in known.state.lanes.values()
+        )
+        for task, (process, name) in self._running.items():
+            if not task.done() and not process.is_dead and not waiting:
+                raise BrokenInvariant(f"{name}: {process.name} runs it for ever")
+
+    def _finish(self) -> None:
+        """Have everything come to its end: what waits for a person is decided, and all is run once more."""
+        for _ in range(ROUNDS):
+            process = self._process(0)
+            claimed = {claim.conversation for claim in self.watcher.log.claims()}
+            for name, known in self.watcher.known.items():
+                if name in claimed or any(lane.status in BUSY for lane in known.state.lanes.values()):
+                    self.run(process, name, None, "", "next")
+            for name in self._waiting():
+                self.loop.spawn(self._done(_decided(self, process, name)), process.context.copy())
+            self._play(REST)
+            self.watcher.look()
+            if not self._busy():
+                break
+        self._check_nobody_waits()
+
+    def _waiting(self) -> list[str]:
+        return [
+            name
+            for name, known in self.watcher.known.items()
+            if any(lane.status == "awaiting_approval" for lane in known.state.lanes.values())
+        ]
+
+    def _busy(self) -> bool:
+        return any(
+            lane.status in BUSY
+            for known in self.watcher.known.values()
+            for lane in known.state.lanes.values()
+        )
+
+
+async def _decided(simulation: Simulation, process: Process, name: str) -> list[Entry]:
+    """Approve all that waits in a conversation."""
+    done: list[Entry] = []
+    conversation = process.log[name]
+    for call in await process.team.pending_approvals(conversation):
+        done += await process.team.approve(process.log[call.conversation], call.call)
+    return done
+
+
+@cache
+def _memory() -> str | None:
+    """A folder in memory, where there is one: what is tested here is not the disk."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+@cache
+def _empty_log() -> str:
+    """A log without conversations, to be copied."""
+    folder = tempfile.mkdtemp(prefix="stenolog-simulation-")
+    stenolog.open(f"{folder}/log.db", synchronous="normal").close()
+    return f"{folder}/log.db"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What Python says of coroutines that nobody ends is left out: their process was killed."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    collects = gc.isenabled()
+    gc.disable()  # a quarter of the time
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+            gc.collect(1)
+    finally:
+        sys.unraisablehook = hook
+        if collects:
+            gc.enable()
