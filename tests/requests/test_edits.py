@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, PositionRange, Receipt, UserMessage
-from stenolog.context import Budget, SinceLastTurn, policy
+from stenolog.context import Budget, LastN, SinceLastTurn, policy
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.incremental.window import Window
@@ -278,3 +278,26 @@ def test_what_an_answer_was_built_on_stays_the_beginning_of_all_that_is_sent_lat
             asked = [each for each in sent[event.receipt.view] if not each[1].startswith("[a preview")]
             for later in range(position, len(events) + 1):
                 assert sent[later][: len(asked)] == asked
+
+
+@pytest.mark.parametrize("left", range(1, 7))
+def test_a_window_that_was_left_cuts_as_one_that_was_not_though_a_note_stands_before_an_edit(
+    left: int,
+) -> None:
+    entries = log(
+        ASKED,
+        answer("one", 1),
+        edit("All", 1),
+        UserMessage(text="Now"),
+        answer("two", 4),
+        UserMessage(text="And then?"),
+    )
+    kept, lane = policy(LastN(4)), LaneId("coder")
+    mark = window(lane, kept, entries[:left]).snapshot
+    here = [entry for entry in entries if any(a <= entry.position <= b for a, b in mark.rows)]
+
+    taken_up = Window(lane, kept, mark=mark, entries=here)
+    for entry in entries[left:]:
+        taken_up.take(entry)
+
+    assert taken_up.snapshot == window(lane, kept, entries).snapshot

@@ -187,7 +187,7 @@ def crash(log: Log) -> None:
     store.writer.close()
     if store.file_lock:
         store.file_lock.close()
-    for beside in (log.bookmarks, log.checkpoints, log.index):
+    for beside in (log.checkpoints, log.index):
         with suppress(Exception):
             beside.let_go()
     log.blobs.pins.close()

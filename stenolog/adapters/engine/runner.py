@@ -305,13 +305,16 @@ class Runner:
         name = key(begun.effect)
         self._unbegun.discard(begun.claim.fence)
         self._asked.discard(name)
+        if name in self._tasks:  # somebody took it from this runner, which has it again: it is done anew
+            self._tasks[name][1].cancel()
         task = asyncio.create_task(do(self, begun))
         self._tasks[name] = begun, task
         task.add_done_callback(lambda task: self._done(name, task))
 
     def _done(self, name: Key, task: asyncio.Task[None]) -> None:
-        del self._tasks[name]
-        self.stopped.discard(name)
+        if self._tasks[name][1] is task:
+            del self._tasks[name]
+            self.stopped.discard(name)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failures.append(error)
         self.wake()

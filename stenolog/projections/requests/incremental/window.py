@@ -16,7 +16,14 @@ from stenolog.domain.policy import Policy
 from stenolog.projections.context import read
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
 from stenolog.projections.requests.pipeline.budget import Cap, caps, caps_now, fit, tidy
-from stenolog.projections.requests.pipeline.edits import Edited, edited, parts_wordings, with_notes
+from stenolog.projections.requests.pipeline.edits import (
+    Edited,
+    edit_note,
+    edited,
+    is_edit,
+    parts_wordings,
+    with_notes,
+)
 from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
@@ -185,6 +192,8 @@ class Window(View):
         if isinstance(entry.event, ToolResult) and pieces and pieces[0].role == "tool":
             # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
             size = larger(size, self.measure.of(in_prose_result(pieces[0], self.style)))
+        if pieces and is_edit(entry.event):
+            size = size.plus(self.measure.of(edit_note(pieces[0])))  # it may stand behind a note
         calls = sum([len(piece.calls) for piece in pieces])
         extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:

@@ -121,7 +121,7 @@ def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tup
     """The units, with a note before each edit that appears where it arrived."""
     if not anew:
         return list(units)
-    return [(_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
+    return [(edit_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
 
 
 def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
@@ -163,7 +163,8 @@ def _is_anew(piece: Message, anew: Set[int]) -> bool:
     return bool(anew) and piece.role != "assistant" and not anew.isdisjoint(piece.positions)
 
 
-def _note(piece: Message) -> Message:
+def edit_note(piece: Message) -> Message:
+    """The note before an edit that appears where it arrived."""
     return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")
 
 

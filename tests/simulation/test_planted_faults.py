@@ -1,0 +1,70 @@
+"""Faults that were planted on purpose are found, each within a thousand seeds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.queries import folds
+from stenolog.adapters.store import appends
+from stenolog.adapters.store.transaction import Transaction
+from tests.simulation.simulation import Outcome, simulate
+
+ENOUGH = 1_000
+"""Each of them is found within so many seeds."""
+
+
+def lost_fence(patch: pytest.MonkeyPatch) -> None:
+    """What came of an effect is appended, though somebody else has taken it over."""
+
+    def settle(connection: sqlite3.Connection, fence: int) -> None:
+        connection.execute(appends.DELETE_CLAIM, (fence,))
+
+    patch.setattr(appends, "settle", settle)
+
+
+def skipped_commit(patch: pytest.MonkeyPatch) -> None:
+    """Now and then a transaction is said to be committed, and is not."""
+    commit, number = Transaction._commit, count(1)
+
+    def skip(self: Any) -> None:
+        if next(number) % 50 == 0 and self._store.writer.in_transaction:
+            self._store.writer.execute("ROLLBACK")
+        commit(self)
+
+    patch.setattr(Transaction, "_commit", skip)
+
+
+def stale_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot is taken for newer than it is: the entries between the two are passed over."""
+    load = folds.load_checkpoint
+
+    def stale(conversation: Any, kept: Any, at: int | None) -> Any:
+        state, position = load(conversation, kept, at)
+        return state, position + 1 if position else 0
+
+    patch.setattr(folds, "load_checkpoint", stale)
+
+
+@pytest.mark.parametrize("plant", [lost_fence, skipped_commit, stale_snapshot])
+def test_a_planted_fault_is_found_within_a_thousand_seeds(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+
+    found = first_failure()
+
+    assert found.fault, f"{plant.__name__} was not found in {ENOUGH} seeds"
+
+
+def first_failure() -> Outcome:
+    """The outcome of the first seed that fails, or of the last one."""
+    for seed in range(1, ENOUGH + 1):
+        outcome = simulate(seed)
+        if outcome.fault:
+            return outcome
+    return outcome
