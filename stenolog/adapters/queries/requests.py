@@ -14,7 +14,7 @@ from stenolog.adapters.store.checkpoints import Checkpoints
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.reader import SOME, peek
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import StenologError
+from stenolog.domain.errors import PositionNotFoundError, StenologError
 from stenolog.domain.events import DAMAGED, Damaged
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
@@ -51,25 +51,33 @@ def request(
     """See `Conversation.request`."""
     out = DEFAULT_API if api is None else api
     lane = LaneId(agent, task)
-    if at is not None or counters is not COUNTERS:
+    if counters is not COUNTERS:
         return _fresh(conversation, lane, at, policy, counters).request(out)
-    return _newest(conversation, lane, out, policy)
-
-
-def _newest(conversation: StreamHandle, lane: LaneId, api: str | Api, policy: PolicyLike) -> Request:
-    """The request at the head of the log, from the window that is held, where there is one."""
     holding = windows_of(conversation.log)
-    key = Key(
-        reader.resolve(conversation.log.datastore, conversation.stream) or 0,
-        lane,
-        holding.policy_key(policy),
-    )
+    stream = reader.resolve(conversation.log.datastore, conversation.stream) or 0
+    key = Key(stream, lane, holding.policy_key(policy), past=at is not None)
     held = holding.take(key)
-    if held is None or not _goes_on(conversation, held):
-        held = _fresh(conversation, lane, None, policy, COUNTERS)
-    request = held.request(api)
+    if held is None or not (
+        _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
+    ):
+        held = _fresh(conversation, lane, at, policy, COUNTERS)
+    request = held.request(out)
     holding.put(key, held)  # from now on it may be somebody else's
     return request
+
+
+def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
+    """Take a window of the past forward to a position; whether it is a window of this log still."""
+    here = held.window.position
+    if not held.usable or not 0 < here <= at:
+        return False
+    try:
+        digest = reader.digest_at(conversation.log.datastore, conversation.stream, here)
+    except PositionNotFoundError:
+        return False
+    if digest.hex() == held.digest:
+        held.extend(conversation.entries(here, at))
+    return held.usable and held.window.position == at
 
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:

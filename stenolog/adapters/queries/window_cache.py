@@ -34,12 +34,14 @@ LEAST = 32
 class Key(NamedTuple):
     """The key of a cached window: the conversation's stream, the lane, and the requested policy.
 
-    `policy` is JSON (empty: the one on the card).
+    `policy` is JSON (empty: the one on the card). `past`: the window stands at a position that was asked for,
+    not at the head.
     """
 
     stream: int
     lane: LaneId
     policy: str
+    past: bool = False
 
 
 class SnapshotWriter:
