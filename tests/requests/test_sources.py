@@ -189,17 +189,17 @@ def check_sources(seeds: range) -> None:
 
 
 def test_each_word_of_a_body_is_from_an_entry_that_was_read_and_no_hidden_entry_was() -> None:
-    check_sources(range(60))
+    check_sources(range(30))
 
 
 @pytest.mark.slow
 def test_so_it_is_in_many_logs() -> None:
-    check_sources(range(60, 60 + 2 * SEEDS))
+    check_sources(range(30, 30 + 2 * SEEDS))
 
 
 def test_other_words_in_hidden_entries_give_the_same_bytes() -> None:
     compared = 0
-    for seed, log in logs(range(90)):
+    for seed, log in logs(range(45)):
         one, other = plant(log), plant(log, first=100_000)
         for lane in lanes(log):
             for request in every_request(one.entries, lane, seed):
@@ -221,12 +221,12 @@ def test_other_words_in_hidden_entries_give_the_same_bytes() -> None:
                 assert again.bytes == request.bytes, (seed, lane)
                 compared += 1
 
-    assert compared > 5
+    assert compared > 3
 
 
 def test_what_is_from_no_entry_is_a_constant_that_a_person_has_read() -> None:
     found = set()
-    for seed, log in logs(range(240)):
+    for seed, log in logs(range(90)):
         planted = plant(log)
         names = names_of(planted.entries)
         for lane in lanes(planted.entries):

@@ -29,6 +29,7 @@ from stenolog.adapters.store import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
 from stenolog.projections.requests import build
+from stenolog.projections.requests.incremental.window import Window
 from tests.strategies import events
 
 WORDS = "word " * 20
@@ -73,6 +74,27 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 
     assert [entry.position for entry in read] == [42, 43]
     assert request.bytes == anew(conversation)
+
+
+def test_who_steps_through_the_past_reads_each_entry_once(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [*conversation.entries()]
+    conversation.request("coder", at=10)
+    taken: list[int] = []
+    take = Window.take
+
+    def watched(window: Window, entry: Entry) -> object:
+        taken.append(entry.position)
+        return take(window, entry)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Window, "take", watched)
+        requested = [conversation.request("coder", at=at) for at in (10, 11, 15)]
+
+    assert taken == [11, 12, 13, 14, 15]
+    assert requested == [build(entries[:at], "coder") for at in (10, 11, 15)]
+    assert conversation.request("coder", at=5) == build(entries[:5], "coder")
 
 
 def test_requests_share_the_messages_that_they_have_in_common(conversation: Conversation) -> None:
