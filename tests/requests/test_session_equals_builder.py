@@ -17,7 +17,7 @@ import pytest
 from stenolog import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests import APIS, LaneId, Request, builder, lanes
+from stenolog.projections.requests import APIS, LaneId, Request, build, builder, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.incremental.window import Window
@@ -113,6 +113,15 @@ def test_after_each_entry_of_a_teams_session_both_give_the_same_request(name: st
     log = session_log(len(name), 90)
     for lane in lanes(log):
         assert compare(log, lane, SMALL[name], APIS) > 10
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 7))
+def test_what_is_built_at_once_is_what_the_builder_builds(seed: int) -> None:
+    log = session_log(seed, 60)
+    for name, chosen in SMALL.items():
+        made = build(log, "coder", policy=chosen, api="anthropic")
+
+        assert made == builder.build(log, "coder", policy=chosen, api="anthropic"), name
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .builder import DEFAULT_API, build, lanes
-from .incremental.session import every_request
+from .builder import DEFAULT_API, lanes
+from .incremental.session import build, every_request
 from .pipeline.lane import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
 from .validation import register_api

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
-from stenolog.domain.settings import NOTHING, configure
+from stenolog.domain.settings import NOTHING, configure, settings
 from stenolog.projections.requests.body_digest import conversation
 from stenolog.projections.requests.builder import DEFAULT_API, choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
@@ -192,6 +192,28 @@ def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Ent
     units, had = since_last_turn(window, shown.units)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)
     return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), had, shown.entries
+
+
+def build(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    task: str = "",
+    api: str | Api = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Request:
+    """Build the request that the lane (agent, task) would send after these entries, on an API.
+
+    The same as `builder.build`, which defines it, in time proportional to the log under every policy.
+    `policy` None is the one on the agent's card. Raises `AgentNotFoundError` where no such agent takes part,
+    `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.
+    """
+    log = list(entries)
+    now = settings(log) if policy is None else NOTHING
+    chosen, counter = choose(now, agent, policy, counters)
+    return from_window(window(LaneId(agent, task), chosen, log, counter, blobs), api, blobs)
 
 
 def every_request(
