@@ -1,11 +1,17 @@
-"""A runner from which a person has taken an effect, and which comes back to it itself."""
+"""Effects that were taken from a runner which lives, or died just now: each is done once."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-from stenolog import Team
+import stenolog
+from stenolog import AssistantMessage, ModeSwitch, Team, UserMessage
+from stenolog.adapters.engine.journal import Journal
+from stenolog.adapters.engine.options import Options
+from stenolog.adapters.engine.recovery import DIED, recover
+from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
+from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent
 from stenolog.models import Scripted
 from stenolog.tools import ToolContext, tool
@@ -50,3 +56,28 @@ def test_a_runner_that_takes_its_own_effect_back_does_it_anew_and_stops_what_it_
     assert began == ["long", "short", "long", "short"]
     assert stopped == ["long"]
     assert unhandled == []
+
+
+def test_a_call_that_began_after_the_last_look_and_whose_process_died_is_not_run_again(
+    tmp_path: Path,
+) -> None:
+    @tool
+    def feed() -> str:
+        """Feed it, once."""
+        return "fed"
+
+    with opened(tmp_path / "t.db") as conversation, stenolog.open(tmp_path / "t.db") as other:
+        conversation.extend([ModeSwitch(mode="agent", joins=["coder"]), UserMessage(text="Go")])
+        agents = {"coder": Agent("coder", llm=Scripted("never"), tools=[feed])}
+        presence = LivenessLock(conversation.log.datastore.file, "one")
+        journal = Journal(conversation, presence, agents, Options())
+
+        other["demo"].append(AssistantMessage(agent="coder", tool_calls=[call("feed")]))
+        begun = Claim(0, "coder", "tool 3/0", 3, 1, "", "somebody who died", 0)
+        Claims(other.datastore, other["demo"].stream).take([begun], 3)
+        for claim in journal.orphans():
+            recover(journal, claim, agents, {"coder": {"feed": feed}}, Options(), DIED)
+        presence.close()
+
+        (result,) = results(conversation)
+        assert result.meta == UNKNOWN

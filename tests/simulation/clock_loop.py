@@ -60,6 +60,7 @@ class ClockLoop(asyncio.BaseEventLoop):
         self._heap: list[tuple[float, int, asyncio.Handle]] = []
         self._numbers = count(1)
         self._last: dict[int, float] = {}
+        self._busy: dict[int, list[asyncio.Handle]] = {}
         self._generators: dict[int, Owner | None] = {}
         self.set_task_factory(self._new_task)
         self.set_exception_handler(self._unhandled)
@@ -92,9 +93,11 @@ class ClockLoop(asyncio.BaseEventLoop):
         """Jobs of one executor follow each other; those of the loop's own run side by side."""
         owner, future = OWNER.get(), self.create_future()
         when = self.now + (owner.latency() if owner else 0.0)
+        number = next(self._numbers)
         if executor is not None:
-            when = self._last[id(executor)] = max(when, self._last.get(id(executor), 0.0))
-        job = partial(self._do, id(executor) if executor is not None else 1, future, partial(func, *args))
+            number = id(executor)
+            when = self._last[number] = max(when, self._last.get(number, 0.0))
+        job = partial(self._do, number, future, partial(func, *args))
         self._push(when, asyncio.Handle(job, (), self, copy_context()))
         return future
 
@@ -113,6 +116,7 @@ class ClockLoop(asyncio.BaseEventLoop):
                 self._push(owner.held_until, handle)
                 return
         self.now = max(self.now, when) + STEP
+        self.job = 0  # another process's may be held up
         handle._run()
 
     def play(self, until: float) -> bool:
@@ -140,10 +144,14 @@ class ClockLoop(asyncio.BaseEventLoop):
         return handle
 
     def _do(self, job: int, future: asyncio.Future[T], work: Callable[[], T]) -> None:
+        if job in self._busy:  # its thread is held up in another job
+            again = partial(self._do, job, future, work)
+            self._busy[job].append(asyncio.Handle(again, (), self, copy_context()))
+            return
         if future.cancelled():
             return
         owner, before = OWNER.get(), self.job
-        self.job = job
+        self.job, self._busy[job] = job, []
         try:
             result = work()
         except BaseException as error:
@@ -152,6 +160,8 @@ class ClockLoop(asyncio.BaseEventLoop):
             return
         finally:
             self.job = before
+            for handle in self._busy.pop(job):
+                self._push(self.now, handle)
         if not (owner and owner.is_dead) and not future.cancelled():
             future.set_result(result)
 

@@ -15,7 +15,7 @@ Item: TypeAlias = Action | tuple[str, int]
 
 
 def shrink(failed: Outcome, *, tries: int = TRIES, thorough: bool = False) -> Outcome:
-    """A short run that fails as well; the given one where it does not fail again."""
+    """Return a short run that breaks the same invariant; the given one where it does not fail again."""
     best = failed
     left = tries
 
@@ -25,9 +25,9 @@ def shrink(failed: Outcome, *, tries: int = TRIES, thorough: bool = False) -> Ou
             return False
         left -= 1
         outcome = play(_run(failed.run.seed, items), thorough=thorough)
-        if outcome.fault:
+        if is_found := rule(outcome) == rule(failed):
             best = outcome
-        return bool(outcome.fault)
+        return is_found
 
     items: list[Item] = [*failed.run.actions, *failed.decisions.items()]
     if fails(items):
@@ -49,6 +49,11 @@ def minimal(items: list[Item], fails: Callable[[Sequence[Item]], bool]) -> list[
         if size == 1 and not shorter:
             return items
         size = max(1, size // 2) if not shorter or size > 1 else 1
+
+
+def rule(outcome: Outcome) -> str:
+    """The name of the invariant that was broken."""
+    return outcome.fault.partition(":")[0]
 
 
 def command(run: Run) -> str:

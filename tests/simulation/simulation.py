@@ -81,13 +81,18 @@ def simulate(seed: int, *, thorough: bool = False) -> Outcome:
     return play(Run(seed, tuple(actions.script(seed))), thorough=thorough)
 
 
-def play(run: Run, *, thorough: bool = False) -> Outcome:
-    """Simulate a run. `thorough`: all is checked after each commit, else of what is costly a part."""
+def play(run: Run, *, thorough: bool = False, copy: Path | None = None) -> Outcome:
+    """Simulate a run. `thorough`: check everything after each commit, not only a sample of costly checks.
+
+    `copy` is a path for a copy of the log as it is at the end.
+    """
     with _quiet(), tempfile.TemporaryDirectory(dir=_memory(), prefix="stenolog-") as folder:
         shutil.copy(_empty_log(), f"{folder}/log.db")
         simulation = Simulation(run, Path(folder), thorough)
         try:
             fault = simulation.play()
+            if copy is not None:
+                simulation.watcher.log.backup(copy)
             return Outcome(run, fault, simulation.decisions.taken, simulation.commits, simulation.digest())
         finally:
             simulation.close()
@@ -105,7 +110,7 @@ class Simulation:
         self.decisions = Decisions(run.seed, run.decisions)
         self.odds = ODDS[self.decisions.choose("wild", 0.8, len(ODDS) - 1)]
         self.world = World(self.decisions)
-        self.watcher = Watcher(self.path, self.world.api)
+        self.watcher = Watcher(self.path, self.world.api, every=1 if thorough else 2)
         self.names = ["demo"]
         self.commits = 0
         self.fault = ""
@@ -113,6 +118,11 @@ class Simulation:
         self.all: list[Process] = []
         self._running: dict[asyncio.Task[Any], tuple[Process, str]] = {}
         self._in_check = False
+
+    @property
+    def _number(self) -> int | None:
+        """A number that says which lane is checked; None: all are."""
+        return None if self.thorough else self.run_of.seed + self.commits
 
     def play(self) -> str:
         """Do it all; the invariant that was broken, or empty."""
@@ -124,7 +134,7 @@ class Simulation:
                 self._play(REST)
                 self._check_nobody_waits()
                 self._finish()
-                self.watcher.check_end()
+                self.watcher.check_end(self._number)
         except BrokenInvariant as error:
             self._broken(error)
         return self.fault
@@ -175,7 +185,7 @@ class Simulation:
         self.loop.play(until)
         self.loop.now = max(self.loop.now, until)
         for error in self.loop.faults:
-            raise BrokenInvariant(f"raised in vain: {error!r}")
+            raise BrokenInvariant(f"unhandled: {error!r}")
         self._raise()
 
     def _raise(self) -> None:
@@ -250,7 +260,7 @@ class Simulation:
             if self.thorough or (self.commits + self.run_of.seed) % RARELY == 0:
                 logs = self._logs()[: None if self.thorough else 1]
                 self.watcher.check_states(name, logs)
-                self.watcher.check_requests(name, logs)
+                self.watcher.check_requests(name, logs, self._number)
 
     def _logs(self) -> list[Log]:
         living = (process for process in self.processes.values() if not process.is_dead)
@@ -266,7 +276,7 @@ class Simulation:
         )
         for task, (process, name) in self._running.items():
             if not task.done() and not process.is_dead and not waiting:
-                raise BrokenInvariant(f"{name}: {process.name} runs it for ever")
+                raise BrokenInvariant(f"waits: {process.name} runs {name} for ever")
 
     def _finish(self) -> None:
         """Have everything come to its end: what waits for a person is decided, and all is run once more."""

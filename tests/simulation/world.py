@@ -77,7 +77,7 @@ class Talker(Model):
         world, choose, me = self.world, self.world.decisions.choose, f"model.{self.agent}"
         world.asked += 1
         if broken := validate(str(self.api), prompt.body):
-            world.faults.append(f"a request of {prompt.lane} was sent that breaks {broken[0]}")
+            world.faults.append(f"law: a request of {prompt.lane} was sent that breaks {broken[0]}")
         if pause := choose(f"{me}.pause", 0.3, len(PAUSES) - 1):
             await asyncio.sleep(PAUSES[pause])
         if failure := choose(f"{me}.fails", 0.1, len(FAILURES)):
@@ -122,7 +122,7 @@ class Deed(BaseTool):
         world = self.world
         world.began[call.name, call.key] += 1
         if self.repeat == "never" and world.began[call.name, call.key] > 1:
-            world.faults.append(f"{call.name}, which must not run twice, was run twice: {call.key}")
+            world.faults.append(f"twice: {call.name}, which must not run twice, has: {call.key}")
         if pause := world.decisions.choose(f"tool.{call.name}", 0.4, len(PAUSES) - 1):
             await asyncio.sleep(PAUSES[pause])
         if world.decisions.choose(f"tool.{call.name}.fails", 0.05):

@@ -142,6 +142,8 @@ class Journal(LiveState):
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
+        if taken:
+            self.catch_up()  # what the dead have appended before they claimed these: else nothing seems due
         if dead:
             for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
                 self.presence.forget(owner)
