@@ -58,8 +58,9 @@ PREFACE = """\
 | `rename` | `old`, `conversation` |
 | `archive` | `conversation`, `archived` |
 | `delete` | `conversation`, `entries`; of a fork those of its own |
-| `erase` | `conversation`, `position` |
+| `erase` | `conversation`, `positions`, `by`, `reason`, `receipts`, `is_complete` |
 | `backup` | `db`, `file`, `bytes` |
+| `trace-value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
 | `salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
 | `restore` | `path`, `conversations`, `entries`, `moved`, `file` |
 | `gc` | `blobs`, `bytes`, `kept`, `folded` |

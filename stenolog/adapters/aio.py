@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.requests import Api, Request
 
+    from .maintenance.erase import Erased
     from .search.lookup import Hit
 
 P = ParamSpec("P")
@@ -176,9 +177,9 @@ class AsyncConversation:
         self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
         return conversation.written(drafts, records)
 
-    def entries(self, after: int = 0, at: int | None = None) -> AsyncIterator[Entry]:
+    def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> AsyncIterator[Entry]:
         """The entries with `after` < position <= `at`; see `Conversation.entries`."""
-        return self.log.each(lambda: self._sync().entries(after, at))
+        return self.log.each(lambda: self._sync().entries(after, at, strict=strict))
 
     async def entry(self, position: int) -> Entry:
         return await self._run(lambda conversation: conversation.entry(position))
@@ -254,8 +255,8 @@ class AsyncConversation:
     async def unarchive(self) -> None:
         await self._run(lambda conversation: conversation.unarchive())
 
-    async def erase(self, position: int) -> None:
-        await self._run(lambda conversation: conversation.erase(position))
+    async def erase(self, *positions: int, reason: str = "", by: str | None = None) -> Erased:
+        return await self._run(lambda conversation: conversation.erase(*positions, reason=reason, by=by))
 
     async def delete(self) -> None:
         await self._run(lambda conversation: conversation.delete())

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.requests import Api, Request
 
+    from .maintenance.erase import Erased
     from .queries.outputs import Outputs
     from .search.lookup import Hit
     from .store.claims import OpenClaim
@@ -309,19 +310,22 @@ class Conversation(StreamHandle):
         """Put the conversation back in the list of names."""
         self.log.archive(self.stream, at=None)
 
-    def erase(self, position: int) -> None:
-        """Erase what an entry says, for good: it is read as an erased event, and every digest still holds.
+    def erase(self, *positions: int, reason: str = "", by: str | None = None) -> Erased:
+        """Erase what entries say, for good: they are read as erased events, and every digest still holds.
 
-        Checkpoints, the search index and blobs that nothing else names go with it. A lane that
-        would be set to work by the erasure is cancelled. Another process that has the conversation open may
-        have the words in memory until it ends. An entry that is erased already stays as it is.
+        An entry is appended, here and in the forks that have them, that says who erased what, when and why;
+        `by` None is the system's user. Tables in the log's database, drafts, checkpoints, the search index
+        and blobs that nothing else names lose the words too. A process that is killed meanwhile has erased
+        nothing, or whoever opens the log next finishes it. A lane that would be set to work by the erasure
+        is cancelled. Another process that has the conversation open may have the words in memory until it
+        ends. An entry that is erased already stays as it is.
 
-        Raises `PositionNotFoundError`, `InvalidEventError` for a setting and for an entry that a fork
-        inherits, and `ConversationExistsError` while a call of the entry has no result.
+        Raises `PositionNotFoundError`, `InvalidEventError` for a setting, a receipt, and an entry that a
+        fork inherits, and `ConversationExistsError` while a call of an entry has no result.
         """
         from .maintenance.erase import erase  # late: few programs need it
 
-        erase(self, position)
+        return erase(self, positions, reason=reason, by=by)
 
     def delete(self) -> None:
         """Remove the conversation and all its entries for good, with the blobs that no other entry names.

@@ -61,3 +61,16 @@ def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, pa
     told = cli("request", "demo")
     assert told.status == 4
     assert "position 3 is damaged" in told.err
+
+
+def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, path: Path) -> None:
+    told = cli("trace-value", "zebra")
+    assert told.status == 0
+    assert "3  entry" in told.out
+    told = cli("erase", "demo", "3", "4", "--yes", "--reason", "on request", "--by", "boss")
+    assert told.out == "✓ demo: erased: entries 3, 4\n· receipt: demo at 6\n"
+    told = cli("verify")
+    assert told.status == 0
+    assert "'demo' at position 6: boss erased 3, 4: on request" in told.err
+    assert "nowhere" in cli("trace-value", "zebra").out
+    assert "Entries 3, 4 erased: on request" in cli("timeline").out

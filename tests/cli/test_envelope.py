@@ -58,6 +58,7 @@ COMMANDS = [
     ("import", SESSION),
     ("backup", "copy.db"),
     ("gc",),
+    ("trace-value", "test"),
     ("salvage", "talks.db", "-o", "salvaged.db"),
     ("fork", "demo", "--after", "4"),
     ("rename", "demo", "other"),
@@ -117,7 +118,7 @@ def test_the_data_of_a_command_is_what_the_reference_says(
     documented = {
         name: re.findall(r"`(\w+)`", fields.partition(";")[0])
         for names, fields in re.findall(r"^\| (`.+?) \| (.+) \|$", REFERENCE, flags=re.MULTILINE)
-        for name in re.findall(r"`(\w+)`", names)
+        for name in re.findall(r"`([\w-]+)`", names)
     }
     data = demo(*command, "--json").envelope["data"]
 

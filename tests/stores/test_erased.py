@@ -25,6 +25,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.verify.integrity import verify
+from stenolog.domain.events import erasure_of
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"
@@ -118,14 +119,20 @@ class TestErase:
             assert log.search("zebra")
             head, logs = conversation.digest, verify(log).head
 
-            conversation.erase(secret.position)
-            conversation.erase(secret.position)
+            done = conversation.erase(secret.position, reason="a zoo's secret", by="keeper")
+            assert (done.positions, done.receipts, done.is_complete) == ((42,), {"demo": 44}, True)
+            assert conversation.erase(secret.position).positions == ()
 
             assert log.search("zebra") == []
             assert "zebra" not in str(conversation.request("a").body)
             report = verify(log, head=logs)
-            assert (report.problems, conversation.digest) == ((), head)
-            assert report.notes == (f"'demo' at position {secret.position}: erased",)
+            assert (report.problems, conversation.entry(43).digest) == ((), head)
+            assert report.notes == (
+                "'demo' at position 42: erased",
+                "'demo' at position 44: keeper erased 42: a zoo's secret",
+            )
+            receipt = conversation.timeline()[-1]
+            assert (receipt.author, receipt.text) == ("keeper", "Entry 42 erased: a zoo's secret")
             assert log.search("flies") == []
         for each in path.parent.iterdir():
             assert b"zebra" not in each.read_bytes(), each
@@ -158,7 +165,10 @@ class TestErase:
         conversation.erase(3)
 
         assert conversation.state().lane("a").status == "idle"
-        assert [entry.event.kind for entry in conversation.entries(after=3)] == ["user_message"]
+        cancel, receipt = (entry.event for entry in conversation.entries(after=3))
+        assert isinstance(cancel, UserMessage)
+        assert cancel.control is not None
+        assert erasure_of(receipt) is not None
         assert verify(log).ok
 
     def test_what_another_process_leaves_beside_the_log_is_not_used(self, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,19 +122,37 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
 
 @command("erase")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--reason", default="", help="Why; it stands in the receipt, which stays in the log.")
+@click.option("--by", metavar="NAME", help="Who; else the system's user.")
 @target_argument
-@click.argument("position")
+@click.argument("positions", metavar="POSITION...", nargs=-1, required=True)
 @takes_db
-def erase_command(db: Path, target: str, position: str, yes: bool) -> CommandResult:
-    """Erase what one entry says, for good. Its place and its digest stay, so the log is still provable."""
+def erase_command(
+    db: Path, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
+) -> CommandResult:
+    """Erase what entries say, for good. A receipt says who and why.
+
+    The place and the digest of each stay, so the log is still provable. The words are overwritten in every
+    file of the log. What quotes them elsewhere, `stenolog trace-value` finds.
+    """
     conversation = find_conversation(open_log(db), target)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to erase without being asked, say --yes")
-    at = resolve(conversation, position)
+    chosen = [resolve(conversation, position) for position in positions]
+    which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
-        click.confirm(f"Erase what entry {at} of {conversation.name!r} says, for good?", abort=True, err=True)
-    conversation.erase(at)
-    return done(f"{conversation.name}: entry {at} is erased", conversation=conversation.name, position=at)
+        click.confirm(f"Erase what {which} of {conversation.name!r} says, for good?", abort=True, err=True)
+    erased = conversation.erase(*chosen, reason=reason, by=by)
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{conversation.name}: erased: {which}")
+        for name, receipt in erased.receipts.items():
+            yield f"· receipt: {name} at {receipt}"
+        if not erased.is_complete:
+            words = f"others are reading: the words may still stand in {db}-wal; `stenolog gc` goes on"
+            yield line(("! ", "yellow"), words)
+
+    return CommandResult({"conversation": conversation.name, **erased._asdict()}, draw)
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:

@@ -38,6 +38,7 @@ SECTIONS = {
         "why": "explain_commands",
         "diff": "explain_commands",
         "view": "explain_commands",
+        "trace-value": "damage_commands",
     },
     "Run": {
         "chat": "chat_command",
@@ -91,7 +92,7 @@ class App(click.Group):
         if cmd_name not in MODULES:
             return None
         commands = import_module(f".{MODULES[cmd_name]}", __package__)
-        made: click.Command = getattr(commands, f"{cmd_name}_command")
+        made: click.Command = getattr(commands, f"{cmd_name.replace('-', '_')}_command")
         return made
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

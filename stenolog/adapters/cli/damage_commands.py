@@ -1,4 +1,4 @@
-"""`salvage`: what is intact in a damaged log."""
+"""`salvage`, `trace-value`: what is intact in a damaged log, and where a value has gone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .framework import command
+from .framework import command, open_log, takes_db
 from .lines import CommandResult, Diagnostic, Piece, counted, line
 from .terminal import there
 
 if TYPE_CHECKING:
     from stenolog.adapters.verify.salvage import Salvaged, SalvagedConversation
+    from stenolog.adapters.verify.trace import Reached
 
 
 @command("salvage")
@@ -64,3 +65,36 @@ def _lost(done: Salvaged) -> Iterator[Diagnostic]:
         yield Diagnostic("error", "blob", f"blob {sha}: damaged or missing")
     for note in done.notes:
         yield Diagnostic("error", "note", note)
+
+
+@command("trace-value")
+@click.argument("text")
+@takes_db
+def trace_value_command(db: Path, text: str) -> CommandResult:
+    """Find every entry, request and agent that a text reached.
+
+    Blobs, drafts and tables too. Requests are built again from their receipts. A value that was encoded, or
+    said in other words, is not found.
+    """
+    from stenolog.adapters.verify.trace import trace_value
+
+    found = trace_value(open_log(db), text)
+    data = {"reached": found.reached, "agents": found.agents, "providers": found.providers}
+
+    def draw() -> Iterator[Piece]:
+        from .layout import table
+
+        if not found.reached:
+            yield line(("✓ ", "green"), "the text is nowhere in this log")
+            return
+        yield table((">AT", "WHAT", "CONVERSATION", "WHERE"), [_cells(one) for one in found.reached])
+        if found.agents:
+            agents, providers = ", ".join(found.agents), ", ".join(found.providers)
+            yield line(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
+
+    return CommandResult(data, draw)
+
+
+def _cells(one: Reached) -> tuple[str, ...]:
+    who = " ".join(filter(None, (one.agent, one.provider, one.model, one.where, one.reason)))
+    return str(one.position or ""), one.what, one.conversation, who

@@ -25,7 +25,7 @@ from stenolog.domain.errors import (
 )
 from stenolog.domain.values import PositionRange
 
-from . import arguments, blobs, checkpoints, conversation_rows, reader
+from . import arguments, blobs, checkpoints, conversation_rows, erasures, reader
 from .blobs import Blobs, Collected
 from .checkpoints import Checkpoints
 from .conversation_rows import Order, Which
@@ -64,6 +64,7 @@ class LogHandle:
         self.index = Index(self.datastore.file)
         self.windows: StreamCache | None = None
         self._streams: dict[int, Stream] = {}
+        erasures.go_on(self)
 
     def __enter__(self) -> Self:
         return self
@@ -236,6 +237,7 @@ class LogHandle:
         """
         if not blobs.PINS_SUPPORTED:
             raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
+        erasures.go_on(self)
         found = blobs.collect(self.datastore, self.blobs.pins)
         return found._replace(folded=self.datastore.fold())
 

@@ -21,7 +21,7 @@ from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
 from stenolog.domain.errors import StenologError
-from stenolog.domain.events import Event, ModeSwitch, Unknown
+from stenolog.domain.events import Event, ModeSwitch, Unknown, erasure_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step
@@ -205,6 +205,11 @@ class Check:
         self.found.anomalies += [
             Anomaly(self.held.name, move.position, move.lane, move.anomaly) for move in moves if move.anomaly
         ]
+        if erased := erasure_of(entry.event):
+            why = f": {erased.reason}" if erased.reason else ""
+            which = ", ".join(map(str, erased.positions))
+            note = f"{erased.by or 'someone unnamed'} erased {which}{why}"
+            self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {note}")
         if isinstance(entry.event, Unknown) and not entry.event.ignorable:
             what = f"this release does not know {entry.event.topic}"
             self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {what}")

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, is_erased, is_gone
+from stenolog.domain.events import AssistantMessage, LlmError, erasure_of, is_erased, is_gone
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
@@ -164,11 +164,21 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
     if request.sha256 == sent.receipt.sha256:
         return sent.proof("same", found=request.sha256)
     if lost := next((entry for entry in log[: sent.receipt.view] if is_gone(entry.event)), None):
-        how = "was erased" if is_erased(lost.event) else "was lost"
+        how = _erased_by(log, lost.position) if is_erased(lost.event) else "was lost"
         return sent.proof("not-provable", f"the entry at {lost.position} {how}")
     if gone := _missing_blob(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
     return sent.proof("differs", _difference(sent.receipt.plan, request), request.sha256)
+
+
+def _erased_by(log: Sequence[Entry], position: int) -> str:
+    """Return who erased an entry, when and why, as its receipt says."""
+    for entry in log:
+        told = erasure_of(entry.event)
+        if told is not None and position in told.positions:
+            why = f", {told.reason}" if told.reason else ""
+            return f"was erased by {told.by or 'someone unnamed'} on {entry.time:%Y-%m-%d}{why}"
+    return "was erased"
 
 
 def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:

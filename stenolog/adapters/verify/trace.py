@@ -1,0 +1,210 @@
+"""Trace a value: every entry, blob, request, agent, provider, answer and table of a log that it reached.
+
+A value is found as it is written, and as JSON escapes it inside of other JSON. Where it was encoded otherwise
+(base64, a summary in other words), it is not found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic_core import from_json
+
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.store.integrity import inspecting
+from stenolog.domain.entry import Record, to_entry
+from stenolog.domain.errors import CallerError, StenologError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt
+
+What: TypeAlias = Literal["name", "entry", "request", "answer", "blob", "draft", "claim", "table"]
+ESCAPED = 2
+"""So deep is JSON inside of JSON looked through: the arguments of a tool call are a string in an event."""
+UNDER_WAY = """SELECT 'draft', c.stream, c.lane, d.said FROM drafts d JOIN claims c USING (fence)
+    UNION ALL SELECT 'claim', stream, lane, receipt FROM claims"""
+TABLES = "SELECT name FROM stenolog_tables ORDER BY name"
+HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
+
+
+class Reached(NamedTuple):
+    """A place that the value reached.
+
+    A `request` stands at the position that it was built at, an `answer` where the model's answer to such a
+    request stands. `where` is a JSON pointer into an entry, the sha256 of a blob, or the name of a table.
+    `reason` says why a request could not be built again, so that the value may have been in it.
+    """
+
+    what: What
+    conversation: str = ""
+    position: int = 0
+    agent: str = ""
+    provider: str = ""
+    model: str = ""
+    where: str = ""
+    reason: str = ""
+
+
+class Trace(NamedTuple):
+    """All places that a value reached, in the order of the log; then blobs, drafts and tables."""
+
+    reached: tuple[Reached, ...]
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents whose models were sent the value."""
+        return _distinct(one.agent for one in self.reached if one.what == "request")
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The APIs that the value was sent to, each with the model."""
+        sent = (one for one in self.reached if one.what == "answer")
+        return _distinct(" ".join(filter(None, (one.provider, one.model))) for one in sent)
+
+
+def trace_value(log: Log, text: str) -> Trace:
+    """Return every place of a log that a text reached. Raises `CallerError` for an empty text."""
+    if not text.strip():
+        raise CallerError("expected a text to look for, found none")
+    value = _Value(text)
+    tainted = {sha for sha in log.blobs if value.is_in(_blob(log, sha))}
+    reached = [
+        place for name in log.names(archived=True) for place in _conversation(log[name], value, tainted)
+    ]
+    reached += [Reached("blob", where=sha) for sha in sorted(tainted)]
+    return Trace((*reached, *_beside(log, value)))
+
+
+class _Value:
+    """A text in every form that it may be written in."""
+
+    def __init__(self, text: str) -> None:
+        forms = {text}
+        for _ in range(ESCAPED):
+            forms |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms for ascii in (True, False)}
+        self.forms = tuple(forms)
+        self._bytes = tuple(form.encode(errors="surrogatepass") for form in forms)
+
+    def is_in(self, content: bytes) -> bool:
+        return any(form in content for form in self._bytes)
+
+    def pointers(self, value: Any, pointer: str = "") -> Iterator[str]:
+        """Yield a JSON pointer to each string of a JSON value that has the text in it, and to such keys."""
+        match value:
+            case str() if any(form in value for form in self.forms):
+                yield pointer
+            case list():
+                for nth, inner in enumerate(value):
+                    yield from self.pointers(inner, f"{pointer}/{nth}")
+            case dict():
+                for key, inner in value.items():
+                    if any(form in key for form in self.forms):
+                        yield pointer
+                    yield from self.pointers(inner, f"{pointer}/{key}")
+            case _:
+                pass
+
+
+def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) -> Iterator[Reached]:
+    """Yield the places in a conversation's own entries, and in the requests that their receipts tell of."""
+    name = conversation.name
+    if any(form in name for form in value.forms):
+        yield Reached("name", name)
+    own = _inherited(conversation)
+    first = 0
+    for record in conversation.records():
+        pointers = list(_pointers(record, value, tainted))
+        if pointers and not first:
+            first = record.position
+        if record.position > own:
+            yield from (Reached("entry", name, record.position, where=pointer) for pointer in pointers)
+            if first:
+                yield from _request(conversation, record, first, value, tainted)
+
+
+def _inherited(conversation: Conversation) -> int:
+    """Return the last position that the conversation inherits as a fork."""
+    log, key = conversation.log, conversation.key
+    if key is None:
+        return 0
+    with log.datastore.reading() as connection:
+        row = connection.execute(
+            "SELECT coalesce(fork_position, 0) FROM conversations WHERE stream = ?", (key,)
+        ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
+    """Yield where in an entry the value stands, or a blob is named that has it."""
+    if record.erased is None:
+        try:
+            event = from_json(record.payload) if value.is_in(record.payload) else None
+        except ValueError:
+            yield ""
+        else:
+            yield from (f"/event{pointer}" for pointer in value.pointers(event))
+        yield from (f"/blobs/{sha}" for sha in sorted(tainted) if sha.encode() in record.payload)
+
+
+def _request(
+    conversation: Conversation, record: Record, first: int, value: _Value, tainted: Iterable[str]
+) -> Iterator[Reached]:
+    """Yield the request of an entry's receipt, if it had the value, and the entry as its answer."""
+    try:
+        event = to_entry(conversation.name, record).event
+    except StenologError:
+        return
+    receipt = event.receipt if isinstance(event, AssistantMessage | LlmError) else None
+    if not isinstance(event, AssistantMessage | LlmError) or not isinstance(receipt, Receipt):
+        return
+    if receipt.view < first:
+        return
+    api = receipt.api.partition("@")[0]
+    reason = ""
+    try:
+        request = conversation.request(
+            event.agent, at=receipt.view, api=api, task=event.task, policy=dict(receipt.policy)
+        )
+        body = json.dumps(request.body, ensure_ascii=False).encode(errors="surrogatepass")
+        if not value.is_in(body) and not any(sha.encode() in body for sha in tainted):
+            return
+    except StenologError as error:
+        reason = f"it cannot be built again: {error}"
+    lane = address(event.agent, event.task)
+    who: Mapping[str, str] = {"agent": lane, "provider": api, "model": event.model, "reason": reason}
+    yield Reached("request", conversation.name, receipt.view, **who)
+    yield Reached("answer", conversation.name, record.position, **who)
+
+
+def _blob(log: Log, sha: str) -> bytes:
+    try:
+        return log.blobs[sha]
+    except StenologError:
+        return b""  # damaged: `verify` says so
+
+
+def _beside(log: Log, value: _Value) -> Iterator[Reached]:
+    """Yield drafts and claims of runs under way, and rows of tables in the same database."""
+    with inspecting(log.datastore) as connection:
+        names = dict(connection.execute("SELECT stream, name FROM conversations"))
+        for what, stream, lane, content in connection.execute(UNDER_WAY).fetchall():
+            if value.is_in(content if isinstance(content, bytes) else str(content).encode()):
+                yield Reached(what, names.get(stream, ""), agent=lane)
+        tables = connection.execute(TABLES).fetchall() if connection.execute(HAS_TABLES).fetchone() else []
+        for (table,) in tables:
+            columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}__rows")')]
+            held = " OR ".join(f'instr("{column}", ?)' for column in columns)
+            found = f'SELECT DISTINCT stream, position FROM "{table}__rows" WHERE {held} ORDER BY 1, 2'
+            places = {
+                place
+                for form in value.forms
+                for place in connection.execute(found, [form] * len(columns)).fetchall()
+            }
+            for stream, position in sorted(places):
+                yield Reached("table", names.get(stream, ""), position, where=table)
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,222 @@
+"""Erased words: not one copy of them stays in any file, and an erasure is done or not, never half."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    Event,
+    ImagePart,
+    InvalidEventError,
+    Log,
+    ModeSwitch,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.requests import prove
+from stenolog.tables import Table, attach_table
+
+WORDS = [f"zebra{number:02}quagga" for number in range(50)]
+KILLS = 100
+FEW_KILLS = 8
+SAID = Table("said", columns={"text": str}, rows=lambda entry: [{"text": getattr(entry.event, "text", "")}])
+
+
+def planted(word: str, number: int, log: Log) -> Event:
+    """Return an event that has the word in it, in one of its places."""
+    match number % 5:
+        case 0:
+            return UserMessage(text=f"My name is {word}.", to=["a"])
+        case 1:
+            return ToolResult(call_id="none", text=f"{word} " * 2_000)
+        case 2:
+            return UserMessage(parts=[ImagePart(blob=log.blobs.put(f"a picture of {word}".encode() * 99))])
+        case 3:
+            return AssistantMessage(agent="b", text=f"Hello, {word}!")
+        case _:
+            return UserMessage(text="x" * 3_000 + word, meta={"app": {"note": word}}, to=["a"])
+
+
+def filled(log: Log) -> list[tuple[str, int]]:
+    """Fill a log with planted words, answers with receipts, forks, tables; return the words' places."""
+    attach_table(log, SAID)
+    places: list[tuple[str, int]] = []
+    for name in ("one", "two"):
+        conversation = log[name]
+        conversation.append(ModeSwitch(cards={"a": AgentCard(model="m"), "b": AgentCard(model="m")}))
+        conversation.append(UserMessage(text="Hello.", to=["a"]))
+        answered(conversation)
+        for number, word in enumerate(WORDS):
+            if number % 2 == (name == "two"):
+                entry = conversation.append(planted(word, number, log))
+                places.append((name, entry.position))
+                answered(conversation)
+        conversation.fork(after=conversation.position // 2).append(UserMessage(text="In the fork."))
+        conversation.fork(name=f"fork of {name}")
+        conversation.state()
+    for number in range(300):
+        log["many"].append(UserMessage(text=f"entry {number}"))
+    return places
+
+
+def answered(conversation: Conversation) -> None:
+    receipt = conversation.request("a").receipt
+    conversation.append(AssistantMessage(agent="a", text="Fine.", receipt=receipt))
+
+
+def files_with(folder: Path, words: Iterable[str]) -> list[str]:
+    """Return the files in which one of the words stands, searched byte by byte."""
+    return [
+        f"{word} in {path.name}"
+        for path in sorted(folder.iterdir())
+        for word in words
+        if word.encode() in path.read_bytes()
+    ]
+
+
+def test_fifty_words_are_in_no_file_any_more_and_all_else_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    with stenolog.open(path) as log:
+        places = filled(log)
+        assert log.search("zebra00quagga")
+        heads = {name: log[name].digest for name in log.names()}
+        kept = {name: log[name].position for name in log.names()}
+        same_before = {proof[:3] for one in prove(log) for proof in one.proofs if proof.outcome == "same"}
+        assert len(files_with(tmp_path, WORDS)) >= 50
+        for name in ("one", "two"):
+            done = log[name].erase(
+                *(at for where, at in places if where == name), reason="on request", by="privacy office"
+            )
+            assert done.is_complete
+        assert files_with(tmp_path, WORDS) == [], "while the log is open"
+
+        report = verify(log)
+        assert report.problems == ()
+        assert {name: log[name].entry(kept[name]).digest for name in kept} == heads
+        proofs = {proof[:3]: proof for one in prove(log) for proof in one.proofs}
+        assert set(proofs) == same_before
+        first = min(at for _, at in places)
+        for proof in proofs.values():
+            if proof.view < first:
+                assert proof.outcome == "same"
+            elif proof.outcome != "same":
+                assert proof.outcome == "not-provable"
+                assert "was erased by privacy office on 20" in proof.reason
+                assert proof.reason.endswith(", on request")
+        assert sum(proof.outcome == "not-provable" for proof in proofs.values()) > 20
+        assert log.search("zebra00quagga") == []
+        rows = attach_table(log, SAID).select("SELECT text FROM said")
+        assert len(rows) > 300
+        assert "quagga" not in str(rows)
+        shown = log["fork of one"].timeline()
+        assert {item.kind for item in shown if ("one", item.position) in places} == {"erased"}
+        for name in ("one", "two", "fork of one", "fork of two", "one~1", "two~1"):
+            assert "privacy office" in {item.author for item in log[name].timeline()}
+    assert files_with(tmp_path, WORDS) == []
+    with stenolog.open(path) as log:
+        assert log.search("quagga*") == []
+        assert verify(log).ok
+    assert files_with(tmp_path, WORDS) == []
+
+
+def test_a_blob_that_another_entry_names_stays(log: Log) -> None:
+    shared, alone = log.blobs.put(b"shared"), log.blobs.put(b"alone")
+    conversation = log["demo"]
+    secret = conversation.append(UserMessage(parts=[ImagePart(blob=shared), ImagePart(blob=alone)]))
+    log["other"].append(UserMessage(parts=[ImagePart(blob=shared)]))
+    conversation.erase(secret.position)
+    assert dict(log.blobs) == {shared: b"shared"}
+
+
+def test_a_receipt_is_not_erased_and_no_agent_is_asked_by_it(log: Log) -> None:
+    conversation = log["demo"]
+    conversation.append(ModeSwitch(joins=["a"]), expected=0)
+    conversation.append(UserMessage(text="secret", author_kind="system"))
+    receipts = conversation.erase(2, by="", reason="").receipts
+    assert conversation.state().lane("a").status == "idle"
+    with pytest.raises(InvalidEventError, match="a receipt of an erasure cannot be erased"):
+        conversation.erase(receipts["demo"])
+
+
+KILLED = """
+import os, signal, sys, sqlite3, threading, time
+import stenolog
+from stenolog.adapters.store import erasures
+
+path, after = sys.argv[1], float(sys.argv[2])
+with stenolog.open(path) as log:
+    print("open", flush=True)
+    sys.stdin.readline()
+    threading.Thread(target=lambda: (time.sleep(after), os.kill(os.getpid(), signal.SIGKILL))).start()
+    log["demo"].erase(2, 3, reason="on request", by="boss")
+    print("done", flush=True)
+"""
+
+
+def kill_in_the_middle(folder: Path, seed: int) -> str:
+    """Erase two entries in a process that is killed meanwhile; check the log, return whether it is done."""
+    folder.mkdir()
+    path = folder / "talks.db"
+    with stenolog.open(path) as log:
+        demo = log["demo"]
+        demo.append(UserMessage(text="the first zebra", to=["a"]))
+        demo.append(UserMessage(parts=[ImagePart(blob=log.blobs.put(b"a second zebra" * 999))]))
+        demo.append(AssistantMessage(agent="a", text="Done."))
+        demo.fork()
+        demo.extend([UserMessage(text=f"entry {number}") for number in range(200)])
+        demo.state()
+        log.search("zebra")
+        heads = {name: (log[name].position, log[name].digest) for name in log.names()}
+    after = random.Random(seed).uniform(0.0, 0.03)
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), str(after)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        process.wait(60)
+    assert process.returncode == -signal.SIGKILL
+    with stenolog.open(path) as log:
+        report = verify(log)
+        assert report.problems == ()
+        for name, (position, digest) in heads.items():
+            assert log[name].entry(position).digest == digest
+        erased = [item.position for item in log["demo"].timeline() if item.kind == "erased"]
+        receipts = [name for name in log.names() if "boss" in {item.author for item in log[name].timeline()}]
+        if not erased:
+            assert receipts == []
+            assert "zebra" in str([entry.event for entry in log["demo"].entries(at=2)])
+            assert len(log.blobs) == 1
+            return "not done"
+        assert (erased, receipts) == ([2, 3], ["demo", "demo~1"])
+        assert len(log.blobs) == 0
+        assert files_with(folder, ["zebra"]) == []
+        return "done"
+
+
+def test_an_erasure_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
+    outcomes = [kill_in_the_middle(tmp_path / str(seed), seed) for seed in range(FEW_KILLS)]
+    assert len(outcomes) == FEW_KILLS
+
+
+@pytest.mark.slow
+def test_a_hundred_erasures_that_are_killed_are_done_or_not(tmp_path: Path) -> None:
+    outcomes = [kill_in_the_middle(tmp_path / str(seed), seed) for seed in range(KILLS)]
+    assert {"done", "not done"} == set(outcomes)
