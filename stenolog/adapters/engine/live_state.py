@@ -19,7 +19,7 @@ from stenolog.projections.fold import Fold
 
 KEEP_EVERY = 512
 """So many entries after the last time what the folds came by is written, so that a restart reads no more."""
-WATCH = folds.internal_fold(Fold("watch", UsageByLane(), track_usage, version=4), UsageByLane)
+WATCH = folds.persistent_fold(Fold("watch", UsageByLane(), track_usage, version=4), UsageByLane)
 
 
 class LiveState:

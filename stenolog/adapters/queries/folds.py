@@ -1,4 +1,4 @@
-"""Folds kept up to date: a checkpoint, the entries since, and named tuples read back from its JSON.
+"""Folds kept up to date: a checkpoint, and the entries since.
 
 >>> from stenolog.projections.fold import fold
 >>> @fold(initial=0, name="entries")
@@ -6,41 +6,21 @@
 ...     return total + 1
 >>> persistent_fold(count, int).dump(3)
 b'3'
-
-Pydantic reads named tuples as fast, but takes milliseconds to learn a type: more than a program that asks one
-question of a log has to spend on it.
-
->>> from typing import NamedTuple
->>> class Point(NamedTuple):
-...     x: int
-...     tags: tuple[str, ...] = ()
->>> reader(Point)([1, ["far"]])
-Point(x=1, tags=('far',))
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import datetime
-from functools import cache, cached_property
-from types import NoneType, UnionType
+from dataclasses import dataclass
+from functools import cached_property
 from typing import (
-    Annotated,
     Any,
     Generic,
-    Literal,
-    TypeAlias,
     TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
 )
 
-from pydantic import JsonValue, TypeAdapter
-from pydantic_core import from_json, to_json
+from pydantic import TypeAdapter
 
 from stenolog._version import __version__
 from stenolog.adapters.store import reader as reader_module
@@ -51,104 +31,11 @@ from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import Damaged, ModeSwitch
-from stenolog.domain.model import construct
 from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
-
-Reader: TypeAlias = Callable[[Any], Any]
-"""A function that builds a value from parsed JSON; it may change the lists passed to it."""
-
-
-def same(value: Any) -> Any:
-    """Return a parsed JSON value unchanged."""
-    return value
-
-
-@cache
-def reader(kind: Any) -> Reader:
-    """Return a function that reads values of a type from parsed JSON.
-
-    Types are plain ones, times, tuples and named tuples, dicts, one of these or None, and the values that
-    events are made of. Raises `TypeError` for another type.
-
-    The reader trusts its input to be valid stored data: otherwise it raises `ValueError`, `TypeError` or
-    `KeyError`.
-    """
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return reader(inner[0])
-    if kind in (str, int, float, bool, NoneType) or origin is Literal:
-        return same
-    if kind is datetime:
-        return datetime.fromisoformat
-    if origin in (Union, UnionType):
-        return _optional(*(one for one in inner if one is not NoneType))
-    if origin is tuple:
-        return _tuple(*inner)
-    if origin is dict:
-        return _dict(*inner)
-    if kind is JsonValue:
-        return same
-    if hasattr(kind, "_fields"):
-        return _reader_of_tuple(kind)
-    if hasattr(kind, "__pydantic_validator__"):
-        return _value(kind)
-    raise TypeError(f"expected a type that can be read by its annotations, found {kind!r}")
-
-
-def _optional(kind: Any, *others: Any) -> Reader:
-    read = reader(kind)
-    if read is same and all(reader(other) is same for other in others):
-        return same
-    if others:
-        raise TypeError(f"expected one type or None, found {(kind, *others)}")
-    return lambda value: None if value is None else read(value)
-
-
-def _tuple(*inner: Any) -> Reader:
-    if inner[-1] is ...:
-        read = reader(inner[0])
-        return tuple if read is same else lambda values: tuple(map(read, values))
-    readers = [reader(one) for one in inner]
-    if all(read is same for read in readers):
-        return tuple
-    return lambda values: tuple(read(value) for read, value in zip(readers, values, strict=True))
-
-
-def _dict(key: Any, kind: Any) -> Reader:
-    read = reader(kind)
-    if key is int:
-        return lambda values: {int(key): read(value) for key, value in values.items()}
-    return same if read is same else lambda values: {key: read(value) for key, value in values.items()}
-
-
-def _reader_of_tuple(kind: Any) -> Reader:
-    hints = get_type_hints(kind, include_extras=True)
-    readers = [
-        (place, read) for place, name in enumerate(kind._fields) if (read := reader(hints[name])) is not same
-    ]
-    make = kind._make
-
-    def read_row(row: Any) -> Any:
-        for place, read in readers:
-            row[place] = read(row[place])
-        return make(row)
-
-    return read_row if readers else make
-
-
-def _value(kind: Any) -> Reader:
-    """Return a reader for values inside events; pydantic validates those with a field of several types."""
-    hints = get_type_hints(kind, include_extras=True)
-    try:
-        readers = {field.name: reader(hints[field.name]) for field in fields(kind)}
-    except TypeError:
-        return lambda value: kind.__pydantic_validator__.validate_json(to_json(value))
-    return lambda value: construct(kind, **{name: readers[name](inner) for name, inner in value.items()})
-
 
 S = TypeVar("S")
 WORTH_KEEPING = 32
@@ -201,30 +88,8 @@ class Json(Generic[S]):
         return TypeAdapter(self.kind)
 
 
-class Rows(Json[S]):
-    """A named tuple as JSON, which is read without pydantic, by its annotations; what is read is trusted."""
-
-    def load(self, text: bytes) -> S:
-        try:
-            value: S = self._read(from_json(text))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"expected a {self.kind.__name__}, as `dump` writes it: {error}") from None
-        return value
-
-    @cached_property
-    def _read(self) -> Callable[[Any], S]:
-        kind: Any = self.kind
-        return reader(kind)
-
-
-def internal_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
-    """As `kept`, for a fold of this package, whose state is a named tuple: read by its annotations."""
-    rows = Rows(state)
-    return PersistentFold(fold, rows.dump, rows.load)
-
-
-STATE = internal_fold(Fold("state", INITIAL, evolve, version=4), State)
-SETTINGS = internal_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
+STATE = persistent_fold(Fold("state", INITIAL, evolve, version=4), State)
+SETTINGS = persistent_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
 
 
 def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:

@@ -36,7 +36,7 @@ from .window_cache import CachedWindow, Key, SnapshotWriter, windows_of
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 WINDOW = "window "
-MARK = folds.Rows(WindowSnapshot)
+MARK = folds.Json(WindowSnapshot)
 
 
 def request(
