@@ -1,10 +1,7 @@
-"""Machinery of the domain's values: their JSON types, frozen strict dataclasses, copies of named tuples.
+"""Machinery of the domain's values: their JSON types, and frozen strict dataclasses.
 
 `frozen_value` makes one. `rule` makes one whose fields may be given by place as well, as those of a policy
 are: `LastN(50)`.
-
-moved = field_replacer(Lane, "status")
-moved(lane, "idle") == lane._replace(status="idle")
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, dataclass_transform
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
@@ -243,21 +239,3 @@ Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
 Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
 Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
-
-
-Fields = TypeVar("Fields", bound="tuple[Any, ...]")
-
-
-def field_replacer(cls: type[Fields], *names: str) -> Callable[..., Fields]:
-    """Return a function that copies a `cls` with new values for the named fields, in this order."""
-    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
-    places = {name: len(fields) + nth for nth, name in enumerate(names)}
-    chosen = itemgetter(*(places.pop(name, nth) for nth, name in enumerate(fields)))
-    if places:
-        raise TypeError(f"{cls.__name__}: no such field: {', '.join(places)}")
-    new = tuple.__new__
-
-    def replaced(old: Fields, *given: object) -> Fields:
-        return new(cls, chosen(old + given))
-
-    return replaced

@@ -13,14 +13,11 @@ from typing import NamedTuple
 
 from .entry import Entry
 from .lifecycle import Row, Status, Trigger, move
-from .model import field_replacer
 from .state import Decision, LaneState, State, decision
 from .triggers import LaneTrigger, following, interpret
 from .turn_taking import resting
 
 INITIAL = State()
-_stands = field_replacer(State, "position", "lanes", "anomalies")
-_in_status = field_replacer(LaneState, "status")
 HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
     {
         "has_calls": lambda lane: bool(lane.calls),
@@ -95,7 +92,8 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
         lanes, more = _moved(taken, asked)
         moves += more
     odd = bool(anomaly or [made for made in moves if made.row is None])
-    return _stands(taken, entry.position, lanes, state.anomalies + odd), moves, anomaly
+    stands = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
+    return stands, moves, anomaly
 
 
 def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, LaneState], list[_Move]]:
@@ -119,7 +117,7 @@ def _move(taken: State, impulse: LaneTrigger) -> _Move:
         before = taken.lane(lane.address)
         return _Move(before.status, before, trigger, None)
     row, target = moved
-    return _Move(source, lane if source == target else _in_status(lane, target), trigger, row, reason)
+    return _Move(source, lane if source == target else lane._replace(status=target), trigger, row, reason)
 
 
 def _transition(now: State, made: _Move, quiet: Transition) -> Transition:

@@ -24,7 +24,6 @@ from .events import (
     UserMessage,
 )
 from .lifecycle import Trigger
-from .model import field_replacer
 from .settings import members_after
 from .state import Blocked, LaneState, OpenCall, State, Summary, address, fault, find_call, joined, named_call
 from .turn_taking import (
@@ -37,12 +36,6 @@ from .turn_taking import (
 )
 from .turns import NextTurn, load
 from .values import Control, TurnPolicy
-
-_asked = field_replacer(LaneState, "asked", "attempt", "retry_at", "steps", "response")
-_answered = field_replacer(
-    LaneState, "answered", "seen", "calls", "attempt", "retry_at", "steps", "session", "response"
-)
-_resulting = field_replacer(LaneState, "calls", "asked")
 
 
 class LaneTrigger(NamedTuple):
@@ -131,7 +124,8 @@ def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTr
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
     # While calls are open, a message from outside may stand between two parts of one response.
     response = lane.response if lane.calls else ""
-    return LaneTrigger(_asked(lane, position, attempt, retry_at, steps, response), "asked", reason)
+    asked = lane._replace(asked=position, attempt=attempt, retry_at=retry_at, steps=steps, response=response)
+    return LaneTrigger(asked, "asked", reason)
 
 
 def _controlled(state: State, message: UserMessage, position: int) -> Interpretation:
@@ -184,7 +178,16 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
     steps, response = lane.steps + 1, response_of(message)
     if goes_on(lane, message):  # its earlier parts' calls still run
         calls, steps = lane.calls + calls, lane.steps
-    answered = _answered(lane, entry.position, seen, calls, 0, None, steps, session, response)
+    answered = lane._replace(
+        answered=entry.position,
+        seen=seen,
+        calls=calls,
+        attempt=0,
+        retry_at=None,
+        steps=steps,
+        session=session,
+        response=response,
+    )
     impulses = [LaneTrigger(answered, "answered")]
     if message.to:
         state, others = mentioned_lanes(state, where, message.to)
@@ -249,7 +252,7 @@ def _resulted(state: State, result: ToolResult, position: int) -> Interpretation
         return Interpretation(state, anomaly=anomaly)
     lane, call = found
     rest = tuple([other for other in lane.calls if other is not call])
-    return Interpretation(state, (LaneTrigger(_resulting(lane, rest, position), "resulted"),))
+    return Interpretation(state, (LaneTrigger(lane._replace(calls=rest, asked=position), "resulted"),))
 
 
 def _on_error(state: State, error: LlmError) -> Interpretation:

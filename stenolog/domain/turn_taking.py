@@ -10,12 +10,9 @@ from collections.abc import Iterable, Mapping
 from .entry import Entry
 from .events import AssistantMessage, Event, LlmError, UserMessage
 from .lifecycle import BUSY
-from .model import field_replacer
 from .state import LaneState, State, TurnState, address
 from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
 from .values import Control, TurnPolicy
-
-_with_turn_state = field_replacer(State, "turn_state")
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
@@ -149,12 +146,12 @@ def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
         turn = _turn(state, where, entry)
         turn_state = _counted(turn_state, turn, entry.position)
     left = tuple([where for where in turn_state.holders if where not in done])
-    state = _with_turn_state(state, turn_state._replace(holders=left))
+    state = state._replace(turn_state=turn_state._replace(holders=left))
     if left:
         return state, NextTurn()
     following = NextTurn(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
     if turn_state.handed_to:
-        state = _with_turn_state(state, state.turn_state._replace(handed_to=()))
+        state = state._replace(turn_state=state.turn_state._replace(handed_to=()))
     return grant_turn(state, following, entry.position)
 
 
@@ -169,7 +166,7 @@ def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, Nex
         )
     elif not turn_state.holders:
         turn_state = turn_state._replace(end_reason=given.reason)
-    return _with_turn_state(state, turn_state), NextTurn(lanes, given.reason)
+    return state._replace(turn_state=turn_state), NextTurn(lanes, given.reason)
 
 
 def _turn(state: State, where: str, entry: Entry) -> TurnView:

@@ -5,7 +5,6 @@ The output parsers and the ACP client fill a `ResponseBuilder`.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,10 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
 from stenolog.adapters.providers.failures import error_category as category_of
+from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
+from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 
@@ -158,7 +159,7 @@ class ResponseBuilder:
             last = _Words(kind, len(self._parts))
             self._parts.append(last)
             self._pausing = False
-        if text := _sound(text):
+        if text := clean(text):
             last.pieces.append(text)
             self._new.append(ResponseDelta(last.index, kind, text))
         return last
@@ -174,18 +175,13 @@ class ResponseBuilder:
         return ReasoningPart(text=text, provider=self.provider, signature=part.signature)
 
 
-def _sound(text: str) -> str:
-    """The text without halves of characters, which JSON can hold and no UTF-8."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _compact(thing: dict[str, Any]) -> str:
     raw = _dumped(thing)
     return raw if len(raw) <= LARGEST_NOTE else _dumped(_shortened(thing))
 
 
 def _dumped(thing: Any) -> str:
-    return _sound(json.dumps(thing, ensure_ascii=False, separators=(",", ":")))
+    return clean(compact_json(thing))
 
 
 def _shortened(thing: Any) -> Any:

@@ -20,6 +20,7 @@ from stenolog.adapters.tools.results import leaves
 from stenolog.domain.effects import CallModel
 from stenolog.domain.errors import CallerError, InvalidEventError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
+from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Receipt, Usage
 
@@ -136,23 +137,18 @@ def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
 
 
 def _part(begun: ResponseDelta, text: str) -> AssistantPart | None:
-    text = clean_text(text)
+    text = clean(text)
     match begun.kind:
         case "tool_call":
-            return ToolCall(id=clean_text(begun.id), name=clean_text(begun.name), arguments=text)
+            return ToolCall(id=clean(begun.id), name=clean(begun.name), arguments=text)
         case "act":
-            return ProviderPart(provider=clean_text(begun.id), raw=text)
+            return ProviderPart(provider=clean(begun.id), raw=text)
         case "reasoning":
             return ReasoningPart(text=text) if text else None
         case "refusal":
             return RefusalPart(text=text) if text else None
         case "text":
             return TextPart(text=text) if text else None
-
-
-def clean_text(text: str) -> str:
-    """The text as the log can hold it: a piece may end within a character, or be garbage."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
@@ -276,7 +272,7 @@ def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | No
 
 
 def _bounded(text: str) -> str:
-    return clean_text(hide(text)[:LONGEST])
+    return clean(hide(text)[:LONGEST])
 
 
 def _seconds(given: object) -> float | None:

@@ -254,12 +254,13 @@ SEAM = "\u2060"
 """Stands behind each letter of a script that writes no blanks between words; separates, and shows nothing."""
 BEGIN, END = "\ufdd0", "\ufdd1"
 """Around each hit, while it is looked for: characters that no text may hold, and that are blanks in one."""
-UNSPACED = re.compile(
+UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "\uac00-\ud7af]"  # Korean, whose blanks stand between phrases
 )
+"""A pattern, compiled when it is first used: that takes longer than the rest of this module."""
 
 
 def folded(text: str) -> str:
@@ -268,7 +269,7 @@ def folded(text: str) -> str:
     if text.isascii():
         return text
     plain = text.replace(BEGIN, " ").replace(END, " ")
-    apart = normalize("NFD", UNSPACED.sub(rf"\g<0>{SEAM}", plain))
+    apart = normalize("NFD", re.sub(UNSPACED, rf"\g<0>{SEAM}", plain))
     return apart.replace("и\u0306", "й").replace("И\u0306", "Й")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
-from stenolog.domain.model import field_replacer
 from stenolog.domain.policy import Policy
 from stenolog.projections.context import read
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
@@ -48,7 +47,6 @@ from .snapshot import START, WindowSnapshot, runs
 PER_CALL = 24
 """Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
 
-_of_size = field_replacer(Message, "size")
 NO_SIZE = Size()
 
 
@@ -187,7 +185,7 @@ class Window(View):
         if not self._caps:
             return WindowRow(entry, pieces, NO_SIZE, is_plain(entry, self.lane))
         sizes = [self.measure.of(piece) for piece in pieces]
-        pieces = tuple([_of_size(piece, size) for piece, size in zip(pieces, sizes, strict=True)])
+        pieces = tuple([piece._replace(size=size) for piece, size in zip(pieces, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
         if isinstance(entry.event, ToolResult) and pieces and pieces[0].role == "tool":
             # It may become quoted text later: escaped, with the call's id and the tool's name of the log.

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.model import field_replacer
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState as Standing
 from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
@@ -37,8 +36,6 @@ class LaneMemory(NamedTuple):
     counted: bool = False
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
-
-_spoken = field_replacer(LaneMemory, "answered", "turns", "began", "model", "session", "died", "counted")
 
 
 class Now(NamedTuple):
@@ -99,7 +96,15 @@ def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now
             began = began or (message.receipt.view if message.receipt else position)
     model, session = message.model or own.model, message.session or own.session
     died = position if unnoticed or elsewhere else own.died
-    return _spoken(own, answered, turns, began, model, session, died, counted)
+    return own._replace(
+        answered=answered,
+        turns=turns,
+        began=began,
+        model=model,
+        session=session,
+        died=died,
+        counted=counted,
+    )
 
 
 def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
