@@ -28,7 +28,7 @@ from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
 from stenolog.projections.requests.pipeline.view import NOTHING_SHOWN, Arrival, Contents, View
 from stenolog.projections.requests.pipeline.visibility import visible
-from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Size, larger, total
+from stenolog.projections.requests.request import EMPTY_BLOBS, Size, larger, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 from stenolog.projections.tool_pairs import ToolCallIndex
 

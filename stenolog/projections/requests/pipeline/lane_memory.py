@@ -37,7 +37,6 @@ class LaneMemory(NamedTuple):
     set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
 
 
-
 class Now(NamedTuple):
     """The lane before and after an entry, with the settings after it."""
 
