@@ -43,8 +43,8 @@ from .world import World
 
 ODDS = (0.0, 0.001, 0.004, 0.015)
 """How often something befalls a process, by how wild the seed is."""
-REST = 2_000.0
-"""Seconds in which all that is under way comes to an end."""
+REST, RESTS = 2_000.0, 10
+"""Seconds in which all that is under way comes to an end, and how often they may pass."""
 ROUNDS = 8
 RARELY = 24
 """One in so many commits has all requests checked; a `thorough` run all of them."""
@@ -131,7 +131,7 @@ class Simulation:
                 for action in self.run_of.actions:
                     self._play(action.gap)
                     self._act(action)
-                self._play(REST)
+                self._rest()
                 self._check_nobody_waits()
                 self._finish()
                 self.watcher.check_end(self._number)
@@ -180,13 +180,20 @@ class Simulation:
 
     # Within.
 
-    def _play(self, seconds: float) -> None:
+    def _rest(self) -> None:
+        """Let all that is under way come to its end, also where processes are held up again and again."""
+        for _ in range(RESTS):
+            if self._play(REST):
+                return
+
+    def _play(self, seconds: float) -> bool:
         until = self.loop.now + seconds
-        self.loop.play(until)
+        is_over = self.loop.play(until)
         self.loop.now = max(self.loop.now, until)
         for error in self.loop.faults:
             raise BrokenInvariant(f"unhandled: {error!r}")
         self._raise()
+        return is_over
 
     def _raise(self) -> None:
         if self.world.faults:
@@ -288,7 +295,7 @@ class Simulation:
                     self.run(process, name, None, "", "next")
             for name in self._waiting():
                 self.loop.spawn(self._done(_decided(self, process, name)), process.context.copy())
-            self._play(REST)
+            self._rest()
             self.watcher.look()
             if not self._busy():
                 break
