@@ -16,7 +16,7 @@ from stenolog import (
     PositionRange,
     UserMessage,
 )
-from stenolog.engine import OnInput
+from stenolog.engine import Agent, OnInput, compact, regenerate
 from stenolog.importers import import_file
 
 from .process import Process
@@ -50,6 +50,9 @@ class Stage(Protocol):
 
     def kill(self, process: Process) -> None:
         """Kill a process."""
+
+    def alone(self, agent: str) -> Agent:
+        """An agent for work in a fork."""
 
 
 Deed = Callable[[Stage, Process, int, int], Awaitable[list[Entry]]]
@@ -250,6 +253,37 @@ async def take_claims(stage: Stage, process: Process, number: int, which: int) -
     if which % 2:
         stage.run(process, name, None, "", "next")
     return []
+
+
+@action(1)
+async def answer_anew(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Have an answer made anew, in its place or in a fork."""
+    conversation = process.log[_name(stage, which)]
+    answers: list[tuple[int, str]] = []
+
+    def work() -> list[Entry]:
+        events = ((entry.position, entry.event) for entry in conversation.entries())
+        said = ((at, event) for at, event in events if isinstance(event, AssistantMessage))
+        answers.extend((at, event.agent) for at, event in said if event.purpose == "answer")
+        return []
+
+    await stage.within(process, work)
+    mine = [(position, agent) for position, agent in answers if agent in ("ann", "bob")]
+    if not mine:
+        return []
+    position, agent = mine[which % len(mine)]
+    made = await regenerate(
+        conversation, position, stage.alone(agent), ("", f"wish {number}")[which % 2], in_place=which % 3 > 0
+    )
+    return [made]
+
+
+@action(1)
+async def condense(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Have the middle of a conversation summarised."""
+    conversation = process.log[_name(stage, which)]
+    made = await compact(conversation, ("ann", "bob")[which % 2], stage.alone("zoe"), over=1, keep=which % 4)
+    return [made] if made else []
 
 
 @action(3)

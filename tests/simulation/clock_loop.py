@@ -34,6 +34,9 @@ class Owner(Protocol):
     def latency(self) -> float:
         """Return the seconds until a job of it begins."""
 
+    def befall(self) -> None:
+        """Decide what happens to it before its next step."""
+
 
 OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
 """Whose code is running; None: nobody's, that is, the simulation's own."""
@@ -110,6 +113,7 @@ class ClockLoop(asyncio.BaseEventLoop):
             return
         owner = handle._context.get(OWNER)  # type: ignore[attr-defined]
         if owner is not None:
+            owner.befall()
             if owner.is_dead:
                 return
             if owner.held_until > max(when, self.now):

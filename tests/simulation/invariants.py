@@ -13,7 +13,8 @@ from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, seal
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
-from stenolog.requests import Request, build, validate
+from stenolog.projections.requests.builder import build
+from stenolog.requests import Request, validate
 
 TEAM = ("ann", "bob")
 """Whose lanes are run by whoever runs a conversation; a worker's are run by its caller."""

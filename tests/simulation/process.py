@@ -7,7 +7,7 @@ transaction, the locks of runners, the bell, and what the engine keeps in the me
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ import stenolog
 import stenolog.adapters.engine.recovery as recovery
 import stenolog.adapters.engine.runner as runner
 from stenolog import Log, StoreTimeoutError, Team
+from stenolog.adapters.engine.options import WORLD
 from stenolog.adapters.store.claims import LivenessLock
 from stenolog.adapters.store.transaction import CommitNotifier
 from stenolog.engine import Runtime
@@ -80,6 +81,17 @@ class Process:
     def latency(self) -> float:
         """Return the seconds until a job begins."""
         return LATENCIES[self.host.decisions.choose(f"{self.name}.late", 4 * self.host.odds, 3)]
+
+    def befall(self) -> None:
+        """Decide what happens before the next step: it may be held up, or killed."""
+        host = self.host
+        if self.is_dead or self.held_until > host.loop.now or not host.odds:
+            return
+        what = host.decisions.choose(f"{self.name}.step", host.odds / 4, len(HOLDS))
+        if what == len(HOLDS):
+            self.kill()
+        elif what:
+            self.held_until = host.loop.now + HOLDS[what]
 
     def kill(self) -> None:
         """End it where it stands: nothing is tidied up, and what was not committed is gone."""
@@ -241,6 +253,11 @@ class _Memory(dict[Any, Any]):
 @contextmanager
 def one_thread(loop: ClockLoop) -> Iterator[None]:
     """Have the engine see processes and threads where there are none."""
+    world = {
+        "chance": lambda: 0.5,
+        "stopwatch": loop.time,
+    }  # of teams that take none: those for work in forks
+    real = {name: getattr(WORLD, name) for name in world}
     threads = SimpleNamespace(get_ident=lambda: loop.job)
     time = SimpleNamespace(monotonic=lambda: loop.now, sleep=lambda _: None)
     with (
@@ -249,4 +266,13 @@ def one_thread(loop: ClockLoop) -> Iterator[None]:
         mock.patch.object(recovery, "_finished", _Memory()),
         mock.patch.object(recovery, "time", time),
     ):
-        yield
+        _set(WORLD, world)
+        try:
+            yield
+        finally:
+            _set(WORLD, real)
+
+
+def _set(frozen: Runtime, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

@@ -28,10 +28,11 @@ from stenolog import (
     EntryAppended,
     IllegalCommandError,
     Log,
+    ModelError,
     StoreTimeoutError,
 )
 from stenolog.domain.lifecycle import BUSY
-from stenolog.engine import OnInput
+from stenolog.engine import Agent, OnInput
 
 from . import actions
 from .actions import Action
@@ -52,6 +53,7 @@ EXPECTED = (
     IllegalCommandError,
     ConversationExistsError,
     ConversationNotFoundError,
+    ModelError,
     StoreTimeoutError,
     Killed,
 )
@@ -173,6 +175,10 @@ class Simulation:
             main = self._run(process, name, message, id, on_input)
             task = self.loop.spawn(main, process.context.copy())
             self._running[task] = process, name
+
+    def alone(self, agent: str) -> Agent:
+        """An agent for work in a fork."""
+        return self.world.alone(agent)
 
     def kill(self, process: Process) -> None:
         """Kill a process."""

@@ -28,6 +28,8 @@ POLICIES: tuple[Any, ...] = (
 )
 TOOL_ROUNDS = 10
 """So many answers of a simulation call tools, at most: then it comes to an end."""
+NAMES = ("ann", "bob", "eve", "zoe")
+"""Two who are in the team, a worker of the first, and one who summarises."""
 FAILURES = ("rate_limited", "overloaded", "network", "invalid_response", "context_length")
 
 
@@ -41,8 +43,9 @@ class World:
         self.asked = 0
         self.faults: list[str] = []
         choose = decisions.choose
-        self.api = {name: APIS[choose(f"api.{name}", 0.7, 4)] for name in ("ann", "bob", "eve")}
-        self.policy = {name: POLICIES[choose(f"policy.{name}", 0.5, 3)] for name in ("ann", "bob", "eve")}
+        self.api = {name: APIS[choose(f"api.{name}", 0.7, 4)] for name in NAMES}
+        self.policy = {name: POLICIES[choose(f"policy.{name}", 0.5, 3)] for name in NAMES}
+        self.remembers = {name: bool(choose(f"remembers.{name}", 0.15)) for name in NAMES}
         self.turns = (None, RoundRobin(max_rounds=2), Parallel())[choose("turns", 0.4, 2)]
         self.delegates = ("", "fresh", "fork", "scope")[choose("delegates", 0.4, 3)]
         self.on_unknown = ("tell", "ask")[choose("on_unknown", 0.2)]
@@ -55,6 +58,10 @@ class World:
             ann.append(AgentTool(eve, context=self.delegates))  # type: ignore[arg-type]
         agents = [self._agent("ann", process, ann), self._agent("bob", process, deeds(self, "look", "feed"))]
         return Team(agents, turns=self.turns, on_unknown=self.on_unknown, world=process.world)  # type: ignore[arg-type]
+
+    def alone(self, name: str) -> Agent:
+        """One of the agents, without tools, for work in a fork."""
+        return Agent(name, llm=Talker(self, name), policy=self.policy[name])
 
     def _agent(self, name: str, process: Process, its: list[Any]) -> Agent:
         return Agent(name, llm=Talker(self, name), tools=its, policy=self.policy[name])
@@ -71,6 +78,7 @@ class Talker(Model):
         self.name = f"model-of-{agent}"
         self.api = world.api[agent]
         self.agent = agent
+        self.remembers = world.remembers[agent]
         self.timeouts = Timeouts(first_token=20.0, idle=20.0, total=120.0)
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
@@ -92,16 +100,24 @@ class Talker(Model):
                 yield ResponseDelta(0, "text", f"{word} ")
                 await asyncio.sleep(0.15)
         parts: list[Any] = [TextPart(text=said)]
-        calls = choose(f"{me}.calls", 0.45, 3) if world.rounds < TOOL_ROUNDS else 0
+        names = self._tools(prompt)
+        calls = choose(f"{me}.calls", 0.45, 3) if names and world.rounds < TOOL_ROUNDS else 0
         world.rounds += bool(calls)
-        names = self._tools()
         for nth in range(calls):
             name = names[choose(f"{me}.tool", 0.7, len(names) - 1)]
             arguments = '{"task": "Do it."}' if name.startswith("ask_") else "{}"
             parts.append(ToolCall(id=f"c{world.asked}-{nth}", name=name, arguments=arguments))
-        yield ModelResponse(tuple(parts), usage=Usage(input=10, output=5))
+        session = (prompt.session or f"session {world.asked}") if self.remembers else ""
+        yield ModelResponse(tuple(parts), usage=Usage(input=10, output=5), session=session)
 
-    def _tools(self) -> list[str]:
+    async def lost(self, lane: str, conversation: str, session: str) -> str:
+        if pause := self.world.decisions.choose(f"model.{self.agent}.asked", 0.2, len(PAUSES) - 1):
+            await asyncio.sleep(PAUSES[pause])
+        return "as decided" if self.world.decisions.choose(f"model.{self.agent}.lost", 0.2) else ""
+
+    def _tools(self, prompt: ModelCall) -> list[str]:
+        if self.agent == "zoe" or not prompt.body.get("tools", self.api == "plain"):
+            return []
         known = ["look", "feed"]
         if self.agent == "ann":
             known += ["note", "deploy", *(["ask_eve"] if self.world.delegates else [])]
