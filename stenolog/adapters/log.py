@@ -17,9 +17,10 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
+from stenolog.domain.codec import load_event
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
-from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
+from stenolog.domain.errors import AgentNotFoundError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
@@ -60,12 +61,15 @@ def open(
     entropy: Callable[[int], bytes] = random_bytes,
     synchronous: Synchronous = "full",
     deadline: float = DEADLINE,
+    redact: Iterable[str] = (),
 ) -> Log:
     """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
 
     `synchronous` "full": an append that has returned survives a power cut; "normal" can lose the last
     ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
-    that write. `clock`, `ids` and `entropy` give times, entry ids and random bytes. The first call in a
+    that write. `redact` names keys, in letters of either case, whose values are replaced by "[redacted]"
+    before anything is stored: in `meta`, in arguments of tool calls, and in tool results that are JSON.
+    `clock`, `ids` and `entropy` give times, entry ids and random bytes. The first call in a
     process loads the installed plugins and those that `STENOLOG_PLUGINS` names.
 
     Raises `PluginError` for one of the latter, `NotADatabaseError`, `UnsupportedVersionError`,
@@ -77,7 +81,15 @@ def open(
         "SQLITE_LOCK_TIMEOUT": str(deadline),
     }
     load_plugins()
-    return Log(LogApplication(env, Sources(clock, ids, entropy)))
+    return Log(LogApplication(env, Sources(clock, ids, entropy, _keys(redact))))
+
+
+def _keys(redact: Iterable[str]) -> frozenset[str]:
+    """Return the keys to be redacted. Raises `InvalidEventError` for what is no list of texts."""
+    keys = [redact] if isinstance(redact, str) else list(redact)
+    if isinstance(redact, str) or not all(isinstance(key, str) and key for key in keys):
+        raise InvalidEventError(f"redact: expected a list of keys, found {redact!r:.60}")
+    return frozenset(key.casefold() for key in keys)
 
 
 class Log(LogHandle):
@@ -347,7 +359,8 @@ class Conversation(StreamHandle):
     def _entry(self, record: Record, draft: NewEntry) -> Entry:
         """The entry that a draft has become."""
         at = EPOCH + record.time * MICROSECOND
-        entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), draft.event)
+        event = load_event(record.topic, record.payload) if self.log.edge.redact else draft.event
+        entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
         if pins := self.log.blobs.pins:
             pins.remove(record.payload)
         return entry

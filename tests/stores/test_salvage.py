@@ -17,9 +17,9 @@ from stenolog import AssistantMessage, ImagePart, ToolCall, ToolResult, UserMess
 from stenolog.adapters.store import raw_pages
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.salvage import Salvaged, salvage
-from stenolog.domain.entry import Record
-from stenolog.domain.errors import CallerError, NotADatabaseError
-from stenolog.domain.events import LOST
+from stenolog.domain.entry import Record, to_entry
+from stenolog.domain.errors import CallerError, NotADatabaseError, StenologError
+from stenolog.domain.events import LOST, Damaged
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
 
@@ -118,8 +118,28 @@ def same(one: Record, other: Record) -> bool:
     return one._replace(digest=b"") == other._replace(digest=b"")
 
 
+def read(sound: Sound, path: Path) -> None:
+    """Read a damaged file as a log, and check that no entry is shown that was not written."""
+    copy = path.with_name("read.db")
+    shutil.copy(path, copy)
+    try:
+        with stenolog.open(copy) as log:
+            for name in log.names(archived=True):
+                for entry in log[name].entries():
+                    written = [records.get(entry.position) for records in sound.records.values()]
+                    assert isinstance(entry.event, Damaged) or any(
+                        one is not None
+                        and (one.id, one.digest.hex()) == (entry.id, entry.digest)
+                        and entry.event == to_entry("", one).event
+                        for one in written
+                    ), f"{name!r} at {entry.position} is shown, and was not written"
+    except StenologError:
+        pass  # of what cannot be read at all, nothing is shown
+
+
 def check(sound: Sound, content: bytearray, folder: Path) -> None:
-    """Salvage a damaged file, and check that all that is intact is there and nothing is another."""
+    """Read and salvage a damaged file, and check that all that is intact is there and nothing is another."""
+    read(sound, folder / "talks.db")
     try:
         done = salvage(folder / "talks.db", folder / "new.db")
     except NotADatabaseError:

@@ -15,7 +15,7 @@ from stenolog.adapters.store.claims import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.execute import execute, needs_approval
-from stenolog.adapters.tools.results import failed, failure, result_of
+from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
 from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
 from stenolog.domain.errors import OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -222,7 +222,8 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
 
     def result(outcome: ToolOutcome) -> Outcome:
         """The result, made once, though it may be appended anew."""
-        put = host.conversation.log.blobs.put
+        put, keys = host.conversation.log.blobs.put, host.conversation.log.edge.redact
+        outcome = redacted_output(outcome, keys) if keys else outcome
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 

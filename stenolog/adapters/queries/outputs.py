@@ -33,6 +33,7 @@ from stenolog.domain.errors import (
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import TruncateToolOutput
+from stenolog.domain.redaction import redacted
 from stenolog.domain.values import Tool
 from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
 from stenolog.projections.requests.pipeline.truncation import (
@@ -274,7 +275,9 @@ def store_large(
     """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
     preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs` reads.
     """
-    return offload_large(event, log.blobs.put, over, counter)
+    whole = redacted(event, log.edge.redact) if log.edge.redact else event
+    assert isinstance(whole, ToolResult), "it is what it was, but for values"
+    return offload_large(whole, log.blobs.put, over, counter)
 
 
 def offload_large(

@@ -20,6 +20,7 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 from stenolog.domain.events import ModeSwitch
+from stenolog.domain.redaction import redacted
 
 from . import conversation_rows, event_rows
 from .event_rows import START, Head
@@ -46,7 +47,8 @@ class PendingEntry(NamedTuple):
 
 def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
     """The draft with everything that the edge adds to it. Raises `InvalidEventError`."""
-    topic, payload = REGISTRY.dump(draft.event)
+    event = redacted(draft.event, edge.redact) if edge.redact else draft.event
+    topic, payload = REGISTRY.dump(event)
     id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
     at = edge.clock() if draft.time is None else draft.time
     return PendingEntry(id, microseconds(at), topic, edge.salt(), payload, draft.id is not None)
@@ -244,11 +246,15 @@ def random_bytes(number: int) -> bytes:
 
 
 class Sources(NamedTuple):
-    """Sources of times, entry ids and salts; `entropy` takes a number of bytes."""
+    """Sources of times, entry ids and salts; `entropy` takes a number of bytes.
+
+    `redact` are the keys, in small letters, whose values are not stored.
+    """
 
     clock: Clock = now
     id: Callable[[], str] = new_id
     entropy: Callable[[int], bytes] = random_bytes
+    redact: frozenset[str] = frozenset()
 
     def salt(self) -> bytes:
         """Return 16 random bytes, which make the hash of a short payload impossible to guess."""

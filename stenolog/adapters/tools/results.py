@@ -5,7 +5,7 @@ full.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
@@ -19,6 +19,7 @@ from stenolog.domain.errors import StenologError, ToolError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.model import check_json
 from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
+from stenolog.domain.redaction import redacted_text
 from stenolog.domain.values import CallRef
 from stenolog.projections.requests.pipeline.quoting import note
 from stenolog.projections.requests.pipeline.truncation import cut_before
@@ -81,6 +82,12 @@ def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
     return outcome._replace(
         content=tuple(hide_known(item, known) if isinstance(item, str) else item for item in outcome.content)
     )
+
+
+def redacted_output(outcome: ToolOutput, keys: Collection[str]) -> ToolOutput:
+    """An output without the values under keys that must not be stored, also where it is long."""
+    content = (redacted_text(item, keys) if isinstance(item, str) else item for item in outcome.content)
+    return outcome._replace(content=tuple(content))
 
 
 def error_text(error: BaseException) -> str:

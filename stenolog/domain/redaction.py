@@ -1,0 +1,74 @@
+"""Redaction: values under keys that an application names are replaced before an event is stored.
+
+JSON objects are looked through: `meta`, the arguments of tool calls, and tool results and provider parts that
+are JSON as a whole. Free text is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from .events import AssistantMessage, Event, LlmError, ToolResult, Unknown, UserMessage
+from .parts import Part, ProviderPart, TextPart, ToolCall
+
+REDACTED = "[redacted]"
+"""What stands in the place of a value."""
+
+
+def redacted(event: Event, keys: Collection[str]) -> Event:
+    """Return the event without the values under the keys, which are in small letters."""
+    if isinstance(event, Unknown):
+        return event
+    changes: dict[str, Any] = {}
+    if (meta := without(event.meta, keys)) != event.meta:
+        changes["meta"] = meta
+    if isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError):
+        parts = tuple(_part(part, keys, is_result=isinstance(event, ToolResult)) for part in event.parts)
+        if parts != event.parts:
+            changes["parts"] = parts
+    if isinstance(event, UserMessage) and event.control is not None:
+        arguments = redacted_text(event.control.arguments, keys)
+        if arguments != event.control.arguments:
+            changes["control"] = replace(event.control, arguments=arguments)
+    changed: Event = replace(event, **changes) if changes else event
+    return changed
+
+
+def redacted_text(text: str, keys: Collection[str]) -> str:
+    """Return a text that is JSON as a whole without the values under the keys; any other text as it is."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    changed = without(value, keys)
+    return text if changed == value else json.dumps(changed, ensure_ascii=False, separators=(",", ":"))
+
+
+def without(value: Any, keys: Collection[str]) -> Any:
+    """Return a JSON value with the values under the keys replaced; what is null stays so."""
+    if isinstance(value, dict):
+        return {
+            key: REDACTED if key.casefold() in keys and inner is not None else without(inner, keys)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [without(inner, keys) for inner in value]
+    return value
+
+
+def _part(part: Any, keys: Collection[str], *, is_result: bool) -> Part:
+    match part:
+        case ToolCall(arguments=text) if (changed := redacted_text(text, keys)) != text:
+            return replace(part, arguments=changed)
+        case ProviderPart(raw=text) if (changed := redacted_text(text, keys)) != text:
+            return replace(part, raw=changed)
+        case TextPart(text=text) if is_result and (changed := redacted_text(text, keys)) != text:
+            return replace(part, text=changed)
+        case _:
+            kept: Part = part
+            return kept
