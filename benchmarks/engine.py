@@ -16,7 +16,8 @@ from benchmarks.read import conversation
 from stenolog import Agent, Conversation, ModeSwitch, StreamDelta, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters import log as logs
 from stenolog.adapters.queries.folds import Json
-from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.store_values import Claim
 from stenolog.context import LastN
 from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult
@@ -114,7 +115,7 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
     appended under the claim."""
     model = AtOnce(steps)
     talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder(model).card([count.spec])}), expected=0)
-    claims = Claims(talk.log.datastore, talk.stream)
+    claims = Claims(talk.log.recorder, talk.stream)
 
     def claim(effect: str, position: int, key: str, receipt: bytes = b"") -> int:
         at = microseconds(talk.log.edge.clock())

@@ -21,7 +21,7 @@ from stenolog.adapters.cli import framework
 from stenolog.adapters.cli import run as cli
 from stenolog.adapters.cli.app import app
 from stenolog.adapters.store import appends, event_rows
-from stenolog.adapters.store.appends import PendingEntry
+from stenolog.adapters.store.store_values import START, PendingEntry
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
 
@@ -133,8 +133,8 @@ def filled(path: Path, conversations: int) -> None:
         for stream in range(1, conversations + 1):
             at = EPOCH_US + stream * APART_US
             items = [
-                PendingEntry(f"e{nth}", at, topic, bytes(16), payload)
+                PendingEntry(topic, payload, f"e{nth}", at, bytes(16))
                 for nth, (topic, payload) in enumerate(payloads)
             ]
             connection.execute(NEW, (stream, name_of(stream)))
-            event_rows.insert(connection, stream, appends.sealed(event_rows.START, items))
+            event_rows.insert(connection, stream, appends.sealed(START, items))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -31,8 +31,8 @@ from stenolog.projections.timeline import TimelineItem
 from . import log as logs
 from .log import Conversation, Log, Pending, drafted
 from .queries.folds import PersistentFold
-from .store.group_commit import GroupCommit, Job, PendingWrite
-from .store.stream import Stream
+from .store.recorder import LogRecorder, PendingInsert
+from .store.store_values import PendingEntry, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
@@ -123,12 +123,14 @@ class AsyncLog:
         """Any call of the log, in one of its threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
-    async def write(self, job: Job[T]) -> T:
-        """Have the thread that writes do something, together with what else is to be written."""
+    async def write(
+        self, items: Sequence[PendingEntry], stream: Stream, expected: int | None
+    ) -> list[Record]:
+        """Have the thread that writes append, together with what else is to be written."""
         loop = asyncio.get_running_loop()
         if self._landing is None or self._landing.loop is not loop:
             self._landing = LoopBridge(loop)
-        return await self._landing.write(self.sync.datastore.group, job)
+        return await self._landing.write(self.sync.recorder, items, stream, expected)
 
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
         """Yield the items of an iterator of the log, fetched in batches."""
@@ -172,8 +174,8 @@ class AsyncConversation:
         if not drafts:
             return []
         conversation = self._conversation or self._sought()
-        append = conversation.sealing(drafts, expected)
-        records = await self.log.write(append.write)
+        items = conversation.prepared(drafts)
+        records = await self.log.write(items, conversation.stream, expected)
         self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
         return conversation.written(drafts, records)
 
@@ -195,9 +197,9 @@ class AsyncConversation:
         """The entries behind `after`, then each new one; see `Conversation.tail`."""
         mark = await self.position() if after is None else after
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.log.sync.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(woken.set)):
+        with self.log.sync.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
             quiet_until = _from_now(timeout)
-            while not self.log.sync.datastore.closed:
+            while not self.log.sync.recorder.closed:
                 woken.clear()
                 async for entry in self.entries(mark):
                     mark = entry.position
@@ -284,12 +286,14 @@ class LoopBridge:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._asked: deque[tuple[PendingWrite[Any], asyncio.Future[Any]]] = deque()
+        self._asked: deque[tuple[PendingInsert, asyncio.Future[Any]]] = deque()
 
-    async def write(self, group: GroupCommit, job: Job[T]) -> T:
-        """Queue a job of `grouping`, and wait until it is done."""
-        waiting, future = PendingWrite(job, self._wake), self.loop.create_future()
-        group.submit(waiting)
+    async def write(
+        self, recorder: LogRecorder, items: Sequence[PendingEntry], stream: Stream, expected: int | None
+    ) -> list[Record]:
+        """Have an append made, and wait until it is."""
+        future = self.loop.create_future()
+        waiting = recorder.insert_later(items, self._wake, stream=stream, expected=expected)
         self._asked.append((waiting, future))
         await future
         return waiting.result()

@@ -33,12 +33,12 @@ from .plugins import load_plugins
 from .queries import folds, forks
 from .queries.folds import PersistentFold
 from .store import appends, arguments
-from .store.appends import Append, Sources, new_id, now, random_bytes
+from .store.appends import Sources, new_id, now
 from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
 from .store.eventsourcing_app import LogApplication
 from .store.handle import LogHandle, StreamHandle
-from .store.stream import Stream
+from .store.store_values import PendingEntry, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
@@ -58,7 +58,7 @@ def open(
     *,
     clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
-    entropy: Callable[[int], bytes] = random_bytes,
+    entropy: Callable[[int], bytes] = os.urandom,
     synchronous: Synchronous = "full",
     deadline: float = DEADLINE,
     redact: Iterable[str] = (),
@@ -196,7 +196,8 @@ class Conversation(StreamHandle):
         with another event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Nothing is written then.
         """
         draft = NewEntry(event, id, time)
-        (record,) = self._datastore.group.write(self.sealing((draft,), expected).write)
+        item = appends.prepare(self.log.edge, draft)
+        (record,) = self._recorder.append((item,), self.stream, expected)
         return self._entry(record, draft)
 
     def extend(
@@ -210,14 +211,14 @@ class Conversation(StreamHandle):
         drafts = drafted(events)
         if not drafts:
             return []
-        append = self.sealing(drafts, expected, fence)
-        return self.written(drafts, self._datastore.group.write(append.write))
+        return self.written(
+            drafts, self._recorder.append(self.prepared(drafts), self.stream, expected, fence)
+        )
 
-    def sealing(self, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None) -> Append:
-        """The append of some drafts, with all that is drawn at the edge."""
+    def prepared(self, drafts: Sequence[NewEntry]) -> list[PendingEntry]:
+        """Drafts with all that is drawn at the edge."""
         edge = self.log.edge
-        items = [appends.prepare(edge, draft) for draft in drafts]
-        return Append(self.stream, items, expected, edge.salt, fence)
+        return [appends.prepare(edge, draft) for draft in drafts]
 
     def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
         """The entries that drafts have become."""
@@ -229,7 +230,7 @@ class Conversation(StreamHandle):
         It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
         mark = self.position if after is None else after
-        return follow(self._datastore, self._unread, mark, timeout)
+        return follow(self._recorder, self._unread, mark, timeout)
 
     def state(self, at: int | None = None) -> State:
         """Return the state of every lane."""
@@ -361,8 +362,7 @@ class Conversation(StreamHandle):
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else draft.event
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
-        if pins := self.log.blobs.pins:
-            pins.remove(record.payload)
+        self._recorder.release_blobs(record.payload)
         return entry
 
 

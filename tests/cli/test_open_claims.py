@@ -10,7 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
+from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.store_values import Claim
 
 Cli = Callable[..., Any]
 
@@ -24,7 +25,7 @@ def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
         presence = LivenessLock(log.datastore.file, "one")
         claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
         wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
-        Claims(log.datastore, conversation.stream).take(wanted, 2)
+        Claims(log.recorder, conversation.stream).take(wanted, 2)
     yield presence
     presence.close()
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, Log, ToolResult
-from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
 from stenolog.domain.effects import MODEL, UNKNOWN
@@ -110,7 +111,7 @@ def _kill(files: Files, process: BaseProcess) -> Kill:
     process.join(workers.PATIENCE)
     assert process.exitcode == -signal.SIGKILL, f"a run ended by itself with {process.exitcode}"
     with stenolog.open(files.log) as log:
-        claims = {name: Claims(log.datastore, log[name].stream).all() for name in TALKS}
+        claims = {name: Claims(log.recorder, log[name].stream).all() for name in TALKS}
     return Kill(at, process.pid, claims)
 
 
@@ -247,7 +248,7 @@ def _finished(log: Log, story: Story) -> Iterator[str]:
         for lane in state.lanes.values():
             if lane.status != "idle" or lane.calls or lane.asked > lane.seen:
                 yield f"finished: {name} {lane}"
-        if left := Claims(log.datastore, log[name].stream).all():
+        if left := Claims(log.recorder, log[name].stream).all():
             yield f"finished: {name} has claims left: {left}"
 
 

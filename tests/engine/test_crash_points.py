@@ -184,7 +184,7 @@ def faults(point: CrashPoint, made: Any) -> Iterator[str]:
     with stenolog.open(point.path, clock=clock) as log:
         conversation = log["demo"]
         before = list(conversation.entries())
-        claimed = {claim.key for name in log for claim in Claims(log.datastore, log[name].stream).all()}
+        claimed = {claim.key for name in log for claim in Claims(log.recorder, log[name].stream).all()}
         words = [] if any(isinstance(entry.event, UserMessage) for entry in before) else ["What is it?"]
         run(worked(made(world, clock), conversation, *words))
         after = list(conversation.entries())
@@ -195,7 +195,7 @@ def faults(point: CrashPoint, made: Any) -> Iterator[str]:
             yield f"{point.when}: ended in {state}"
         if not verify(log).ok:
             yield f"{point.when}: the log is damaged"
-        left = [c for name in log for c in Claims(log.datastore, log[name].stream).all()]
+        left = [c for name in log for c in Claims(log.recorder, log[name].stream).all()]
         if left:
             yield f"{point.when}: claims are left: {left}"
         yield from (f"{point.when}: {fault}" for fault in twice(world, claimed, log))

@@ -264,7 +264,7 @@ def test_cancelling_the_caller_cancels_its_worker_and_the_workers_of_that(
 
         assert sorted(set(at_work(conversation.log))) == []
         assert not any(
-            Claims(conversation.log.datastore, conversation.log[name].stream).all()
+            Claims(conversation.log.recorder, conversation.log[name].stream).all()
             for name in conversation.log
         )
 

@@ -106,7 +106,7 @@ def texts(files: Files) -> list[str]:
 def drafted(files: Files) -> bool:
     """Whether something that streamed is kept."""
     with stenolog.open(files.log) as log:
-        claims = Claims(log.datastore, log[TALK].stream)
+        claims = Claims(log.recorder, log[TALK].stream)
         return any(claims.drafted(claim) for claim in claims.all())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from stenolog import Log
 from stenolog.adapters.search import indexing
+from stenolog.adapters.store.store_values import CommittedRow
 from tests.stores.conftest import conversation, log, path
 
 __all__ = ["conversation", "log", "path"]
@@ -23,14 +24,13 @@ def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:
 def indexed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many entries have been indexed since the last call."""
     seen: list[int] = []
-    page = indexing.page
+    worded = indexing.worded
 
-    def counting(*given: Any) -> Any:
-        rows = page(*given)
-        seen.extend(row.id for row in rows)
-        return rows
+    def counting(source: indexing.Source, rows: list[CommittedRow]) -> Any:
+        seen.extend(row.notification for row in rows)
+        return worded(source, rows)
 
-    monkeypatch.setattr(indexing, "page", counting)
+    monkeypatch.setattr(indexing, "worded", counting)
 
     def since() -> int:
         count = len(seen)

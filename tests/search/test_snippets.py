@@ -45,7 +45,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     def counting(path: str, **given: Any) -> sqlite3.Connection:
         return connect(path, **({"factory": Counting} | given))
 
-    monkeypatch.setattr("stenolog.adapters.search.lookup.sqlite3.connect", counting)
+    monkeypatch.setattr("stenolog.adapters.store.index_checks.sqlite3.connect", counting)
     return Counting.longest
 
 

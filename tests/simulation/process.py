@@ -202,7 +202,7 @@ def crash(log: Log) -> None:
     for beside in (log.checkpoints, log.index):
         with suppress(Exception):
             beside.let_go()
-    log.blobs.pins.close()
+    log.recorder.close()
 
 
 class _Bell(CommitNotifier):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.queries import folds
-from stenolog.adapters.store import appends
+from stenolog.adapters.store import sqlite_appends
 from stenolog.adapters.store.transaction import Transaction
 from tests.simulation.simulation import Outcome, simulate
 
@@ -22,9 +22,9 @@ def lost_fence(patch: pytest.MonkeyPatch) -> None:
     """What came of an effect is appended, though somebody else has taken it over."""
 
     def settle(connection: sqlite3.Connection, fence: int) -> None:
-        connection.execute(appends.DELETE_CLAIM, (fence,))
+        connection.execute(sqlite_appends.DELETE_CLAIM, (fence,))
 
-    patch.setattr(appends, "settle", settle)
+    patch.setattr(sqlite_appends, "settle", settle)
 
 
 def skipped_commit(patch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,14 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.store import blobs
-from stenolog.adapters.store.blobs import Collected
-from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store import blob_rows
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.store_values import Claim, Collected
 from stenolog.adapters.verify.integrity import verify
 from tests.stores import workers
 
 WORD = "canaryword"
-pytestmark = pytest.mark.skipif(not blobs.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
+pytestmark = pytest.mark.skipif(not blob_rows.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
 
 
 def holding(path: Path) -> set[str]:
@@ -51,7 +51,7 @@ def victim(log: Log, seed: int = 0) -> str:
             other.append(UserMessage(text="hay " * chance.randrange(200)))
     blob = log.blobs.put(f"{WORD} ".encode() * 5_000)
     conversation.append(ToolResult(call_id="c", text="preview", blob=blob))
-    claims = Claims(log.datastore, conversation.stream)
+    claims = Claims(log.recorder, conversation.stream)
     wanted = [
         Claim(
             0, "a", f"tool {conversation.position}", conversation.position, 1, "k", "nobody", 0, WORD.encode()
@@ -178,7 +178,7 @@ class TestBlobs:
             shas = [log.blobs.put(content) for content in (b"receipt", b"draft", b"gone")]
             conversation = log["a"]
             conversation.append(UserMessage(text="x"))
-            claims = Claims(log.datastore, conversation.stream)
+            claims = Claims(log.recorder, conversation.stream)
             (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "k", "me", 0, shas[0].encode())], 2)
             assert claim is not None
             claims.draft([(claim.fence, shas[1].encode())])
@@ -211,7 +211,7 @@ def test_whatever_stands_around_a_hash_it_is_seen(around: list[tuple[str, bool]]
     sha = "0123456789abcdef" * 4
     payload = "".join(f"{text} {sha if named else ''} " for text, named in around).encode()
 
-    assert blobs.shas_in(payload) == {found.decode() for found in blobs.SHA.findall(payload)}
+    assert blob_rows.shas_in(payload) == {found.decode() for found in blob_rows.SHA.findall(payload)}
 
 
 class TestRaces:
@@ -246,7 +246,7 @@ class TestRaces:
 
 
 def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs, "PINS_SUPPORTED", False)
+    monkeypatch.setattr(blob_rows, "PINS_SUPPORTED", False)
     sha = TestBlobs().named(log, b"a", "a")
     log["a"].delete()
 

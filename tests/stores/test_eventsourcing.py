@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,10 @@ from eventsourcing.utils import get_topic
 
 import stenolog
 from stenolog import CorruptLogError, InvalidEventError, Log, ModeSwitch, Unknown, UserMessage
-from stenolog.adapters.store.eventsourcing_app import LogApplication, LogRecorder, Recorded
+from stenolog.adapters.store import eventsourcing_app
+from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
+from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
+from stenolog.adapters.store.store_values import StoredEntries
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
@@ -107,6 +111,75 @@ def test_events_are_selected_by_ranges(app: LogApplication) -> None:
     assert app.recorder.select_events("nobody") == []
 
 
+def test_a_fork_is_read_whole_by_the_librarys_api(log: Log) -> None:
+    said(log["demo"], "a", "b", "c")
+    fork = log["demo"].fork(after=3, name="other")
+    said(fork, "d")
+    again = fork.fork(name="again")
+    said(again, "e")
+    said(log["demo"], "later")
+
+    def versions(name: str, **range_: Any) -> list[int]:
+        return [event.originator_version for event in log.application.recorder.select_events(name, **range_)]
+
+    for conversation in (fork, again):
+        whole: list[Any] = [*log.application.events.get(conversation.name)]
+        assert [(each.originator_version, each.event) for each in whole] == [
+            (entry.position, entry.event) for entry in conversation.entries()
+        ]
+        assert {each.originator_id for each in whole} == {conversation.name}
+    assert texts(again) == ["a", "b", "d", "e"]
+    assert versions("again") == [1, 2, 3, 4, 5, 6, 7]
+    assert versions("again", gt=2, lte=6) == [3, 4, 5, 6]
+    assert versions("again", gt=1, desc=True, limit=5) == [7, 6, 5, 4, 3]
+    assert versions("again", lte=4, desc=True) == [4, 3, 2, 1]
+    assert versions("again", limit=4) == [1, 2, 3, 4]
+
+
+class Counting(SqliteLogRecorder):
+    """Counts what goes through the library's own two methods."""
+
+    inserted = 0
+    selected = 0
+
+    def insert_events(self, *args: Any, **kwargs: Any) -> Sequence[int] | None:
+        self.inserted += 1
+        return super().insert_events(*args, **kwargs)
+
+    def select_events(self, *args: Any, **kwargs: Any) -> StoredEntries:
+        self.selected += 1
+        return super().select_events(*args, **kwargs)
+
+
+def test_every_append_and_every_read_goes_through_the_recorder(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eventsourcing_app, "SqliteLogRecorder", Counting)
+    with stenolog.open(path) as log:
+        recorder = log.recorder
+        assert isinstance(recorder, Counting)
+        for number in range(40):
+            log["demo"].append(UserMessage(text=str(number)))
+        log["demo"].extend([UserMessage(text="a"), UserMessage(text="b")])
+
+        assert recorder.inserted == 41
+        assert len(list(log["demo"].entries())) == 43
+        assert recorder.selected == 2  # a page, and a look behind it
+        log["demo"].state()
+        log["demo"].timeline()
+        assert recorder.selected > 4
+
+
+def test_tasks_append_by_the_same_recorder(path: Path) -> None:
+    async def append() -> int:
+        async with stenolog.open_async(path) as log:
+            await asyncio.gather(*(log["demo"].append(UserMessage(text=str(n))) for n in range(20)))
+            found = [n async for n in log["demo"].entries()]
+            return len(found)
+
+    assert asyncio.run(append()) == 21
+
+
 def test_notifications_are_selected_by_ranges_and_topics(app: LogApplication) -> None:
     app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), *(hi("demo", n) for n in range(2, 8)))
 
@@ -149,15 +222,15 @@ def test_what_is_recorded_during_the_first_look_is_delivered(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said(log["demo"], "a")
-    select = LogRecorder.select_notifications
+    select = SqliteLogRecorder.select_notifications
 
-    def appended_meanwhile(recorder: LogRecorder, *args: Any, **options: Any) -> Sequence[Notification]:
+    def appended_meanwhile(recorder: SqliteLogRecorder, *args: Any, **options: Any) -> Sequence[Notification]:
         monkeypatch.undo()
         found = select(recorder, *args, **options)
         said(log["demo"], "meanwhile")
         return found
 
-    monkeypatch.setattr(LogRecorder, "select_notifications", appended_meanwhile)
+    monkeypatch.setattr(SqliteLogRecorder, "select_notifications", appended_meanwhile)
     with log.application.recorder.subscribe(gt=0) as subscription:
         assert [next(subscription).id for _ in range(3)] == [1, 2, 3]
 

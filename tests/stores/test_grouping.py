@@ -30,12 +30,13 @@ from stenolog import (
     UserMessage,
     VersionConflictError,
 )
-from stenolog.adapters.store.claims import Claim, Claims
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.group_commit import PendingWrite, Savepoint
+from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
-from tests.stores.together import at_once, in_groups, outcome
+from tests.stores.together import at_once, in_groups, outcome, sealing
 from tests.stores.workers import PATIENCE
 
 HI = UserMessage(text="hi")
@@ -78,7 +79,7 @@ def opened() -> Iterator[Log]:
     with stenolog.open(":memory:", clock=fixed_clock(), ids=fixed_ids(), entropy=bytes) as log:
         said(log["a"], "first")
         wanted = Claim(0, "a", "model", 2, 1, "key", "me", 0)
-        assert Claims(log.datastore, log["a"].stream).take([wanted], 2) == [wanted._replace(fence=1)]
+        assert Claims(log.recorder, log["a"].stream).take([wanted], 2) == [wanted._replace(fence=1)]
         yield log
 
 
@@ -109,7 +110,7 @@ def submit(conversation: Conversation, asked: Asked) -> Future[list[Entry]]:
         except StenologError as error:
             future.set_exception(error)
 
-    waiting = PendingWrite(conversation.sealing(given, asked.expected, asked.fence).write, land)
+    waiting = PendingWrite(sealing(conversation, given, asked.expected, asked.fence).write, land)
     conversation.log.datastore.group.submit(waiting)
     return future
 
@@ -236,7 +237,7 @@ def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at
     conversation, other = log["demo"], log["other"]
     said(conversation, "a")
     said(other, "a")
-    claims = Claims(log.datastore, conversation.stream)
+    claims = Claims(log.recorder, conversation.stream)
     (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "key", "me", 0)], 2)
     writer, log.datastore.writer = log.datastore.writer, Full(log.datastore.writer)  # type: ignore[assignment]
     assert claim is not None
@@ -256,10 +257,10 @@ def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others:
     conversation, other = log["demo"], log["other"]
     said(conversation, "a")
     appends = [
-        conversation.sealing([NewEntry(HI)], 2),
-        conversation.sealing([NewEntry(HI), NewEntry(HI)], 2),
-        other.sealing([NewEntry(HI)], 0),
-        conversation.sealing([NewEntry(HI), NewEntry(HI)], 3),
+        sealing(conversation, [NewEntry(HI)], 2),
+        sealing(conversation, [NewEntry(HI), NewEntry(HI)], 2),
+        sealing(other, [NewEntry(HI)], 0),
+        sealing(conversation, [NewEntry(HI), NewEntry(HI)], 3),
     ]
 
     def job(part: Savepoint) -> list[Any]:
@@ -284,7 +285,7 @@ def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others:
 def test_a_job_of_several_that_fails_in_the_end_leaves_none_of_them_behind(log: Log, others: int) -> None:
     conversation, new = log["demo"], log["new"]
     said(conversation, "a")
-    appends = [conversation.sealing([NewEntry(HI)], None), new.sealing([NewEntry(HI)], None)]
+    appends = [sealing(conversation, [NewEntry(HI)], None), sealing(new, [NewEntry(HI)], None)]
 
     def job(part: Savepoint) -> None:
         with part:

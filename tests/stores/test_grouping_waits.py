@@ -20,7 +20,7 @@ from stenolog.adapters.store.file_locks import FileLock
 from stenolog.adapters.store.group_commit import PendingWrite
 from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
-from tests.stores.together import at_once, in_groups, outcome
+from tests.stores.together import at_once, in_groups, outcome, sealing
 from tests.stores.workers import PATIENCE
 
 HI = UserMessage(text="hi")
@@ -108,7 +108,7 @@ def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    waiting = PendingWrite(log["demo"].sealing([NewEntry(HI)], None).write, lambda: None)
+    waiting = PendingWrite(sealing(log["demo"], [NewEntry(HI)], None).write, lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
         with pytest.raises(StoreError, match="can't start new thread"):

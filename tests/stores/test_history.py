@@ -268,9 +268,6 @@ def test_a_name_and_its_salt_are_told_apart(
     path: Path, statements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.urandom", lambda size: b"A" * size)
-    monkeypatch.setattr(
-        "stenolog.adapters.store.appends._pools", {}
-    )  # what is drawn here is for no other test
     with stenolog.open(path) as log:
         said(log["demo"], "a")
         head = verify(log).head

@@ -101,7 +101,7 @@ def read(log: Log) -> None:
 
 def look(log: Log) -> None:
     stream = log["demo"].stream
-    reader.peek(log.datastore, stream, 1, "")
+    reader.peek(log.recorder, stream, 1, "")
 
 
 @pytest.mark.parametrize("where", ["talks.db", ":memory:"])

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from stenolog import Log, StenologError
+from stenolog import Conversation, Log, NewEntry, StenologError
 from stenolog.adapters.store.group_commit import PendingWrite
+from stenolog.adapters.store.sqlite_appends import Append
 from tests.stores.workers import PATIENCE
+
+
+def sealing(
+    conversation: Conversation, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None
+) -> Append:
+    """The append of some drafts, as the store makes it."""
+    items, edge = conversation.prepared(drafts), conversation.log.edge
+    return Append(conversation.stream, items, expected, edge, fence)
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -8,8 +8,7 @@ from functools import partial, reduce
 from itertools import islice
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store import cursors, reader
-from stenolog.adapters.store.cursors import Cursor
+from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import NOTHING, configure
@@ -63,7 +62,7 @@ class Delivery:
         Whatever goes wrong is logged, and tried again.
         """
         loop, again = asyncio.get_running_loop(), self._woken.set
-        with self.conversation.log.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(again)):
+        with self.conversation.log.recorder.listening(lambda: loop.call_soon_threadsafe(again)):
             while True:
                 self._woken.clear()  # before reading: what comes after that wakes us again
                 await retry_forever(self.deliver, self.backoff, self._failed, after=Exception, final=())
@@ -177,11 +176,10 @@ class Delivery:
         return list(islice(self.conversation.entries(after=self._at.position), BATCH))
 
     def _begin(self) -> Cursor:
-        key = reader.resolve(self.conversation.log.datastore, self.conversation.stream)
+        key = self.conversation.key
         if key is None:
             return Cursor()
-        with self.conversation.log.datastore.reading() as connection:
-            found = cursors.load_cursor(connection, self.name, key)
+        found = self.conversation.log.recorder.load_cursor(self.name, key)
         return found if found != Cursor() or not self.first else Cursor(self._before_first())
 
     def _before_first(self) -> int:
@@ -194,10 +192,9 @@ class Delivery:
         return position
 
     def _note_now(self, mark: Cursor) -> None:
-        key = reader.resolve(self.conversation.log.datastore, self.conversation.stream)
+        key = self.conversation.key
         assert key is not None, "what was sent came from there"
-        with self.conversation.log.datastore.writing() as connection:
-            cursors.advance(connection, self.name, mark, key)
+        self.conversation.log.recorder.save_cursor(self.name, mark, key)
         self._noted = mark.position
 
 

@@ -134,7 +134,7 @@ class ChatSession:
     async def _ask_for_workers(self) -> None:
         """Deliver the questions of workers as they come up, until cancelled."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.conversation.log.datastore.bell.subscribe(lambda: loop.call_soon_threadsafe(woken.set)):
+        with self.conversation.log.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
             while True:
                 woken.clear()
                 deliver = self._deliver_for_workers

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from pydantic import TypeAdapter
 
-from stenolog.adapters.store import conversation_rows
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import BlobNotFoundError
 
@@ -160,9 +159,7 @@ def _entry_count(conversation: Conversation) -> tuple[int, str]:
 
     Entries that a fork shares stay with its parent.
     """
-    with conversation.log.datastore.reading() as connection:
-        stream = conversation_rows.find(connection, conversation.name) or 0
-        shared = conversation_rows.lineage(connection, stream, conversation.position)[-1].after
+    shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
     own = conversation.position - shared
     return own, counted(own, "entry", "entries") + (" of its own" if shared else "")
 

@@ -11,7 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store.claims import Claim
+from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.execute import execute, needs_approval

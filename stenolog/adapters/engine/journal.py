@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
-from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
+from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import (
     CallModel,
     Effect,
@@ -84,7 +85,7 @@ class Journal(LiveState):
         self.presence = presence
         self.agents = agents
         self.options = options
-        self.claims = Claims(conversation.log.datastore, conversation.stream)
+        self.claims = Claims(conversation.log.recorder, conversation.stream)
         self.under_way: dict[int, Effect] = {}
         """The effects that were begun, by the fence of their claim."""
         self.unwanted: set[int] = set()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from stenolog.adapters.agents import groups
-from stenolog.adapters.store.claims import Claim
+from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError

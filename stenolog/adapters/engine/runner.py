@@ -16,7 +16,8 @@ from itertools import count
 from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store.claims import Claim, LivenessLock, owners
+from stenolog.adapters.store.claims import LivenessLock, owners
+from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
@@ -89,7 +90,7 @@ class Runner:
 
     async def run(self) -> AsyncGenerator[RunEvent, None]:
         """Go on until every lane waits for a person, or has stopped."""
-        with self.conversation.log.datastore.bell.subscribe(self._listener()):
+        with self.conversation.log.recorder.listening(self._listener()):
             held: Collection[Key] = (("", ""),)  # whose claims there are is not known yet
             while True:
                 look = await self._look(self.options.parallel, recover=bool(held))
@@ -109,7 +110,7 @@ class Runner:
     async def advance(self) -> list[Entry]:
         """Do one effect, and give what was appended; nothing where there is nothing to do now."""
         most = 1
-        with self.conversation.log.datastore.bell.subscribe(self._listener()):
+        with self.conversation.log.recorder.listening(self._listener()):
             while True:
                 look = await self._look(most, recover=bool(most))
                 most = 0 if self._tasks else most  # it has begun: what comes now is only looked at
@@ -193,9 +194,9 @@ class Runner:
 
     def _begin(self, begin: Callable[[Journal], object]) -> None:
         self._ident = threading.get_ident()
-        store, edge = self.conversation.log.datastore, self.conversation.log.edge
+        store, edge = self.conversation.log.recorder, self.conversation.log.edge
         claimed = partial(owners, store)
-        presence = LivenessLock(store.file, edge.id(), in_memory=store.in_memory, claimed=claimed)
+        presence = LivenessLock(store.sidecar_path, edge.id(), in_memory=store.is_private, claimed=claimed)
         try:
             self._scribe = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from stenolog._version import __version__
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store import cursors, reader
-from stenolog.adapters.store.cursors import Cursor
+from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError
 from stenolog.projections.otel_spans import Span, inherited, spans
@@ -91,21 +90,19 @@ class ExportReport:
     """The export progress of a conversation under a name; without a name, no progress is stored."""
 
     def __init__(self, conversation: Conversation, name: str) -> None:
-        self._datastore = conversation.log.datastore
+        self._recorder = conversation.log.recorder
         self._name = f"spans:{name}" if name else ""
-        self._stream = reader.resolve(self._datastore, conversation.stream)
+        self._stream = conversation.key
         if self._stream is None:
             raise ConversationNotFoundError(f"{conversation.name!r}: no such conversation")
         self.position = 0
         if name:
-            with self._datastore.reading() as connection:
-                self.position = cursors.load_cursor(connection, self._name, self._stream).position
+            self.position = self._recorder.load_cursor(self._name, self._stream).position
 
     def advance(self, position: int) -> None:
         """Note how far that is now."""
         if self._name and self._stream is not None:
-            with self._datastore.writing() as connection:
-                cursors.advance(connection, self._name, Cursor(position), self._stream)
+            self._recorder.save_cursor(self._name, Cursor(position), self._stream)
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from stenolog.adapters.queries import forks as forks_module
-from stenolog.adapters.store import appends, blobs, conversation_rows, reader
-from stenolog.adapters.store.appends import Append, PendingEntry
-from stenolog.adapters.store.event_rows import Head
-from stenolog.adapters.store.group_commit import Savepoint
-from stenolog.adapters.store.stream import Stream
-from stenolog.domain.entry import NewEntry, Record, check_name
+from stenolog.adapters.store import appends
+from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
+from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.errors import CallerError
 
 from .steps import Imported
@@ -50,13 +46,6 @@ class PendingWrites:
         self.items, self.branches = [], []
 
 
-class Written(NamedTuple):
-    """A conversation's head after a write, and the names of the forks made of it."""
-
-    position: int
-    forks: list[str]
-
-
 class Batch:
     """A batch of pending writes to a log, written once it is large enough, and with `flush`.
 
@@ -87,7 +76,7 @@ class Batch:
         if not share.items:
             self._shares.append(share)
         share.items.append(item)
-        self._size += len(item.payload) + AROUND + sum(map(len, content.values()))
+        self._size += len(item.state) + AROUND + sum(map(len, content.values()))
         if self._size >= BYTES:
             self.flush()
 
@@ -105,15 +94,9 @@ class Batch:
             raise self.lost
         if self.is_empty:
             return
-        shares, content = [share for share in self._shares if share.items], self._blobs
-
-        def write(part: Savepoint) -> list[Written | CallerError]:
-            with part:
-                blobs.insert(part.connection, content.items())
-                return [self._written(share, part.smaller()) for share in shares]
-
+        shares = [share for share in self._shares if share.items]
         try:
-            ends = self.log.datastore.group.write(write)
+            ends = self.log.recorder.insert_batch([_to_share(share) for share in shares], self._blobs.items())
         except Exception as error:
             self.lost = error
             raise
@@ -127,34 +110,11 @@ class Batch:
         self._blobs: dict[str, bytes] = {}
         self._size = 0
 
-    def _written(self, share: PendingWrites, part: Savepoint) -> Written | CallerError:
-        """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
-        append = Append(share.stream, share.items, share.position, self.log.edge.salt)
-        try:
-            records = append.write(part)
-        except CallerError as error:
-            return error
-        key, head = part.heads[share.stream]
-        if head.position > share.position:
-            part.flush()
-            reader.note_import(part.connection, key, share.position + 1, head.position)
-        forks = self._forks(share, part, records) if share.branches else []
-        return Written(head.position, forks)
 
-    def _forks(self, share: PendingWrites, part: Savepoint, records: list[Record]) -> list[str]:
-        """Keep the branches of a conversation; the names of those that were not kept before."""
-        connection, (key, _) = part.connection, part.heads[share.stream]
-        parent = Stream(share.stream.name, key)
-        digests = {record.position: record.digest for record in records}
-        made = []
-        for after in share.branches:
-            lineage = () if after in digests else conversation_rows.lineage(connection, key, after)
-            digest = digests.get(after) or reader.digest_on(connection, lineage, after)
-            assert digest is not None, "it is written"
-            name = branch_name(parent.name, after)
-            if forks_module.keep_branch(connection, self.log.edge, parent, Head(after, digest), name):
-                made.append(name)
-        return made
+def _to_share(share: PendingWrites) -> Share:
+    """The writes as the store takes them. Raises `InvalidEventError` for a fork's name that is too long."""
+    branches = [(branch_name(share.stream.name, after), after) for after in share.branches]
+    return Share(share.stream, share.items, share.position, branches)
 
 
 def branch_name(conversation: str, after: int) -> str:

@@ -130,7 +130,7 @@ class _Importing:
         self._agents = agents
         self._progress = progress
         self._done = 0
-        self._may_be_known = not (keep_raw or agents or log.datastore.in_memory)
+        self._may_be_known = not (keep_raw or agents or log.recorder.is_private)
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:

@@ -8,7 +8,6 @@ the rest, so that an export stands on its own.
 from __future__ import annotations
 
 import re
-import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -16,8 +15,7 @@ from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.adapters.providers.json_fields import compact_json
-from stenolog.adapters.store import blobs, conversation_rows, event_rows, reader
-from stenolog.adapters.store.event_rows import START
+from stenolog.adapters.store.store_values import BlobContent, Continuation, ExportPart
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
 from stenolog.domain.errors import (
@@ -25,7 +23,6 @@ from stenolog.domain.errors import (
     CorruptLogError,
     StenologError,
     UnsupportedVersionError,
-    VersionConflictError,
 )
 
 from .json_lines import Json, JsonLinesReader, JsonObject
@@ -47,14 +44,7 @@ class Header(NamedTuple):
     head: str
 
 
-class Blob(NamedTuple):
-    """A blob, by its sha256."""
-
-    sha: str
-    content: bytes
-
-
-Piece: TypeAlias = Header | Blob | Record
+Piece: TypeAlias = Header | BlobContent | Record
 
 
 # Out
@@ -129,8 +119,7 @@ def import_stream(
     `ConversationExistsError` where another of that name is there.
     """
     proved = _proved(log, _watched(stream, moved, 0), name)
-    with log.datastore.writing() as connection:
-        _write_all(connection, proved, _watched(stream, moved, stream.tell()))
+    log.recorder.insert_export(_parts(proved, _watched(stream, moved, stream.tell())))
     report.conversations = proved
 
 
@@ -141,30 +130,15 @@ def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> I
         yield piece
 
 
-def _write_all(connection: sqlite3.Connection, proved: list[Imported], pieces: Iterator[Piece]) -> None:
-    """Write the blobs, and of each conversation what is not there yet."""
+def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
+    """The pieces as the store takes them: where each conversation stands, and what it lacks."""
     conversations = iter(proved)
-    key, lacking = 0, range(0)
     for piece in pieces:
-        if isinstance(piece, Blob):
-            blobs.insert(connection, [piece])
-        elif isinstance(piece, Header):
+        if isinstance(piece, Header):
             found = next(conversations, Imported(""))
-            lacking = range(found.already + 1, found.already + found.appended + 1)
-            key = _key(connection, found) if lacking else 0
-            if lacking:
-                reader.note_import(connection, key, lacking.start, lacking.stop - 1)
-        elif piece.position in lacking:
-            event_rows.insert(connection, key, [piece])
-
-
-def _key(connection: sqlite3.Connection, found: Imported) -> int:
-    """The key of a conversation, which begins to exist where it did not. Raises `VersionConflictError`."""
-    key = conversation_rows.find(connection, found.name)
-    head = (event_rows.head(connection, key) if key is not None else None) or START
-    if head.position != found.already:
-        raise VersionConflictError(found.name, expected=found.already, found=head.position)
-    return conversation_rows.create(connection, found.name) if key is None else key
+            yield Continuation(found.name, found.already, found.already + found.appended)
+        else:
+            yield piece
 
 
 def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
@@ -180,7 +154,7 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
                 proofs[-1].take(piece)
             case Record():
                 raise CorruptLogError("expected a header line before the first entry")
-            case Blob():
+            case BlobContent():
                 pass
     if proofs:
         proofs[-1].end()
@@ -256,7 +230,7 @@ def _pieces(stream: BinaryIO) -> Iterator[Piece]:
         _refuse_damage(reading)
         try:
             piece = _parse_piece(record.value)
-            if isinstance(piece, Blob):
+            if isinstance(piece, BlobContent):
                 blobs.add(piece.sha)
             if lacking := set(record.value.get("blobs", ())) - blobs:
                 raise CorruptLogError(f"line {record.line}: the blob {min(lacking)} does not stand before it")
@@ -287,7 +261,7 @@ def _parse_piece(line: JsonObject) -> Piece:
         content = b64decode(line["base64"], validate=True)
         if sha256(content).hexdigest() != line["blob"]:
             raise CorruptLogError(f"the blob {line['blob']} is not what its hash says")
-        return Blob(line["blob"], content)
+        return BlobContent(line["blob"], content)
     payload = (
         line["payload"].encode() if "payload" in line else b64decode(line["payload_base64"], validate=True)
     )

@@ -97,7 +97,7 @@ def recall(log: Log, file: KnownFile) -> Report | None:
 
 
 def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
-    position, digest = reader.head(log.datastore, log[found.name].stream)
+    position, digest = log.recorder.head(log[found.name].stream)
     return {
         "name": found.name,
         "position": position,
@@ -112,7 +112,7 @@ def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
 def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
     """Return whether the log still has the conversation as the import left it, whatever follows."""
     with suppress(PositionNotFoundError):
-        return reader.digest_at(log.datastore, log[name].stream, position).hex() == digest
+        return reader.digest_at(log.recorder, log[name].stream, position).hex() == digest
     return False
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.search.indexing import Source, forgetting
-from stenolog.adapters.store import appends, blobs, conversation_rows, erasures, event_rows
-from stenolog.adapters.store.file_safety import KEY_BYTES
+from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.stream import Stream
+from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import (
@@ -52,8 +50,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
     if not erasable:
         return Erased((), who, reason, {}, erasures.finish(log))
     key = log.existing(conversation.stream)
-    with log.datastore.reading() as connection:
-        own = conversation_rows.lineage(connection, key, max(erasable))[-1].after
+    own = log.recorder.lineage(conversation.stream, max(erasable))[-1].after
     if min(erasable) <= own:
         raise InvalidEventError(
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
@@ -95,42 +92,22 @@ def _write(
     Without an answer its question would be asked again, and without a result its tool would run again.
     """
     log = conversation.log
-    with log.datastore.reading() as connection:
-        found = dict(erasures.conversations_with(connection, key, conversation.name, positions[0]))
-        ends = {
-            stream: conversation_rows.lineage(connection, stream, event_rows.LAST)[-1].after
-            for stream in found
-            if stream != key
-        }
-    written: dict[int, tuple[int, list[Event]]] = {}
-    for stream, name in found.items():
-        there = [at for at in positions if stream == key or at <= ends[stream]]
-        handle = StreamHandle(log, log.remembered(Stream(name, stream)))
-        position, stops = _stopped(handle, there)
-        written[stream] = position, [*stops, erasure_receipt(there, by=by, reason=reason)]
+    found = log.recorder.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
-    receipts: dict[str, int] = {}
-    with log.datastore.writing() as connection:
-        there_now = dict(erasures.conversations_with(connection, key, found[key], positions[0]))
-        if there_now != found:
-            raise VersionConflictError(conversation.name, expected=0, found=0)
-        seal_key = os.urandom(KEY_BYTES)
-        erasures.overwrite(connection, key, positions, found, seal_key)
-        for stream, (position, events) in written.items():
-            head = event_rows.head(connection, stream)
-            if head is None or head.position != position:
-                raise VersionConflictError(
-                    found[stream], expected=position, found=head.position if head else 0
-                )
-            items = [appends.prepare(log.edge, NewEntry(event, time=now)) for event in events]
-            records = appends.sealed(head, items)
-            event_rows.insert(connection, stream, records)
-            receipts[found[stream]] = records[-1].position
-    log.seals.renew(seal_key)
+    written: dict[int, tuple[int, list[PendingEntry]]] = {}
+    for stream, name in found.items():
+        handle = StreamHandle(log, log.remembered(Stream(name, stream)))
+        inherited = log.recorder.lineage(handle.stream)[-1].after
+        there = [at for at in positions if stream == key or at <= inherited]
+        position, stops = _stopped(handle, there)
+        events = [*stops, erasure_receipt(there, by=by, reason=reason)]
+        written[stream] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
+    receipts = log.recorder.erase(conversation.stream, positions, found, written)
+    log.seals.renew(log.recorder.seal_key)
     conversation.stream.head = None
     for stream in found:
         log.forget(stream)
-    return receipts
+    return {found[stream]: position for stream, position in receipts.items()}
 
 
 def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
@@ -160,11 +137,9 @@ def delete(conversation: StreamHandle) -> None:
     """See `Conversation.delete`."""
     log, stream = conversation.log, conversation.stream
     key = log.existing(stream)
-    source = Source(log.datastore, log.blobs)
-    named = blobs.named_by(log.datastore, key)
-    with forgetting(log.index, source, key), log.datastore.writing() as connection:
-        if living := conversation_rows.forks(connection, key):
-            raise ConversationExistsError(f"{stream.name!r}: forks of it exist: {', '.join(living[:5])}")
-        conversation_rows.delete(connection, key)
+    source = Source(log.recorder, log.blobs)
+    named = log.recorder.blobs_named_by(key)
+    with forgetting(log.index, source, key):
+        log.recorder.delete(key, stream.name)
     stream.head = None
     log.purge(key, named)

@@ -25,8 +25,8 @@ from pydantic import TypeAdapter
 from stenolog._version import __version__
 from stenolog.adapters.store import reader as reader_module
 from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
-from stenolog.adapters.store.event_rows import LAST, Head
 from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.store_values import LAST, Head
 from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
@@ -128,7 +128,7 @@ def _read(
     """The entries that any of the folds looks at, and where the reading stands between them."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
-        return reader_module.of_kinds(conversation.log.datastore, conversation.stream, kinds, after, at)
+        return reader_module.of_kinds(conversation.log.recorder, conversation.stream, kinds, after, at)
     return conversation.entries(after, at)
 
 
@@ -209,15 +209,15 @@ def load_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], at: int
     A fork begins at the checkpoints of the conversation that it was forked from. A checkpoint of another log,
     or one that `dump` does not write, is deleted with all others of its conversation.
     """
-    checkpoints, datastore = conversation.log.checkpoints, conversation.log.datastore
+    checkpoints, recorder = conversation.log.checkpoints, conversation.log.recorder
     for stream, last in reader_module.ancestor_streams(
-        datastore, conversation.stream, LAST if at is None else at
+        recorder, conversation.stream, LAST if at is None else at
     ):
         assert stream.key is not None, "it was asked for"
         found = checkpoints.get(stream.key, kept.fold.name, kept.version, last)
         if found is not None:
             with suppress(PositionNotFoundError, ValueError):
-                if reader_module.digest_at(datastore, stream, found.end) == found.digest:
+                if reader_module.digest_at(recorder, stream, found.end) == found.digest:
                     return kept.load(found.state), found.position
             checkpoints.drop(stream.key)
     return kept.fold.initial, 0
@@ -235,9 +235,7 @@ def save_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], entry: 
 def _put(conversation: StreamHandle, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
     assert conversation.stream.key is not None, "a conversation with entries has a stream"
     conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
-    if not reader_module.exists(
-        conversation.log.datastore, conversation.stream.key
-    ):  # it was deleted elsewhere
+    if conversation.log.recorder.name_of(conversation.stream.key) is None:  # it was deleted elsewhere
         conversation.log.checkpoints.erase_stream(conversation.stream.key)
 
 

@@ -54,8 +54,7 @@ def request(
     if counters is not COUNTERS:
         return _fresh(conversation, lane, at, policy, counters).request(out)
     holding = windows_of(conversation.log)
-    stream = reader.resolve(conversation.log.datastore, conversation.stream) or 0
-    key = Key(stream, lane, holding.policy_key(policy), past=at is not None)
+    key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=at is not None)
     held = holding.take(key)
     if held is None or not (
         _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
@@ -72,7 +71,7 @@ def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
     if not held.usable or not 0 < here <= at:
         return False
     try:
-        digest = reader.digest_at(conversation.log.datastore, conversation.stream, here)
+        digest = reader.digest_at(conversation.log.recorder, conversation.stream, here)
     except PositionNotFoundError:
         return False
     if digest.hex() == held.digest:
@@ -84,7 +83,7 @@ def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
     """Take what is new in the log into a window; whether it is the window of this log still."""
     while held.usable:
         here = held.window.position
-        new = peek(conversation.log.datastore, conversation.stream, here, held.digest)
+        new = peek(conversation.log.recorder, conversation.stream, here, held.digest)
         if new is None:
             return False
         held.extend(new)
@@ -115,7 +114,7 @@ def _fresh(
         return _fresh(conversation, lane, at, policy, counters)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
     if not held.digest and window.position:
-        held.digest = reader.digest_at(conversation.log.datastore, conversation.stream, window.position).hex()
+        held.digest = reader.digest_at(conversation.log.recorder, conversation.stream, window.position).hex()
     return held
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from typing import NamedTuple, TypeAlias
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from stenolog._version import __version__
-from stenolog.adapters.store import conversation_rows, cursors, event_rows, reader, search_index
-from stenolog.adapters.store.database import LogDatastore
+from stenolog.adapters.store import index_checks, reader, search_index
 from stenolog.adapters.store.errors import RAISED
 from stenolog.adapters.store.handle import LogHandle
-from stenolog.adapters.store.search_index import TOKENIZER, End, Index, IndexMark, IndexPlace, Stale, folded
-from stenolog.adapters.store.sidecar import UNUSABLE
+from stenolog.adapters.store.index_checks import Indexed
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.search_index import (
+    End,
+    Index,
+    IndexConnection,
+    IndexMark,
+    IndexPlace,
+    Stale,
+    folded,
+)
+from stenolog.adapters.store.store_values import LAST, CommittedRow
 from stenolog.domain.errors import StenologError, StoredDataError
 from stenolog.domain.events import Event, ToolResult
 from stenolog.projections.describe import agent_of, searchable_text
@@ -21,33 +29,14 @@ from stenolog.projections.describe import agent_of, searchable_text
 LONGEST = 1_000_000
 """Characters: of a longer entry only the beginning is indexed."""
 BATCH_ROWS = 4_000
-BATCH_BYTES = 4_000_000
-"""The most bytes indexed at once, so that other writers get their turn and an interruption costs little."""
-COLUMNS = """rowid, originator_id, originator_version, at, digest, topic,
-    CASE WHEN erased IS NULL THEN state END"""
-BEHIND = f"SELECT {COLUMNS} FROM stored_events WHERE rowid > ? ORDER BY rowid"
-OF_STREAM = f"""SELECT {COLUMNS} FROM stored_events
-    WHERE originator_id = ? AND originator_version > ? AND rowid <= ? ORDER BY originator_version"""
-NEWEST = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1"
+"""The most entries indexed at once, so that other writers get their turn and an interruption costs little."""
 
 
 class Source(NamedTuple):
     """The sources of an index: a log, and the blobs with the full text of its long outputs."""
 
-    datastore: LogDatastore
+    recorder: LogRecorder
     blobs: Mapping[str, bytes]
-
-
-class Stored(NamedTuple):
-    """An entry on its way into the index; `payload` is None once it was erased."""
-
-    id: int
-    stream: int
-    position: int
-    at: int
-    digest: bytes
-    topic: str
-    payload: bytes | None
 
 
 def version() -> str:
@@ -56,7 +45,7 @@ def version() -> str:
 
 
 def catch_up(
-    source: Source, connection: sqlite3.Connection, end: End, progress: Callable[[int], object]
+    source: Source, connection: IndexConnection, end: End, progress: Callable[[int], object]
 ) -> None:
     """Index what was appended since the last time, up to what was the `newest` entry a moment ago.
 
@@ -73,20 +62,20 @@ def catch_up(
             return
 
 
-def _next(source: Source, connection: sqlite3.Connection) -> int:
+def _next(source: Source, connection: IndexConnection) -> int:
     """Index the next batch; the notification id come to, 0 where nothing was left."""
     with search_index.changing(connection):
         mark = _checked(source, connection)
-        rows = page(source, BEHIND, mark.end.id)
+        rows = source.recorder.committed(mark.end.id, limit=BATCH_ROWS)
         if not rows:
             return 0
         search_index.add(connection, *worded(source, rows))
-        end = End(rows[-1].id, rows[-1].digest, mark.end.deletions)
+        end = End(rows[-1].notification, rows[-1].digest, mark.end.deletions)
         search_index.advance(connection, IndexMark(end, version(), mark.sheds))
-    return rows[-1].id
+    return rows[-1].notification
 
 
-def _checked(source: Source, connection: sqlite3.Connection) -> IndexMark:
+def _checked(source: Source, connection: IndexConnection) -> IndexMark:
     """The mark, if it is one on this log: the entry that was indexed last stands there with its digest, and
     nothing that came before it was deleted since, or came back with a backup."""
     mark = search_index.index_position(connection)
@@ -96,38 +85,21 @@ def _checked(source: Source, connection: sqlite3.Connection) -> IndexMark:
     return mark._replace(end=end)
 
 
-def newest(source: Source, at: int = event_rows.LAST) -> End:
+def newest(source: Source, at: int = LAST) -> End:
     """The log's last entry up to a notification id, and what the log's deletions have come to."""
-    with source.datastore.reading() as connection:
-        id, digest = connection.execute(NEWEST, (at,)).fetchone() or (0, b"")
-        return End(id, digest, cursors.load_cursor(connection, conversation_rows.DELETIONS).position)
+    return End(*source.recorder.last_committed(at), source.recorder.deletions())
 
 
-def page(source: Source, statement: str, *values: int) -> list[Stored]:
-    """The next rows: at most 4,000, fewer where they are long."""
-    rows: list[Stored] = []
-    size = 0
-    with source.datastore.reading() as connection:
-        cursor = connection.execute(statement, values)
-        while size < BATCH_BYTES and len(rows) < BATCH_ROWS:
-            chunk = cursor.fetchmany(event_rows.CHUNK_ROWS)
-            if not chunk:
-                break
-            rows += map(Stored._make, chunk)
-            size += sum(len(row.payload or b"") for row in rows[-len(chunk) :])
-        cursor.close()
-    return rows
-
-
-def worded(source: Source, rows: Iterable[Stored]) -> tuple[list[tuple[int, str]], list[IndexPlace]]:
+def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int, str]], list[IndexPlace]]:
     """The words of the entries and their places; those that have none are left out."""
     words: list[tuple[int, str]] = []
     places: list[IndexPlace] = []
     for row in rows:
         event = decoded(row.topic, row.payload)
         if event is not None and (text := words_of(event, source.blobs)):
-            words.append((row.id, text))
-            places.append(IndexPlace(*row[:4], search_index.KINDS[event.kind], agent_of(event)))
+            words.append((row.notification, text))
+            place = row.notification, row.stream, row.position, row.time
+            places.append(IndexPlace(*place, search_index.KINDS[event.kind], agent_of(event)))
     return words, places
 
 
@@ -171,20 +143,20 @@ def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
             yield
         except BaseException:
             if connection is not None:
-                connection.execute("ROLLBACK")
+                search_index.roll_back(connection)
             raise
         if connection is not None:
             _end(found, source, connection)
             _shed(found)
 
 
-def _without(found: Index, source: Source, stream: int) -> sqlite3.Connection | None:
+def _without(found: Index, source: Source, stream: int) -> IndexConnection | None:
     """The index without the conversation, in a transaction; None where it had to be thrown away."""
     try:
         connection = found.open()
-        connection.execute("BEGIN IMMEDIATE")
+        search_index.begin(connection)
         last, position = _checked(source, connection).end.id, 0
-        while rows := page(source, OF_STREAM, stream, position, last):
+        while rows := source.recorder.committed(position, upto=last, stream=stream, limit=BATCH_ROWS):
             search_index.remove(connection, worded(source, rows)[0])
             position = rows[-1].position
         return connection
@@ -201,24 +173,14 @@ def _shed(found: Index) -> None:
         found.give_up(error)
 
 
-def _end(found: Index, source: Source, connection: sqlite3.Connection) -> None:
+def _end(found: Index, source: Source, connection: IndexConnection) -> None:
     """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
     try:
         mark = search_index.index_position(connection)
         search_index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))
-        connection.execute("COMMIT")
+        search_index.commit(connection)
     except RAISED:
         found.delete()
-
-
-WORDS = "CREATE VIRTUAL TABLE temp.{0} USING fts5vocab({1}, 'instance')"
-SUMS = """SELECT term, count(*), sum(doc), sum(doc * (offset + 1)), sum(offset * offset)
-    FROM temp.{0} GROUP BY term"""
-"""Sums over each word's places, which differ if the word stands anywhere else."""
-PLACES = "SELECT id, stream, position, at, kind, agent FROM entries WHERE id > ? AND id <= ? ORDER BY id"
-DAMAGED = (*UNUSABLE, sqlite3.SQLITE_ERROR)
-"""The last for a table that is missing."""
-Sums: TypeAlias = dict[str, tuple[int, ...]]
 
 
 def check_index(log: LogHandle) -> bool:
@@ -229,62 +191,24 @@ def check_index(log: LogHandle) -> bool:
     found = log.index
     if not found.is_there:
         return True
+    source = Source(log.recorder, log.blobs)
+
+    def agrees(connection: IndexConnection) -> bool:
+        mark = search_index.index_position(connection)
+        if mark.version != version():  # new, or another release's: the next search makes it anew
+            return True
+        return index_checks.holds_just(connection, _batches(source, mark.end.id))
+
     with found.turn:
         try:
-            connection = found.open()
-            connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-            connection.execute("BEGIN")  # others may go on with it meanwhile
-            try:
-                if _agrees(Source(log.datastore, log.blobs), connection):
-                    return True
-            finally:
-                connection.execute("ROLLBACK")
+            return index_checks.is_sound(found, agrees)
         except StenologError:  # the log cannot be read: there is nothing to compare with
             return True
-        except RAISED as error:
-            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
-                found.let_go()
-                return True
-        found.delete()
-        return False
 
 
-def _agrees(source: Source, connection: sqlite3.Connection) -> bool:
-    mark = search_index.index_position(connection)
-    if mark.version != version():  # new, or another release's: the next search makes it anew
-        return True
-    if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
-        return False
-    expected: Sums = {}
+def _batches(source: Source, upto: int) -> Iterator[Indexed]:
+    """What an index that has come so far must hold."""
     last = 0
-    while rows := [row for row in page(source, BEHIND, last) if row.id <= mark.end.id]:
-        said, places = worded(source, rows)
-        if connection.execute(PLACES, (last, rows[-1].id)).fetchall() != [tuple(place) for place in places]:
-            return False
-        last = rows[-1].id
-        _add_sums(expected, _indexed(said))
-    if connection.execute("SELECT count(*) FROM entries WHERE id > ?", (last,)).fetchone() != (0,):
-        return False
-    connection.execute(WORDS.format("stenolog_words", "main, words"))
-    try:
-        return dict(_sums(connection, "stenolog_words")) == expected
-    finally:
-        connection.execute("DROP TABLE temp.stenolog_words")
-
-
-def _indexed(said: list[tuple[int, str]]) -> Sums:
-    """Return the sums of some entries' words, indexed afresh."""
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        fresh.execute(f"CREATE VIRTUAL TABLE words USING fts5 (said, content = '', {TOKENIZER})")
-        fresh.executemany(search_index.ADD, said)
-        fresh.execute(WORDS.format("stenolog_words", "main, words"))
-        return dict(_sums(fresh, "stenolog_words"))
-
-
-def _sums(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    return ((term, tuple(numbers)) for term, *numbers in connection.execute(SUMS.format(table)))
-
-
-def _add_sums(to: Sums, more: Sums) -> None:
-    for term, numbers in more.items():
-        to[term] = tuple(map(sum, zip(to.get(term, (0, 0, 0, 0)), numbers, strict=True)))
+    while rows := source.recorder.committed(last, upto=upto, limit=BATCH_ROWS):
+        last = rows[-1].notification
+        yield last, *worded(source, rows)

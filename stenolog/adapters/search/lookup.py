@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import category
 
-from stenolog.adapters.store import arguments, conversation_rows, search_index
-from stenolog.adapters.store.conversation_rows import Segment
-from stenolog.adapters.store.event_rows import EVENT, LAST, Row
+from stenolog.adapters.store import arguments, index_checks, search_index
 from stenolog.adapters.store.handle import LogHandle
 from stenolog.adapters.store.search_index import (
     BEGIN,
     END,
-    TOKENIZER,
     Filter,
+    IndexConnection,
     Scope,
     any_word,
     expression,
     unfolded,
 )
+from stenolog.adapters.store.store_values import Stream
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry
 from stenolog.projections.describe import describe
 
 from .indexing import Source, catch_up, decoded, newest, words_of
 
 PAGE = 100
-BY_ID = f"""SELECT e.rowid, c.name, {EVENT}
-    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
-    WHERE e.erased IS NULL AND e.rowid IN """
-ENDS = """SELECT
-    (SELECT rowid FROM stored_events WHERE originator_id = ? AND originator_version > ?
-        ORDER BY originator_version LIMIT 1),
-    (SELECT rowid FROM stored_events WHERE originator_id = ? AND originator_version <= ?
-        ORDER BY originator_version DESC LIMIT 1)"""
 
 
 class Hit(NamedTuple):
@@ -68,14 +57,14 @@ def search(
     progress: Callable[[int], object],
 ) -> Iterator[Hit]:
     """The hits; see `Log.search`."""
-    match, source = expression(arguments.text("search", query)), Source(log.datastore, log.blobs)
+    match, source = expression(arguments.text("search", query)), Source(log.recorder, log.blobs)
     chosen = arguments.some_of("kinds", kinds, search_index.KINDS)
     times = arguments.instant("since", since), arguments.instant("until", until)
-    speaker = None if agent is None else conversation_rows.clean_text(arguments.text("agent", agent))
+    speaker = None if agent is None else search_index.clean_text(arguments.text("agent", agent))
     end = newest(source)
     wanted = Filter(_scope(log, conversation), speaker, chosen, *times)
 
-    def look(connection: sqlite3.Connection) -> list[int]:
+    def look(connection: IndexConnection) -> list[int]:
         catch_up(source, connection, end, progress)
         return search_index.matches(connection, match, wanted, limit, by_age=by_age)
 
@@ -93,30 +82,21 @@ def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
     """Return the scope of a search: a conversation with all that it inherits; None for the whole log."""
     if conversation is None:
         return None
-    with log.datastore.reading() as connection:
-        key = conversation_rows.find(connection, arguments.text("conversation", conversation))
-        if key is None:
-            raise arguments.missing(conversation, log.path)
-        segments = conversation_rows.lineage(connection, key, LAST)
-        ends = [id for segment in segments for id in _ends(connection, segment) if id]
+    stream = Stream(arguments.text("conversation", conversation))
+    segments = log.recorder.lineage(stream)
+    if not segments:
+        raise arguments.missing(conversation, log.path)
+    ends = [id for segment in segments for id in log.recorder.notification_bounds(segment) if id]
     return Scope(segments, min(ends, default=0), max(ends, default=0))
-
-
-def _ends(connection: sqlite3.Connection, segment: Segment) -> Row:
-    """The notification ids of the first entry and of the last; None where there is none."""
-    stream, after, at = segment
-    row: Row = connection.execute(ENDS, (stream, after, stream, at)).fetchone()
-    return row
 
 
 def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
     """Those of the entries that are still there, by their notification ids."""
-    with source.datastore.reading() as connection:
-        rows = connection.execute(f"{BY_ID} ({', '.join('?' * len(ids))})", ids).fetchall()
     found = {}
-    for id, name, position, entry_id, at, digest, topic, payload in rows:
-        if event := decoded(topic, payload):
-            found[id] = Entry(name, position, entry_id, EPOCH + at * MICROSECOND, digest.hex(), event)
+    for row in source.recorder.committed_at(ids):
+        if event := decoded(row.topic, row.payload):
+            at = EPOCH + row.time * MICROSECOND
+            found[row.notification] = Entry(row.name, row.position, row.id, at, row.digest.hex(), event)
     return found
 
 
@@ -156,19 +136,9 @@ def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
     for number, text in said:
         if len(text) <= LONG:
             short.append((number, text))
-        elif _select(MATCHES, match, [(number, text)]):
+        elif index_checks.of_texts(MATCHES, match, [(number, text)]):
             found[number] = _of_long(text, match, any_word(query))
-    return found | {number: _snippet(text) for number, text in _select(SNIPPET, match, short)}
-
-
-def _select(statement: str, match: str, said: Sequence[tuple[int, str]]) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement over a table of these texts."""
-    if not said:
-        return []
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE VIRTUAL TABLE shown USING fts5 (said, {TOKENIZER})")
-        connection.executemany("INSERT INTO shown (rowid, said) VALUES (?, ?)", said)
-        return connection.execute(statement, (match,)).fetchall()
+    return found | {number: _snippet(text) for number, text in index_checks.of_texts(SNIPPET, match, short)}
 
 
 def _of_long(text: str, match: str, any_word: str) -> Snippet:
@@ -178,9 +148,9 @@ def _of_long(text: str, match: str, any_word: str) -> Snippet:
     """
     windows = dict(enumerate(_windows(text)))
     for wanted in (match, any_word):
-        if found := _select(f"{MATCHES} ORDER BY rowid LIMIT 1", wanted, [*windows.items()]):
+        if found := index_checks.of_texts(f"{MATCHES} ORDER BY rowid LIMIT 1", wanted, [*windows.items()]):
             (at,) = found[0]
-            ((_, marked),) = _select(SNIPPET, wanted, [(at, windows[at])])
+            ((_, marked),) = index_checks.of_texts(SNIPPET, wanted, [(at, windows[at])])
             left = CUT if at and not marked.startswith(CUT) else ""
             right = CUT if at < len(windows) - 1 and not marked.endswith(CUT) else ""
             return _snippet(f"{left}{marked}{right}")

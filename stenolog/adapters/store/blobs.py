@@ -1,24 +1,13 @@
-"""Blobs: content kept once by its sha256, pinned until an entry names it, removed once none does.
-
-A pin is a lock on one byte of the log's lock file, far behind its end, at a place that the hash of the blob
-gives. The kernel releases it when the process ends, so a pin never outlives its process.
-"""
+"""Blobs: content that is kept once by its sha256, for as long as an entry names it."""
 
 from __future__ import annotations
 
-import os
-import re
-import sqlite3
-import threading
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import NamedTuple
 
-from stenolog.domain.errors import BlobNotFoundError, StoreError
+from stenolog.domain.errors import BlobNotFoundError
 
-from . import file_locks, file_safety
-from .database import LogDatastore
+from .recorder import LogRecorder
 
 
 class Blobs(Mapping[str, bytes]):
@@ -27,10 +16,8 @@ class Blobs(Mapping[str, bytes]):
     `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for one that is not there, or no longer whole.
     """
 
-    def __init__(self, datastore: LogDatastore) -> None:
-        self._datastore = datastore
-        self.pins = Pins("" if datastore.in_memory else f"{datastore.file}-lock", datastore.file)
-        """Those that this log has put and that no entry of it names yet."""
+    def __init__(self, recorder: LogRecorder) -> None:
+        self._recorder = recorder
 
     def put(self, content: bytes) -> str:
         """Keep the content, unless it is there already; its sha256.
@@ -43,205 +30,22 @@ class Blobs(Mapping[str, bytes]):
     def put_all(self, contents: Iterable[bytes]) -> list[str]:
         """Store several blobs in one transaction and return their sha256 names."""
         named = [(sha256(content).hexdigest(), content) for content in contents]
-        self.pins.add(sha for sha, _ in named)
-        with self._datastore.writing() as connection:
-            insert(connection, named)
+        self._recorder.put_blobs(named)
         return [sha for sha, _ in named]
 
     def __getitem__(self, sha: str) -> bytes:
-        with self._datastore.reading() as connection:
-            row = connection.execute("SELECT bytes FROM blobs WHERE sha256 = ?", (_key(sha),)).fetchone()
-        if row is None:
-            raise BlobNotFoundError(f"{self._datastore.path}: no blob with the sha256 {sha}")
-        content = bytes(row[0])
+        content = self._recorder.blob(sha)
+        if content is None:
+            raise BlobNotFoundError(f"{self._recorder.path}: no blob with the sha256 {sha}")
         if sha256(content).hexdigest() != sha:
-            raise BlobNotFoundError(f"{self._datastore.path}: the blob {sha} is damaged")
+            raise BlobNotFoundError(f"{self._recorder.path}: the blob {sha} is damaged")
         return content
 
     def __contains__(self, sha: object) -> bool:
-        with self._datastore.reading() as connection:
-            found = connection.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (_key(sha),)).fetchone()
-        return found is not None
+        return isinstance(sha, str) and self._recorder.has_blob(sha)
 
     def __iter__(self) -> Iterator[str]:
-        with self._datastore.reading() as connection:
-            rows = connection.execute("SELECT sha256 FROM blobs ORDER BY rowid").fetchall()
-        return iter([digest.hex() for (digest,) in rows])
+        return iter(self._recorder.blob_shas())
 
     def __len__(self) -> int:
-        with self._datastore.reading() as connection:
-            (count,) = connection.execute("SELECT count(*) FROM blobs").fetchone()
-        return int(count)
-
-
-def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -> None:
-    """Keep blobs, given with their sha256, unless they are there already."""
-    rows = ((bytes.fromhex(sha), content) for sha, content in named)
-    connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
-
-
-def _key(sha: object) -> bytes | None:
-    """The stored form of a hash; None, which nothing has, for what is no lowercase sha256."""
-    if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
-        return None
-    try:
-        return bytes.fromhex(sha)
-    except ValueError:
-        return None
-
-
-PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
-SHA = re.compile(rb"[0-9a-f]{64}")
-_IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
-_ALL_HEX = bytes([True] * 8)
-
-
-def shas_in(payload: bytes) -> set[str]:
-    """Return all that looks like the sha256 of a blob."""
-    # Of 64 digits in a row every eighth is one, which is seen sooner than the pattern fails at each digit.
-    if _ALL_HEX not in payload[7::8].translate(_IS_HEX):
-        return set()
-    return {sha.decode() for sha in SHA.findall(payload)}
-
-
-class Pins:
-    """The pins of one log; safe to share between threads. `path` is the lock file; "" for a log in memory."""
-
-    def __init__(self, path: str, database: str) -> None:
-        self._path = path
-        self._database = database
-        self._put: Counter[str] = Counter()
-        self._file: int | None = None
-        self._process = os.getpid()
-        self._turn = threading.Lock()
-
-    def __bool__(self) -> bool:
-        return bool(self._put)
-
-    def add(self, shas: Iterable[str]) -> None:
-        """Pin blobs; call it before they are written. Raises `StoreError`."""
-        with self._turn:
-            for sha in shas:
-                if not self._put[sha]:
-                    self._lock(sha, file_locks.SHARED)
-                self._put[sha] += 1
-
-    def remove(self, payload: bytes) -> None:
-        """Unpin the blobs that an entry with this payload names; call it once the entry is durable."""
-        for sha in shas_in(payload):
-            with self._turn:
-                if sha not in self._put:
-                    continue
-                self._put[sha] -= 1
-                if not self._put[sha]:
-                    del self._put[sha]
-                    self._lock(sha, file_locks.FREE)
-
-    def holds(self, sha: str) -> bool:
-        """Return whether this log or any other, in any process, has pinned the blob."""
-        with self._turn:
-            if sha in self._put:
-                return True
-            return bool(self._path) and file_locks.is_byte_locked(self._opened(), _slot(sha))
-
-    def close(self) -> None:
-        """Release all pins."""
-        with self._turn:
-            self._put.clear()
-            if self._file is not None:
-                file_locks.close_lock_file(self._file, self._process)
-                self._file = None
-
-    def _lock(self, sha: str, kind: int) -> None:
-        if not self._path:
-            return
-        try:
-            file_locks.lock_byte(self._opened(), _slot(sha), kind)
-        except OSError as error:
-            raise StoreError(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
-
-    def _opened(self) -> int:
-        if self._file is None:
-            file_safety.follow_permissions(self._path, self._database)
-            try:
-                self._file = file_locks.open_lock_file(self._path)
-            except OSError as error:
-                raise StoreError(f"{self._path}: {error.strerror}") from error
-        return self._file
-
-
-def _slot(sha: str) -> int:
-    return file_locks.BLOBS_BYTES + int(sha[:14], 16)
-
-
-AT_ONCE = 100
-"""Blobs that are removed in one transaction, so that other writers get their turn."""
-BEHIND = "SELECT rowid, state FROM stored_events WHERE rowid > ? ORDER BY rowid"
-OF_STREAM = "SELECT state FROM stored_events WHERE originator_id = ?"
-UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
-SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
-REMOVE = "DELETE FROM blobs WHERE sha256 = ?"
-
-
-class Collected(NamedTuple):
-    """The result of a collection: the number of blobs removed, and their bytes.
-
-    `kept` counts the blobs that no entry names yet, but that a living process has stored. `folded`: the
-    write-ahead log holds nothing of the removed blobs any more.
-    """
-
-    blobs: int = 0
-    bytes: int = 0
-    kept: int = 0
-    folded: bool = True
-
-
-def named_by(datastore: LogDatastore, stream: int) -> set[str]:
-    """Return all that looks like a blob's sha256 in the entries of a stream."""
-    with datastore.reading() as connection:
-        return _shas(state for (state,) in connection.execute(OF_STREAM, (stream,)))
-
-
-def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
-    """Remove the blobs that no entry names, all or some of them; `folded` is left to the caller.
-
-    A blob counts as named wherever its sha256 stands in a payload. A blob that is put meanwhile is pinned
-    before it is written, and the pins are looked at inside of the transaction that removes: whoever pins
-    later writes the blob anew.
-    """
-    with datastore.reading() as connection:
-        there = {sha.hex() for (sha,) in connection.execute("SELECT sha256 FROM blobs")}
-        unnamed = there if candidates is None else there & set(candidates)
-        last = _without_named(connection, unnamed, 0)
-    blobs = size = 0
-    kept: set[str] = set()
-    while unnamed - kept:
-        with datastore.writing() as connection:
-            last = _without_named(connection, unnamed, last)
-            some = set(sorted(unnamed - kept)[:AT_ONCE])
-            kept |= some & _shas(text for (text,) in connection.execute(UNDER_WAY))
-            kept |= {sha for sha in some if pins.holds(sha)}
-            for sha in some - kept:
-                (length,) = connection.execute(SIZE, (bytes.fromhex(sha),)).fetchone() or (0,)
-                connection.execute(REMOVE, (bytes.fromhex(sha),))
-                blobs, size = blobs + 1, size + length
-        unnamed -= some - kept
-    return Collected(blobs, size, len(kept & unnamed))
-
-
-def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -> int:
-    """Take from the set what the entries behind a row name; return the last row that was read."""
-    cursor = connection.execute(BEHIND, (after,))
-    for row, state in cursor if shas else ():
-        after = row
-        shas -= _shas([state])
-        if not shas:
-            break
-    cursor.close()
-    return after
-
-
-def _shas(texts: Iterable[object]) -> set[str]:
-    """Return all that looks like a sha256; a damaged row may hold anything."""
-    found = (shas_in(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
-    return {sha for shas in found for sha in shas}
+        return len(self._recorder.blob_shas())

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from glob import escape, glob
@@ -21,50 +20,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stenolog.domain.entry import EPOCH, MICROSECOND
-from stenolog.domain.errors import StoreError, VersionConflictError
+from stenolog.domain.errors import StoreError
 
-from . import arguments, event_rows, file_locks
-from .appends import DELETE_CLAIM
-from .database import LogDatastore
-from .event_rows import START
+from . import arguments, file_locks
 from .handle import LogHandle
-from .stream import Stream
-
-TAKE = """INSERT OR IGNORE INTO claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-OF = """SELECT fence, lane, effect, cause, attempt, key, owner, at, receipt FROM claims
-    WHERE stream = ? ORDER BY fence"""
-EVERYWHERE = """SELECT name, fence, lane, effect, cause, attempt, key, owner, at, receipt
-    FROM claims JOIN conversations USING (stream) ORDER BY fence"""
-DRAFT = """INSERT INTO drafts (fence, number, said)
-    SELECT fence, (SELECT coalesce(max(number), 0) + 1 FROM drafts d WHERE d.fence = c.fence), ?
-    FROM claims c WHERE fence = ?"""
-
-
-class Claim(NamedTuple):
-    """An effect that somebody is at.
-
-    `fence` is its fencing number, 0 before it is taken; it grows, and whoever has not the latest is out.
-    `effect` is "model", or "tool" with the call; `cause` the position that it answers; `key` its idempotency
-    key; `owner` the runner; `at` microseconds since 1970; `receipt` that of a model's request, as JSON.
-    """
-
-    fence: int
-    lane: str
-    effect: str
-    cause: int
-    attempt: int
-    key: str
-    owner: str
-    at: int
-    receipt: bytes = b""
+from .recorder import LogRecorder
+from .store_values import Claim, Stream
 
 
 class Claims:
-    """The claims on the effects of one conversation."""
+    """The claims on the effects of one conversation; see `LogRecorder` for what each of these does."""
 
-    def __init__(self, datastore: LogDatastore, stream: Stream) -> None:
-        self._datastore = datastore
+    def __init__(self, recorder: LogRecorder, stream: Stream) -> None:
+        self._recorder = recorder
         self._stream = stream
 
     def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
@@ -73,83 +41,36 @@ class Claims:
         They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
         on.
         """
-
-        def take(connection: sqlite3.Connection) -> list[Claim | None]:
-            head = event_rows.head(connection, self._key) or START
-            if head.position != expected:
-                raise VersionConflictError(self._stream.name, expected=expected, found=head.position)
-            return [self._insert(connection, claim) for claim in wanted]
-
-        return self._datastore.group.savepoint(take)
+        return self._recorder.take_claims(self._stream, wanted, expected)
 
     def all(self) -> list[Claim]:
         """Every claim on the conversation's effects, the oldest first."""
-        if self._stream.key is None:
-            return []
-        with self._datastore.reading() as connection:
-            return [Claim._make(row) for row in connection.execute(OF, (self._key,)).fetchall()]
+        return [] if self._stream.key is None else self._recorder.claims(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
         """A dead owner's claim, under a new fence with what was drafted; None where it is no longer there."""
-
-        def take_over(connection: sqlite3.Connection) -> Claim | None:
-            drafted = _drafted(connection, claim.fence)
-            if not _delete(connection, claim.fence):
-                return None
-            taken = self._insert(connection, claim._replace(owner=owner))
-            assert taken is not None, "the effect's only claim was just removed"
-            for said in drafted:
-                connection.execute(DRAFT, (said, taken.fence))
-            return taken
-
-        return self._datastore.group.savepoint(take_over)
+        return self._recorder.take_over_claim(self._stream, claim, owner)
 
     def release(self, claim: Claim) -> None:
         """Let an effect go that was not begun, or may be begun again."""
-        self._datastore.group.savepoint(lambda connection: _delete(connection, claim.fence))
+        self._recorder.release_claim(claim)
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
         """Keep what has streamed since the last time, for several claims at once: fences, and JSON.
 
         For a claim that is no longer there nothing is kept.
         """
-        if rows := [(text, fence) for fence, text in said]:
-            self._datastore.group.savepoint(lambda connection: connection.executemany(DRAFT, rows))
+        if rows := list(said):
+            self._recorder.add_drafts(rows)
 
     def drafted(self, claim: Claim) -> list[bytes]:
         """Return the streamed pieces saved for a claim, in order."""
-        with self._datastore.reading() as connection:
-            return list(_drafted(connection, claim.fence))
-
-    @property
-    def _key(self) -> int:
-        assert self._stream.key is not None, "effects are of conversations with entries"
-        return self._stream.key
-
-    def _insert(self, connection: sqlite3.Connection, claim: Claim) -> Claim | None:
-        cursor = connection.execute(TAKE, (self._key, *claim[1:]))
-        return claim._replace(fence=cursor.lastrowid or 0) if cursor.rowcount else None
+        return self._recorder.drafts(claim.fence)
 
 
-def owners(datastore: LogDatastore) -> list[str]:
+def owners(recorder: LogRecorder) -> list[str]:
     """Return the owners of all claims in the log."""
-    with datastore.reading() as connection:
-        return [owner for (owner,) in connection.execute("SELECT DISTINCT owner FROM claims")]
-
-
-def everywhere(datastore: LogDatastore) -> list[tuple[str, Claim]]:
-    """Return all claims in the log, each with the name of its conversation, the oldest first."""
-    with datastore.reading() as connection:
-        return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE)]
-
-
-def _delete(connection: sqlite3.Connection, fence: int) -> bool:
-    return connection.execute(DELETE_CLAIM, (fence,)).rowcount == 1
-
-
-def _drafted(connection: sqlite3.Connection, fence: int) -> Iterator[bytes]:
-    rows = connection.execute("SELECT said FROM drafts WHERE fence = ? ORDER BY number", (fence,)).fetchall()
-    return (said for (said,) in rows)
+    return list(dict.fromkeys(claim.owner for _, claim in recorder.all_claims()))
 
 
 _HERE: dict[str, int] = {}
@@ -318,14 +239,14 @@ class OpenClaim(NamedTuple):
 def open_claims(log: LogHandle, conversation: str | None = None) -> list[OpenClaim]:
     """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
     _check_conversation(log, conversation)
-    found = everywhere(log.datastore)
+    found = log.recorder.all_claims()
     return [_open_claim(log, name, claim) for name, claim in found if conversation in (None, name)]
 
 
 def take_over(log: LogHandle, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
     """Take a conversation's claims from their owners; see `Log.take_claims`."""
     _check_conversation(log, conversation)
-    store = Claims(log.datastore, log.stream(conversation))
+    store = Claims(log.recorder, log.stream(conversation))
     before = [(claim, _open_claim(log, conversation, claim)) for claim in store.all()]
     return [
         shown
@@ -348,6 +269,6 @@ def _open_claim(log: LogHandle, conversation: str, claim: Claim) -> OpenClaim:
         EPOCH + claim.at * MICROSECOND,
         owner.host,
         owner.pid,
-        owner_lives(log.datastore.file, claim.owner),
+        owner_lives(log.recorder.sidecar_path, claim.owner),
         owner.id,
     )

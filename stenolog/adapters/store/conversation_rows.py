@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from stenolog.domain import history
 from stenolog.domain.entry import GENESIS
@@ -22,12 +22,13 @@ from stenolog.domain.history import (
     hashed,
 )
 
+from .store_values import ConversationKey, Order, Segment, Which
+
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
 LAST_AT = """(SELECT at FROM stored_events WHERE originator_id = stream
     ORDER BY originator_version DESC LIMIT 1)"""
-Order: TypeAlias = Literal["oldest", "newest", "latest", "a-z", "z-a"]
-ORDERS = {
+ORDERS: dict[Order, str] = {
     "oldest": "stream",
     "newest": "stream DESC",
     "latest": f"{LAST_AT} DESC, stream DESC",
@@ -39,6 +40,7 @@ RECENT = 10_000
 BEGUN_BEFORE = "stream < (SELECT stream FROM conversations WHERE name = ?)"
 OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHERE name = ?)"
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
+ALL = "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
 FORKS = "SELECT name FROM conversations WHERE parent = ? ORDER BY stream"
 LINEAGE = """
     WITH RECURSIVE line (stream, parent, fork_position, depth) AS (
@@ -53,14 +55,6 @@ DELETIONS = "deletions"
 has the number that it had, so that what is kept beside the log can tell."""
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM stored_events"
 MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
-
-
-class Segment(NamedTuple):
-    """A run of a conversation's positions, `after` < position <= `at`, and the stream they are kept in."""
-
-    stream: int
-    after: int
-    upto: int
 
 
 def find(connection: sqlite3.Connection, name: str) -> int | None:
@@ -78,19 +72,6 @@ def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
     """The name that the stream's conversation has now; None when it was deleted."""
     row = connection.execute(NAME, (stream,)).fetchone()
     return str(row[0]) if row else None
-
-
-class Which(NamedTuple):
-    """Some of the conversations: the archived ones too, or not; those whose names begin so, or hold this
-    (Latin letters of either case); those with an entry since (its last one's microseconds since 1970);
-    those that were begun before the one of that name, or `by_time` whose last entries are older."""
-
-    archived: bool = False
-    begins: str = ""
-    like: str = ""
-    since: int | None = None
-    before: str = ""
-    by_time: bool = False
 
 
 def names(
@@ -138,6 +119,11 @@ def create(
     what = BEGUN if parent is None else FORKED
     add_change(connection, key, what, value=fork, parent=parent, name=name)
     return key
+
+
+def every(connection: sqlite3.Connection) -> list[ConversationKey]:
+    """Every conversation, the oldest first."""
+    return [*map(ConversationKey._make, connection.execute(ALL).fetchall())]
 
 
 def forks(connection: sqlite3.Connection, stream: int) -> list[str]:

@@ -7,7 +7,8 @@ it stands. `verify` names all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -15,9 +16,8 @@ from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain
 from stenolog.domain.errors import CorruptLogError, StoredDataError
 from stenolog.domain.events import ERASED, Damaged, Event
 
-from . import event_rows
-from .database import LogDatastore
-from .event_rows import CHECKED, PAGE_ROWS, Row
+from .recorder import LogRecorder
+from .store_values import LAST, Row, Stream
 
 Decoders: TypeAlias = Mapping[str, Callable[[bytes], Event]]
 FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError, LookupError)
@@ -25,31 +25,35 @@ FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError,
 WIDEST_GAP = 100_000
 """Positions. A wider gap is a damaged position, and no row is told for each of them."""
 GONE = "its row is gone"
-LAST_POSITION = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
-HEADER = """SELECT entry_id, at, digest FROM stored_events
-    WHERE originator_id = ? AND originator_version = ?"""
+PAGE_ROWS = 512
+"""Entries that are read one by one before a page is tried again."""
 
 
 def entries(
-    datastore: LogDatastore,
-    name: str,
-    segments: Iterable[tuple[int, int, int]],
+    recorder: LogRecorder,
+    stream: Stream,
+    after: int,
+    upto: int,
     before: Collection[bytes],
     decoders: Decoders,
     *,
     strict: bool,
 ) -> Iterator[Entry]:
-    """Yield the entries of some segments (stream, the position before, the last position), checked.
+    """Yield the entries with `after` < position <= `upto`, checked.
 
     `before` is what the digest before the first one may be; empty where it is lost. Raises `CorruptLogError`
     where not even the places of entries can be read, and with `strict` at the first damaged one.
     """
-    reading = _Reading(datastore, name, before, decoders)
-    for key, position, last in segments:
-        reading.position = position
-        for entry in reading.segment(key, last):
+    reading = _Reading(recorder, stream.name, before, decoders)
+    for segment in recorder.lineage(stream, upto):
+        if segment.upto <= after:
+            continue
+        part = Stream(stream.name, segment.stream)
+        part.alone = True  # it is read without what it inherits
+        reading.position = max(after, segment.after)
+        for entry in reading.segment(part, segment.upto):
             if strict and isinstance(entry.event, Damaged):
-                raise CorruptLogError(f"{name!r} at position {entry.position}: {entry.event.reason}")
+                raise CorruptLogError(f"{stream.name!r} at position {entry.position}: {entry.event.reason}")
             yield entry
 
 
@@ -57,36 +61,27 @@ class _Reading:
     """Reads on from a position, and remembers what the digest there may be."""
 
     def __init__(
-        self, datastore: LogDatastore, name: str, before: Collection[bytes], decoders: Decoders
+        self, recorder: LogRecorder, name: str, before: Collection[bytes], decoders: Decoders
     ) -> None:
-        self.datastore = datastore
+        self.recorder = recorder
         self.name = name
         self.before = before
         self.decoders = decoders
         self.position = 0
 
-    def segment(self, key: int, last: int) -> Iterator[Entry]:
+    def segment(self, part: Stream, last: int) -> Iterator[Entry]:
         """Yield the entries of one stream up to a position, as far as there are any."""
         while self.position < last:
             try:
-                with self.datastore.reading() as connection:
-                    rows = event_rows.page(connection, CHECKED, key, self.position, last)
+                rows = self.recorder.select_events(part, gt=self.position, lte=last, page=True).rows
             except CorruptLogError as error:
-                yield from self._one_by_one(key, last, error)
+                yield from self._one_by_one(part, last, error)
                 continue
             if not rows:
                 break
             yield from self._page(rows)
-        if last != event_rows.LAST and self.position < last and self._is_inherited(key, last):
+        if last != LAST and self.position < last and self.recorder.is_inherited(part, last):
             yield from self._gap(last + 1)
-
-    def _is_inherited(self, key: int, last: int) -> bool:
-        """Return whether a fork was made at `last`, so that there must be entries up to there."""
-        with self.datastore.reading() as connection:
-            found = connection.execute(
-                "SELECT 1 FROM conversations WHERE parent = ? AND fork_position >= ? LIMIT 1", (key, last)
-            ).fetchone()
-        return found is not None
 
     def _page(self, rows: Sequence[Row]) -> Iterator[Entry]:
         while rows:
@@ -166,34 +161,24 @@ class _Reading:
             yield self._entry(position, GONE)
         self.position, self.before = upto - 1, ()
 
-    def _one_by_one(self, key: int, last: int, error: CorruptLogError) -> Iterator[Entry]:
+    def _one_by_one(self, part: Stream, last: int, error: CorruptLogError) -> Iterator[Entry]:
         """Yield the entries of one page, each read by itself, as SQLite cannot read them together."""
-        with self.datastore.reading() as connection:
-            (end,) = connection.execute(LAST_POSITION, (key,)).fetchone()
-        end = min(last, end if isinstance(end, int) else 0)
+        end = min(last, self.recorder.last_position(part))
         if end <= self.position:
             raise error
         for position in range(self.position + 1, min(end, self.position + PAGE_ROWS) + 1):
             try:
-                with self.datastore.reading() as connection:
-                    rows = event_rows.page(connection, CHECKED, key, position - 1, position)
+                rows = self.recorder.select_events(part, gt=position - 1, lte=position, page=True).rows
             except CorruptLogError as unreadable:
-                yield self._unreadable(key, position, unreadable)
+                yield self._unreadable(part, position, unreadable)
                 continue
             yield from self._page(rows) if rows else self._gap(position + 1)
 
-    def _unreadable(self, key: int, position: int, error: CorruptLogError) -> Entry:
+    def _unreadable(self, part: Stream, position: int, error: CorruptLogError) -> Entry:
         """Return what stands in the place of a row of which SQLite can read the beginning at most."""
         id, time, digest = "", 0, b""
-        try:
-            with self.datastore.reading() as connection:
-                id, time, digest = connection.execute(HEADER, (key, position)).fetchone() or (
-                    id,
-                    time,
-                    digest,
-                )
-        except CorruptLogError:
-            pass
+        with suppress(CorruptLogError):
+            id, time, digest = self.recorder.header(part, position) or (id, time, digest)
         self.position, self.before = position, (digest,) if digest else ()
         return self._entry(position, f"it cannot be read: {error}", id, time, digest)
 

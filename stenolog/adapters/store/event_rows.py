@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.domain.entry import GENESIS, Record
+from stenolog.domain.entry import Record
 from stenolog.domain.events import ERASED
 
-Row: TypeAlias = tuple[Any, ...]
+from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
@@ -41,17 +40,22 @@ PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
 STRETCH = f"""SELECT count(*), max(position) FROM (
     SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
 """Counts the next rows and returns the position of the last one, reading only the index."""
-EVERYTHING = f"""SELECT e.rowid, e.originator_id, c.name, {EVENT}
-    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
-    WHERE e.rowid > ? ORDER BY e.rowid LIMIT ?"""
+COMMITTED = """SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
+    e.topic, CASE WHEN e.erased IS NULL THEN e.state END
+    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
+"""The columns of a `CommittedRow`. Both tables are read by the order of their keys: no sorting."""
+BEHIND = f"{COMMITTED} e.rowid > ? AND e.rowid <= ? ORDER BY e.rowid"
+OF_STREAM = f"""{COMMITTED} e.originator_id = ? AND e.originator_version > ? AND e.rowid <= ?
+    ORDER BY e.originator_version"""
+NEWEST = "SELECT rowid, digest FROM stored_events WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1"
+NOTIFICATIONS = """SELECT rowid FROM stored_events WHERE originator_id = ?
+    AND originator_version BETWEEN ? AND ? ORDER BY originator_version"""
 BY_ID = f"SELECT {WHOLE} FROM stored_events WHERE originator_id = ? AND entry_id = ?"
 HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_id = ?
     ORDER BY originator_version DESC LIMIT 1"""
 HEAD_UNTIL = """SELECT originator_version, digest FROM stored_events
     WHERE originator_id = ? AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"""
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
-LAST = 2**62
-"""A position beyond any there can be."""
 
 
 class Connection(sqlite3.Connection):
@@ -59,16 +63,6 @@ class Connection(sqlite3.Connection):
     notification id and its digest."""
 
     inserted: tuple[int, int, bytes] | None = None
-
-
-class Head(NamedTuple):
-    """The head of a conversation: its last position, and the digest there."""
-
-    position: int
-    digest: bytes
-
-
-START = Head(0, GENESIS)
 
 
 def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record]) -> None:
@@ -156,3 +150,83 @@ def digest_at(connection: sqlite3.Connection, stream: int, position: int) -> byt
     """The digest stored at a position of the stream itself."""
     row = connection.execute(DIGEST, (stream, position)).fetchone()
     return row[0] if row else None
+
+
+def committed(
+    connection: sqlite3.Connection,
+    after: int,
+    *,
+    upto: int = LAST,
+    stream: int | None = None,
+    limit: int = CHUNK_ROWS,
+) -> list[CommittedRow]:
+    """The next entries behind a notification id, in the order of commits; of one `stream`, behind a position.
+
+    At most `limit`, fewer where they are long.
+    """
+    if stream is None:
+        cursor = connection.execute(f"{BEHIND} LIMIT ?", (after, upto, limit))
+    else:
+        cursor = connection.execute(f"{OF_STREAM} LIMIT ?", (stream, after, upto, limit))
+    rows: list[CommittedRow] = []
+    size = 0
+    while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
+        rows += map(CommittedRow._make, chunk)
+        size += sum(len(row[8] or b"") for row in chunk)
+    cursor.close()
+    return rows
+
+
+def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -> list[CommittedRow]:
+    """Those of the entries that are there."""
+    marks = ", ".join("?" * len(notifications))
+    rows = connection.execute(f"{COMMITTED} e.rowid IN ({marks})", notifications).fetchall()
+    return [*map(CommittedRow._make, rows)]
+
+
+def newest(connection: sqlite3.Connection, upto: int = LAST) -> tuple[int, bytes]:
+    """The last entry of the log up to a notification id: its id and digest; 0 where it has none."""
+    return connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
+
+
+def notifications(connection: sqlite3.Connection, stream: int, first: int, last: int) -> list[int]:
+    """The notification ids of a range of positions."""
+    return [id for (id,) in connection.execute(NOTIFICATIONS, (stream, first, last)).fetchall()]
+
+
+def select(
+    connection: sqlite3.Connection,
+    stream: int,
+    after: int,
+    upto: int,
+    *,
+    desc: bool = False,
+    limit: int | None = None,
+    topics: Sequence[str] = (),
+) -> list[Row]:
+    """The rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
+    only = f"AND erased IS NULL AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
+    order = f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
+    values = (stream, after, upto, *topics, -1 if limit is None else limit)
+    return connection.execute(f"SELECT {CHECKED} {BETWEEN} {only} {order}", values).fetchall()
+
+
+NOTIFIED = f"""SELECT c.name, e.originator_version, {TOPIC}, {STATE}, e.rowid
+    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE e.rowid BETWEEN ? AND ?"""
+
+
+def select_notifications(
+    connection: sqlite3.Connection, first: int, last: int | None, topics: Sequence[str], limit: int
+) -> list[Row]:
+    """The rows of the library's notifications from one id to another."""
+    only = f"AND e.topic IN ({', '.join('?' * len(topics))})" if topics else ""
+    values = (first, LAST if last is None else last, *topics, limit)
+    return connection.execute(f"{NOTIFIED} {only} ORDER BY e.rowid LIMIT ?", values).fetchall()
+
+
+def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
+    """The digest at a position of a conversation that is kept there; None where it has no such entry."""
+    for segment in segments:
+        if segment.after < position <= segment.upto:
+            return digest_at(connection, segment.stream, position)
+    return None

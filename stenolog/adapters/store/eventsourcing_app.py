@@ -1,4 +1,4 @@
-"""The log as an application of the `eventsourcing` library, and the library's recorder on our tables.
+"""The log as an application of the `eventsourcing` library.
 
     with LogApplication(env={"SQLITE_DBNAME": "talks.db"}) as application: ...
 
@@ -8,139 +8,24 @@ cipher meant for another program would change what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
 from typing import Any, NamedTuple, cast
-from uuid import UUID
 
 from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
-from eventsourcing.persistence import (
-    InfrastructureFactory,
-    IntegrityError,
-    ListenNotifySubscription,
-    Mapper,
-    Notification,
-    StoredEvent,
-    Transcoder,
-)
-from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor, SQLiteFactory
+from eventsourcing.persistence import InfrastructureFactory, Mapper, StoredEvent, Transcoder
+from eventsourcing.sqlite import SQLiteFactory
 from eventsourcing.utils import Environment, EnvType
 
 from stenolog.domain.codec import REGISTRY, Registry
-from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import CorruptLogError, InvalidEventError
 from stenolog.domain.events import Event
 
-from . import conversation_rows, event_rows
-from .appends import PendingEntry, Sources, sealed
+from .appends import Sources
 from .database import DEADLINE, LogDatastore
-from .event_rows import START, Head
+from .recorder import LogRecorder
+from .sqlite_recorder import SqliteLogRecorder
 
 SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
-SELECT = f"""SELECT c.name, e.originator_version, {event_rows.TOPIC}, {event_rows.STATE}
-    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE c.name = ?"""
-SELECT_NOTIFICATIONS = f"""
-    SELECT c.name, e.originator_version, {event_rows.TOPIC}, {event_rows.STATE}, e.rowid
-    FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
-
-
-class LogRecorder(SQLiteApplicationRecorder):
-    """Stored events are entries; their originator id is the name of the conversation.
-
-    The log itself appends and reads by shorter ways (`appending`, `reading`) on the same `datastore`.
-    """
-
-    datastore: LogDatastore
-
-    def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
-        super().__init__(datastore, events_table_name)
-        self.edge = Sources()
-
-    def construct_create_table_statements(self) -> list[str]:
-        return []  # `schema` makes the tables when the file is opened
-
-    def _insert_events(
-        self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], **_: Any
-    ) -> Sequence[int] | None:
-        """Each event at exactly the version it names: a taken one, or a gap, is the library's conflict."""
-        ids: list[int] = []
-        for name, group in groupby(stored_events, key=lambda event: str(event.originator_id)):
-            ids += self._insert_into(c, name, list(group))
-        return ids
-
-    def _insert_into(self, c: SQLiteCursor, name: str, group: list[StoredEvent]) -> list[int]:
-        connection = c.sqlite_cursor.connection
-        key = conversation_rows.find(connection, name) or conversation_rows.create(connection, name)
-        head = event_rows.head(connection, key) or START
-        ids: list[int] = []
-        for event in group:
-            if event.originator_version != head.position + 1:
-                raise IntegrityError(
-                    f"{name!r}: expected version {head.position + 1}, found {event.originator_version}"
-                )
-            at = microseconds(self.edge.clock())
-            item = PendingEntry(self.edge.id(), at, event.topic, self.edge.salt(), event.state)
-            (record,) = sealed(head, [item])
-            event_rows.insert(connection, key, [record])
-            head = Head(record.position, record.digest)
-            ids.append(_last_rowid(connection))
-        return ids
-
-    def select_events(
-        self,
-        originator_id: UUID | str,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """The conversation's own entries, without what a fork inherits."""
-        order = "DESC" if desc else "ASC"
-        statement = (
-            f"{SELECT} AND e.originator_version > ? AND e.originator_version <= ? "
-            f"ORDER BY e.originator_version {order} LIMIT ?"
-        )
-        limits = (gt or 0, event_rows.LAST if lte is None else lte, -1 if limit is None else limit)
-        with self.datastore.reading() as connection:
-            rows = connection.execute(statement, (str(originator_id), *limits)).fetchall()
-        return [StoredEvent(*row) for row in rows]
-
-    def select_notifications(
-        self,
-        start: int | None,
-        limit: int,
-        stop: int | None = None,
-        topics: Sequence[str] = (),
-        *,
-        inclusive_of_start: bool = True,
-    ) -> Sequence[Notification]:
-        first = (start or 0) + (0 if inclusive_of_start else 1)
-        statement = f"{SELECT_NOTIFICATIONS} e.rowid BETWEEN ? AND ?"
-        if topics:
-            statement += f" AND e.topic IN ({','.join('?' * len(topics))})"
-        values = (first, event_rows.LAST if stop is None else stop, *topics, limit)
-        with self.datastore.reading() as connection:
-            rows = connection.execute(f"{statement} ORDER BY e.rowid LIMIT ?", values).fetchall()
-        return [Notification(*row) for row in rows]
-
-    def subscribe(
-        self, gt: int | None = None, topics: Sequence[str] = ()
-    ) -> ListenNotifySubscription[LogRecorder]:
-        """Every entry of every conversation with a notification id above `gt`, and those still to come."""
-        return LogSubscription(recorder=self, gt=gt, topics=topics)
-
-
-class LogSubscription(ListenNotifySubscription[LogRecorder]):
-    """Woken by the log's bell, which is listened to from before the first look.
-
-    (The library's own begin to listen after it: what is recorded in between waits for the next append.)
-    """
-
-    def _loop_on_pull(self) -> None:
-        with self._recorder.datastore.bell.subscribe(self._has_been_notified.set):
-            super()._loop_on_pull()
 
 
 class LogFactory(SQLiteFactory):
@@ -156,12 +41,8 @@ class LogFactory(SQLiteFactory):
             deadline=float(self.env.get(self.SQLITE_LOCK_TIMEOUT) or DEADLINE),
         )
 
-    def application_recorder(self) -> LogRecorder:
-        return LogRecorder(self.datastore)
-
-
-def _last_rowid(connection: Any) -> int:
-    return int(connection.execute("SELECT last_insert_rowid()").fetchone()[0])
+    def application_recorder(self) -> SqliteLogRecorder:
+        return SqliteLogRecorder(self.datastore)
 
 
 class Recorded(NamedTuple):

@@ -22,8 +22,7 @@ from stenolog.domain.errors import StoreTimeoutError
 
 from . import event_rows
 from .errors import BUSY, RAISED, started, to_store_error
-from .event_rows import Head, Row
-from .stream import Stream
+from .store_values import Head, Row, Stream
 
 T = TypeVar("T")
 MOST = 256

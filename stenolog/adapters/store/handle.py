@@ -13,11 +13,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, get_args
 
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
-    ConversationExistsError,
     OperationalError,
     PositionNotFoundError,
     StoredDataError,
@@ -25,16 +24,18 @@ from stenolog.domain.errors import (
 )
 from stenolog.domain.values import PositionRange
 
-from . import arguments, blobs, checkpoints, conversation_rows, erasures, reader
-from .blobs import Blobs, Collected
+from . import arguments, checkpoints, erasures, reader
+from .blobs import Blobs
 from .checkpoints import Checkpoints
-from .conversation_rows import Order, Which
 from .cursors import follow
+from .database import LogDatastore
 from .eventsourcing_app import LogApplication
 from .file_safety import Seals
+from .recorder import LogRecorder
 from .search_index import Index
 from .sidecar import delete_retired
-from .stream import Stream
+from .sqlite_recorder import SqliteLogRecorder
+from .store_values import Collected, Order, Stream, Which
 
 REMEMBERED = 1000
 """The number of conversations whose heads a log remembers."""
@@ -56,12 +57,12 @@ class LogHandle:
 
     def __init__(self, application: LogApplication) -> None:
         self.application = application
-        self.datastore = application.recorder.datastore
-        self.edge = application.recorder.edge
-        self.blobs = Blobs(self.datastore)
-        self.seals = Seals(self.datastore.key)
-        self.checkpoints = Checkpoints(self.datastore.file, self.seals)
-        self.index = Index(self.datastore.file)
+        self.recorder: LogRecorder = application.recorder
+        self.edge = self.recorder.edge
+        self.blobs = Blobs(self.recorder)
+        self.seals = Seals(self.recorder.seal_key)
+        self.checkpoints = Checkpoints(self.recorder.sidecar_path, self.seals)
+        self.index = Index(self.recorder.sidecar_path)
         self.windows: StreamCache | None = None
         self._streams: dict[int, Stream] = {}
         erasures.go_on(self)
@@ -79,20 +80,27 @@ class LogHandle:
 
     @property
     def path(self) -> str:
-        return self.datastore.path
+        return self.recorder.path
+
+    @property
+    def datastore(self) -> LogDatastore:
+        """The SQLite database under the log, for what inspects or repairs its file.
+
+        Raises `StoreError` where the log is in another store.
+        """
+        if not isinstance(self.recorder, SqliteLogRecorder):
+            raise StoreError(f"{self.path}: expected a log in an SQLite file")
+        return self.recorder.datastore
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is folded in."""
         self.checkpoints.close()
         self.index.close()
-        self.blobs.pins.close()
+        self.recorder.close()
         self.application.close()
 
     def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        with self.datastore.reading() as connection:
-            return conversation_rows.find(connection, name) is not None
+        return isinstance(name, str) and self.recorder.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -123,11 +131,10 @@ class LogHandle:
         """
         if limit is not None:
             arguments.number("limit", limit)
-        arguments.some_of("order", (order,), conversation_rows.ORDERS)
+        arguments.some_of("order", (order,), get_args(Order))
         which = self._which(archived, prefix, contains, active_since, older_than)
         which = which._replace(by_time=order == "latest")
-        with self.datastore.reading() as connection:
-            return conversation_rows.names(connection, which, limit=limit, order=order)
+        return self.recorder.names(which, limit=limit, order=order)
 
     def count(
         self,
@@ -140,11 +147,10 @@ class LogHandle:
         order: Order = "oldest",
     ) -> int:
         """Return the number of conversations; the arguments select some of them as for `names`."""
-        arguments.some_of("order", (order,), conversation_rows.ORDERS)
+        arguments.some_of("order", (order,), get_args(Order))
         which = self._which(archived, prefix, contains, active_since, older_than)
         which = which._replace(by_time=order == "latest")
-        with self.datastore.reading() as connection:
-            return conversation_rows.count(connection, which)
+        return self.recorder.count(which)
 
     @staticmethod
     def _which(
@@ -158,27 +164,24 @@ class LogHandle:
     @property
     def last_sequence(self) -> int:
         """The notification id of the last entry of any conversation; 0 while there is none."""
-        with self.datastore.reading() as connection:
-            return reader.newest(connection)
+        return self.recorder.last_committed()[0]
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
-        unread = partial(reader.everything, self.datastore)
-        return follow(self.datastore, unread, self.last_sequence, timeout)
+        unread = partial(reader.everything, self.recorder)
+        return follow(self.recorder, unread, self.last_sequence, timeout)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the log into a new file, as it stands now, while others go on writing to it.
 
         Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
         """
-        self.datastore.backup(Path(path))
+        self.recorder.backup(Path(path))
 
     def stream(self, name: str) -> Stream:
         """The stream of a conversation; without a key while nothing was appended to it."""
         check_name(name, what="conversation")
-        with self.datastore.reading() as connection:
-            key = conversation_rows.find(connection, name)
-        return self.remembered(Stream(name, key))
+        return self.remembered(Stream(name, self.recorder.find(name)))
 
     def remembered(self, found: Stream) -> Stream:
         """The stream as this process knows it, for all handles on it share what is known of its head."""
@@ -192,18 +195,12 @@ class LogHandle:
 
     def rename(self, stream: Stream, name: str) -> None:
         """See `Conversation.rename`."""
-        key = self.existing(stream)
-        with self.datastore.writing() as connection:
-            if conversation_rows.find(connection, name) not in (None, key):
-                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            conversation_rows.rename(connection, key, name)
+        self.recorder.rename(self.existing(stream), name)
         stream.name = name
 
     def archive(self, stream: Stream, *, at: int | None) -> None:
         """See `Conversation.archive`; `at` None takes it back."""
-        key = self.existing(stream)
-        with self.datastore.writing() as connection:
-            conversation_rows.archive(connection, key, at)
+        self.recorder.archive(self.existing(stream), at)
 
     def forget(self, key: int) -> None:
         """Forget where a stream stands."""
@@ -219,14 +216,14 @@ class LogHandle:
         """
         if self.windows is not None:
             self.windows.drop(key)
-        delete_retired(self.datastore.file)
+        delete_retired(self.recorder.sidecar_path)
         for stream in (key, checkpoints.WHOLE_LOG):
             self.checkpoints.erase_stream(stream)
         with suppress(OperationalError, StoredDataError):
-            if named and blobs.PINS_SUPPORTED:
-                blobs.collect(self.datastore, self.blobs.pins, named)
+            if named:
+                self.recorder.collect_blobs(named)
         with suppress(OperationalError):
-            self.datastore.fold()
+            self.recorder.compact()
 
     def collect(self) -> Collected:
         """Remove the blobs that no entry names, and empty the write-ahead log.
@@ -235,15 +232,13 @@ class LogHandle:
         whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
         (always on a system other than Linux).
         """
-        if not blobs.PINS_SUPPORTED:
-            raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
         erasures.go_on(self)
-        found = blobs.collect(self.datastore, self.blobs.pins)
-        return found._replace(folded=self.datastore.fold())
+        found = self.recorder.collect_blobs()
+        return found._replace(folded=self.recorder.compact())
 
     def existing(self, stream: Stream) -> int:
         """The key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
-        key = reader.resolve(self.datastore, stream)
+        key = self.recorder.resolve(stream)
         if key is None:
             raise arguments.missing(stream.name, self.path)
         return key
@@ -258,7 +253,7 @@ class StreamHandle:
     def __init__(self, log: LogHandle, stream: Stream) -> None:
         self.log = log
         self.stream = stream
-        self._datastore = log.datastore
+        self._recorder = log.recorder
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} in {self.log.path}>"
@@ -270,12 +265,12 @@ class StreamHandle:
     @property
     def key(self) -> int | None:
         """The number of the conversation in its file, which no other gets; None while it has no entries."""
-        return reader.resolve(self._datastore, self.stream)
+        return self._recorder.resolve(self.stream)
 
     @property
     def position(self) -> int:
         """The position of the last entry; 0 while there is none."""
-        return reader.head(self._datastore, self.stream).position
+        return self._recorder.head(self.stream).position
 
     @property
     def digest(self) -> str:
@@ -283,7 +278,7 @@ class StreamHandle:
 
         Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
         """
-        return reader.head(self._datastore, self.stream).digest.hex()
+        return self._recorder.head(self.stream).digest.hex()
 
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> Iterator[Entry]:
         """The entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
@@ -293,7 +288,7 @@ class StreamHandle:
         Each entry is checked against its digest. In the place of one that cannot be read, or that is not what
         was written, stands a `Damaged` event with the reason; `strict` raises `CorruptLogError` there.
         """
-        return reader.entries(self._datastore, self.stream, after, at, strict)
+        return reader.entries(self._recorder, self.stream, after, at, strict)
 
     def entry(self, position: int) -> Entry:
         """Return the entry at a position. Raises `PositionNotFoundError`, `ConversationNotFoundError`."""
@@ -302,15 +297,15 @@ class StreamHandle:
 
     def entry_by_id(self, id: str) -> Entry | None:
         """Return the entry of that id, None if there is none; a fork's own before one that it inherits."""
-        return reader.find(self._datastore, self.stream, id)
+        return reader.find(self._recorder, self.stream, id)
 
     def imported_ranges(self) -> tuple[PositionRange, ...]:
         """Return the positions that came from an exported file, inherited ones too: others wrote them."""
-        return reader.imported_spans(self._datastore, self.stream)
+        return reader.imported_spans(self._recorder, self.stream)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """Yield the entries as stored records."""
-        return reader.records(self._datastore, self.stream, after, at)
+        return reader.records(self._recorder, self.stream, after, at)
 
     def checked(self, position: int, *, least: int = 0) -> int:
         """Return a position that a caller gave, if the conversation has come so far.

@@ -15,6 +15,7 @@ from . import event_rows, schema
 from .conversation_rows import history_rows as rows_of_history
 from .database import LogDatastore
 from .errors import RAISED
+from .store_values import LAST, Row
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "position": int,
@@ -161,14 +162,12 @@ def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[D
     """The first and the last position of a stream, where they are none that its conversation can have."""
     first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
     for position in (first, last):
-        if position is not None and not (
-            isinstance(position, int) and held.fork < position <= event_rows.LAST
-        ):
+        if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):
             where = position if isinstance(position, int) else 0
             yield DamagedRow(where, "/position", f"positions behind {held.fork}", repr(position))
 
 
-def _checked(row: event_rows.Row) -> Record | DamagedRow:
+def _checked(row: Row) -> Record | DamagedRow:
     """The row as a record, unless a column holds what was never written there."""
     for (field, kind), value in zip(TYPES.items(), row, strict=True):
         if not isinstance(value, kind):

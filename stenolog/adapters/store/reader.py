@@ -1,74 +1,50 @@
 """Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
 
-Importing notes the range of positions beside the log (`tracking`), since the entries keep their digests. A
-second import into the same conversation widens the range, so entries between two imports count as imported.
+Importing notes the range of positions beside the log, since the entries keep their digests. A second import
+into the same conversation widens the range, so entries between two imports count as imported.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Entry, Record, to_entry
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, Record, to_entry
 from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError
-from stenolog.domain.events import Event, Unknown
+from stenolog.domain.events import ERASED, Event, Unknown
 from stenolog.domain.values import PositionRange
 
-from . import conversation_rows, cursors, damage, event_rows
-from .conversation_rows import Segment
-from .cursors import Cursor
-from .database import LogDatastore
-from .event_rows import EVENT, LAST, START, WHOLE, Head, Row
-from .stream import Stream
+from . import damage
+from .recorder import LogRecorder
+from .store_values import LAST, CommittedRow, Head, Row, Stream
 
 
-def resolve(datastore: LogDatastore, stream: Stream) -> int | None:
-    """The stream's key; None while nobody has appended to the conversation."""
-    if stream.key is None:
-        with datastore.reading() as connection:
-            stream.key = conversation_rows.find(connection, stream.name)
-    return stream.key
-
-
-def head(datastore: LogDatastore, stream: Stream) -> Head:
-    """Return the head of the conversation."""
-    key = resolve(datastore, stream)
-    if key is None:
-        return START
-    with datastore.reading() as connection:
-        return event_rows.head(connection, key) or START
-
-
-def exists(datastore: LogDatastore, key: int) -> bool:
-    """Return whether a stream is still there."""
-    with datastore.reading() as connection:
-        return conversation_rows.name_of(connection, key) is not None
-
-
-def records(datastore: LogDatastore, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
+def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
     """The stored records with `after` < position <= `at`."""
-    for rows in _pages(datastore, stream, WHOLE, after, upto):
-        yield from map(Record._make, rows)
+    position, last = max(after, 0), LAST if upto is None else upto
+    while position < last and (found := recorder.select_records(stream, position, last)):
+        position = _checked(stream, position, len(found), found[0].position, found[-1].position)
+        yield from found
+    _check_inherited(recorder, stream, position, last)
 
 
 def entries(
-    datastore: LogDatastore, stream: Stream, after: int, upto: int | None, strict: bool = False
+    recorder: LogRecorder, stream: Stream, after: int, upto: int | None, strict: bool = False
 ) -> Iterator[Entry]:
     """Yield the entries after a position, each checked against its digest; see `damage.entries`."""
-    segments = _segments(datastore, stream, after, upto)
+    position, last = max(after, 0), LAST if upto is None else upto
     before: object = None  # then the first entry cannot be checked
     with suppress(PositionNotFoundError, StoredDataError):
-        before = digest_at(datastore, stream, max(after, 0))
+        before = digest_at(recorder, stream, position)
     known = (before,) if isinstance(before, bytes) else ()
-    return damage.entries(datastore, stream.name, segments, known, DECODERS, strict=strict)
+    return damage.entries(recorder, stream, position, last, known, DECODERS, strict=strict)
 
 
 def of_kinds(
-    datastore: LogDatastore, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
+    recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
 ) -> Iterator[Entry | Head]:
     """The entries of these kinds, and now and then the head of what has been read, also at the end.
 
@@ -77,73 +53,63 @@ def of_kinds(
     topics of others.)
     """
     topics = () if Unknown in kinds else REGISTRY.topics(kinds)
-    for key, position, last in _segments(datastore, stream, after, upto):
-        while position < last:
-            with datastore.reading() as connection:
-                found = event_rows.stretch(connection, key, position, last)
-            if found is None:
-                break
-            count, head = found
-            if position + count != head.position:
-                raise CorruptLogError(
-                    f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
-                    f"found {count} of them"
-                )
-            yield from _of_topics(datastore, stream.name, key, topics, position, head.position)
-            yield head
-            position = head.position
-        _check_inherited(stream, key, position, last)
+    position, last = max(after, 0), LAST if upto is None else upto
+    while position < last and (found := recorder.stretch(stream, position, last)):
+        count, head = found
+        if position + count != head.position:
+            raise CorruptLogError(
+                f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
+                f"found {count} of them"
+            )
+        while rows := recorder.select_events(
+            stream, gt=position, lte=head.position, page=True, topics=topics
+        ).rows:
+            position = rows[-1][0]
+            yield from _decoded(stream.name, rows)
+        yield head
+        position = head.position
+    _check_inherited(recorder, stream, position, last)
 
 
-def _of_topics(
-    datastore: LogDatastore, name: str, key: int, topics: Sequence[str], after: int, upto: int
-) -> Iterator[Entry]:
-    rows: list[Row] = []
-    while after < upto:
-        with datastore.reading() as connection:
-            rows = event_rows.page(connection, EVENT, key, after, upto, topics)
-        if not rows:
-            return
-        after = rows[-1][0]
-        yield from _decoded(name, rows)
+def _checked(stream: Stream, before: int, count: int, first: int, last: int) -> int:
+    """The position that a page has come to. Raises `CorruptLogError` where one is missing."""
+    if (first, last) != (before + 1, before + count):
+        raise CorruptLogError(
+            f"{stream.name!r}: expected the positions {before + 1} to {before + count}, "
+            f"found {first} to {last}"
+        )
+    return last
 
 
-def find(datastore: LogDatastore, stream: Stream, id: str) -> Entry | None:
+def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last: int) -> None:
+    """Raise `CorruptLogError` if inherited positions are missing before the fork."""
+    if stream.alone or stream.key is None or position >= last:
+        return
+    segments = recorder.lineage(stream, last)
+    if segments and position < segments[-1].after:
+        raise CorruptLogError(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
+
+
+def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
     """The entry of that id, the conversation's own before one that it inherits; None where there is none."""
-    key = resolve(datastore, stream)
-    if key is None:
-        return None
-    with datastore.reading() as connection:
-        for segment in reversed(conversation_rows.lineage(connection, key, LAST)):
-            record = event_rows.by_id(connection, segment.stream, id)
-            if record is not None and record.position <= segment.upto:
-                return to_entry(stream.name, record)
-    return None
+    record = recorder.record_by_id(stream, id)
+    return None if record is None else to_entry(stream.name, record)
 
 
-def everything(datastore: LogDatastore, after: int) -> Iterator[tuple[int, Entry]]:
+def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
     """The entries of all conversations in the order of their commits, behind notification id `after`."""
-    before = None
-    while before != after:
-        before = after
-        with datastore.reading() as connection:
-            found = committed(connection, after)
-        for after, _, entry in found:
-            yield after, entry
+    while found := recorder.committed(after):
+        for row in found:
+            after = row.notification
+            yield after, decoded(row)
 
 
-def committed(
-    connection: sqlite3.Connection, after: int, limit: int = event_rows.CHUNK_ROWS
-) -> Iterator[tuple[int, int, Entry]]:
-    """The next entries of all conversations, at most `limit`: notification id, stream, entry."""
-    rows = connection.execute(event_rows.EVERYTHING, (after, limit)).fetchall()
-    return ((id, stream, next(_decoded(name, [tuple(row)]))) for id, stream, name, *row in rows)
-
-
-def newest(connection: sqlite3.Connection) -> int:
-    """The notification id of the last entry of the log; 0 while there is none."""
-    (last,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM stored_events").fetchone()
-    return int(last)
+def decoded(row: CommittedRow) -> Entry:
+    """The entry of a row. Raises `CorruptLogError`, naming conversation and position."""
+    erased = b"" if row.payload is None else None
+    shown = (row.position, row.id, row.time, row.digest, row.topic, row.payload, b"", 0, erased)
+    (entry,) = _decoded(row.name, [shown])
+    return entry
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
@@ -152,8 +118,8 @@ def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
     new = tuple.__new__
     position = 0
     try:
-        for position, id, at, digest, topic, payload in rows:
-            event = DECODERS[topic](payload)
+        for position, id, at, digest, topic, payload, _, _, erased in rows:
+            event = DECODERS[topic](payload) if erased is None else DECODERS[ERASED](b"")
             yield new(Entry, (name, position, id, EPOCH + at * MICROSECOND, digest.hex(), event))
     except (StoredDataError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _undecodable(name, position, topic, payload, error) from None
@@ -186,139 +152,51 @@ class _Decoders(dict[str, Callable[[bytes], Event]]):
 DECODERS = _Decoders()
 
 
-def _pages(
-    datastore: LogDatastore, stream: Stream, columns: str, after: int, upto: int | None
-) -> Iterator[list[Row]]:
-    """The rows as lists of at most 512. Raises `CorruptLogError` where a position is missing.
-
-    What is appended meanwhile is read too.
-    """
-    for key, position, last in _segments(datastore, stream, after, upto):
-        while position < last:
-            with datastore.reading() as connection:
-                rows = event_rows.page(connection, columns, key, position, last)
-            if not rows:
-                break
-            first, end = rows[0][0], rows[-1][0]
-            if (first, end) != (position + 1, position + len(rows)):
-                raise CorruptLogError(
-                    f"{stream.name!r}: expected the positions {position + 1} to {position + len(rows)}, "
-                    f"found {first} to {end}"
-                )
-            position = end
-            yield rows
-        _check_inherited(stream, key, position, last)
-
-
-def _segments(
-    datastore: LogDatastore, stream: Stream, after: int, upto: int | None
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the segments after a position: stream, the position before the first one, and the last one."""
-    key = resolve(datastore, stream)
-    if key is None:
-        return
-    for segment in _lineage(datastore, stream, key, LAST if upto is None else upto):
-        if segment.upto > after:
-            yield segment.stream, max(segment.after, after), segment.upto
-
-
-def _lineage(datastore: LogDatastore, stream: Stream, key: int, last: int) -> tuple[Segment, ...]:
-    """Return the segments that store the positions up to `last`.
-
-    Streams without ancestors are looked up once.
-    """
-    if stream.alone:
-        return (Segment(key, 0, last),)
-    with datastore.reading() as connection:
-        segments = conversation_rows.lineage(connection, key, last)
-    stream.alone = len(segments) == 1
-    return segments
-
-
-def ancestor_streams(datastore: LogDatastore, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
+def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
     """The streams that hold the positions up to `last`, and up to where: the stream, then its ancestors."""
-    key = resolve(datastore, stream)
-    if key is not None:
-        for segment in reversed(_lineage(datastore, stream, key, last)):
-            yield stream if segment.stream == key else Stream(stream.name, segment.stream), segment.upto
+    for segment in reversed(recorder.lineage(stream, last)):
+        own = segment.stream == stream.key
+        yield stream if own else Stream(stream.name, segment.stream), segment.upto
 
 
-def _check_inherited(stream: Stream, key: int, position: int, last: int) -> None:
-    """Raise `CorruptLogError` if inherited positions are missing before the fork."""
-    if key != stream.key and position < last:
-        raise CorruptLogError(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
-
-
-def digest_at(datastore: LogDatastore, stream: Stream, position: int) -> bytes:
+def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
     """The digest at a position, 32 bytes; that before the first one is empty.
 
     Raises `PositionNotFoundError` where the conversation has no such entry.
     """
-    if position == 0:
-        return GENESIS
-    key = resolve(datastore, stream)
-    if key is not None and position > 0:
-        segments = _lineage(datastore, stream, key, position)
-        with datastore.reading() as connection:
-            digest = digest_on(connection, segments, position)
-        if digest is not None:
-            return digest
-    raise PositionNotFoundError(f"{stream.name!r}: no entry at position {position}")
-
-
-def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """The digest at a position of a conversation that is kept there; None where it has no such entry."""
-    for segment in segments:
-        if segment.after < position <= segment.upto:
-            return event_rows.digest_at(connection, segment.stream, position)
-    return None
+    digest = recorder.digest_at(stream, position) if position >= 0 else None
+    if digest is None:
+        raise PositionNotFoundError(f"{stream.name!r}: no entry at position {position}")
+    return digest
 
 
 SOME = 32
 """So many entries are read at a peek."""
-SINCE = f"""SELECT originator_version, entry_id, at, digest, {event_rows.TOPIC},
-        CASE WHEN originator_version > ? THEN {event_rows.STATE} END
-    FROM stored_events WHERE originator_id = ? AND originator_version >= ?
-    ORDER BY originator_version LIMIT {SOME + 1}"""
-"""The columns of `events.EVENT`; the payload of the first is known, and may be long."""
 
 
-def peek(datastore: LogDatastore, stream: Stream, position: int, digest: str) -> list[Entry] | None:
+def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
     None where it has not: the conversation is gone, or the position is one that it inherits.
     """
-    key = resolve(datastore, stream)
-    if key is None:
+    if recorder.resolve(stream) is None:
         return None
-    with datastore.reading() as connection:
-        rows = connection.execute(SINCE, (position, key, position)).fetchall()
+    rows = recorder.recent(stream, position, SOME + 1)
     if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
     return [*_decoded(stream.name, rows[1:])]
 
 
-IMPORTED_CURSOR = "imported"
+IMPORTED = "imported"
+"""The cursor of a stream whose `piece` and `position` are the first and last position that was imported."""
 
 
-def note_import(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
-    """Record that the positions `first` to `last` of a stream were imported."""
-    before = cursors.load_cursor(connection, IMPORTED_CURSOR, stream)
-    if before.position:
-        first, last = min(first, before.piece), max(last, before.position)
-    cursors.advance(connection, IMPORTED_CURSOR, Cursor(last, first), stream)
-
-
-def imported_spans(datastore: LogDatastore, stream: Stream) -> tuple[PositionRange, ...]:
+def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
     """The imported positions of a conversation, also those that it inherits as a fork."""
-    key = resolve(datastore, stream)
-    if key is None:
-        return ()
     found = []
-    with datastore.reading() as connection:
-        for segment in conversation_rows.lineage(connection, key, LAST):
-            mark = cursors.load_cursor(connection, IMPORTED_CURSOR, segment.stream)
-            first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
-            if mark.position and first <= last:
-                found.append(PositionRange(first=first, last=last))
+    for segment in recorder.lineage(stream):
+        mark = recorder.load_cursor(IMPORTED, segment.stream)
+        first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
+        if mark.position and first <= last:
+            found.append(PositionRange(first=first, last=last))
     return tuple(found)

@@ -18,12 +18,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 from unicodedata import normalize
 
 from stenolog.domain.errors import InvalidEventError, StoreError
 from stenolog.domain.events import Known
 
+from .conversation_rows import clean_text as clean_text
 from .database import MEMORY
 from .errors import RAISED, to_store_error
 from .sidecar import Sidecar
@@ -53,6 +54,10 @@ NEWEST = """FROM words CROSS JOIN entries e ON e.id = words.rowid {}
     WHERE words MATCH ? {} ORDER BY words.rowid DESC"""
 BEST = f"SELECT id FROM (SELECT e.id AS id, bm25(words) AS score {NEWEST} LIMIT ?) ORDER BY score, id DESC"
 IN_SCOPE = """JOIN scope s ON s.stream = e.stream AND e.position > s.after AND e.position <= s.upto"""
+
+
+IndexConnection: TypeAlias = sqlite3.Connection
+"""The open index, for the functions here."""
 
 
 class IndexPlace(NamedTuple):
@@ -158,6 +163,21 @@ def changing(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def begin(connection: IndexConnection) -> None:
+    """Begin a transaction, which `commit` or `roll_back` ends."""
+    connection.execute("BEGIN IMMEDIATE")
+
+
+def commit(connection: IndexConnection) -> None:
+    """End a transaction."""
+    connection.execute("COMMIT")
+
+
+def roll_back(connection: IndexConnection) -> None:
+    """Undo a transaction."""
+    connection.execute("ROLLBACK")
 
 
 def index_position(connection: sqlite3.Connection) -> IndexMark:

@@ -11,16 +11,15 @@ take turns.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import starmap
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.store import reader
+from stenolog.adapters.store.store_values import CommittedRow, LogMoment
 from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
 
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
@@ -73,20 +72,6 @@ class InPostgres:
             cursor.executemany(statement.replace("?", "%s"), told)
 
 
-class Here(NamedTuple):
-    """A snapshot of the log.
-
-    It has the conversations (stream, name, parent, fork position), the notification id of the `newest`
-    entry, the digest of the last entry that the tables have (empty: the log lacks it), and the next
-    entries.
-    """
-
-    conversations: list[tuple[int, str, int | None, int | None]]
-    newest: int
-    digest: str
-    entries: Iterator[tuple[int, int, Any]]
-
-
 class Follower:
     """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
 
@@ -102,7 +87,7 @@ class Follower:
         if not tables:
             raise CallerError("expected a table to keep up to date, found none")
         self._psycopg = psycopg
-        self._datastore = log.datastore
+        self._recorder = log.recorder
         self._dsn = dsn
         self._tables = tables
         self._connection: psycopg.Connection | None = None
@@ -132,13 +117,13 @@ class Follower:
         A connection that is lost is made anew. A table that goes no further is logged, and left behind.
         """
         woken = threading.Event()
-        with self._datastore.bell.subscribe(woken.set):
-            while not self._datastore.closed:
+        with self._recorder.listening(woken.set):
+            while not self._recorder.closed:
                 woken.clear()  # before reading: what comes after that wakes us again
                 try:
                     self.catch_up()
                 except StoreError as error:
-                    if not self._datastore.closed:
+                    if not self._recorder.closed:
                         LOGGER.warning("%s; again in %s s", error, WAIT)
                         woken.wait(WAIT)
                         woken.set()
@@ -191,11 +176,11 @@ class Follower:
                 ((after, digest),) = database.run(
                     "SELECT position, digest FROM stenolog_tracking WHERE name = ?", (name,)
                 )
-                here = self._look(after)
-                if here.digest not in ("", digest) or here.newest < after:
+                here = self._recorder.moment(after, PAGE)
+                if here.digest not in (None, bytes.fromhex(digest)) or here.newest < after:
                     return f"{name}: it follows another log; `rebuild` makes it one of this one"
                 _mirror(database, here)
-                reached, fault = Intake(database, table).take(starmap(Committed, here.entries))
+                reached, fault = Intake(database, table).take(map(_committed, here.entries))
                 if reached:
                     database.run(ADVANCE, (name, reached, self._digest(reached)))
                 if fault or found.fault:
@@ -203,22 +188,10 @@ class Follower:
             if fault or not reached:
                 return fault and f"{name}: {fault}"
 
-    def _look(self, after: int) -> Here:
-        """The log at one moment, from behind a notification on."""
-        with self._datastore.reading() as connection:
-            connection.execute("BEGIN")
-            try:
-                conversations = connection.execute(
-                    "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
-                ).fetchall()
-                entries = reader.committed(connection, after, PAGE)
-                return Here(conversations, _newest(connection), _digest(connection, after), entries)
-            finally:
-                connection.execute("ROLLBACK")
-
     def _digest(self, notification: int) -> str:
-        with self._datastore.reading() as connection:
-            return _digest(connection, notification)
+        """The digest of an entry, by which another log is told from this one; empty where it is not there."""
+        found, digest = self._recorder.last_committed(notification)
+        return digest.hex() if found == notification else ""
 
     def _make(self, database: InPostgres, table: Table) -> None:
         names = (f'"{table.name}"', f'"{table.name}__rows"')
@@ -250,20 +223,11 @@ class Follower:
             raise TableError(told) from error
 
 
-def _digest(connection: sqlite3.Connection, notification: int) -> str:
-    """The digest of an entry, by which another log is told from this one; empty where it is not there."""
-    statement = "SELECT digest FROM stored_events WHERE rowid = ?"
-    row = connection.execute(statement, (notification,)).fetchone()
-    return row[0].hex() if row else ""
+def _committed(row: CommittedRow) -> Committed:
+    return Committed(row.notification, row.stream, reader.decoded(row))
 
 
-def _newest(connection: sqlite3.Connection) -> int:
-    """The notification id of the last entry that the log ever had, be it deleted since."""
-    statement = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'stored_events'"
-    return int(connection.execute(statement).fetchone()[0])
-
-
-def _mirror(database: InPostgres, here: Here) -> None:
+def _mirror(database: InPostgres, here: LogMoment) -> None:
     """Have the same conversations under the same names as the log."""
     there = dict(database.run("SELECT stream, name FROM stenolog_conversations"))
     for stream, name, parent, fork in here.conversations:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from stenolog.adapters.store.event_rows import LAST
+from stenolog.adapters.store.store_values import LAST
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError
 from stenolog.domain.model import clean

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from stenolog.adapters.store import cursors, reader, schema
-from stenolog.adapters.store.cursors import Cursor
+from stenolog.adapters.store import event_rows, reader, schema, tracking_rows
+from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.errors import CallerError, TableError
 
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
@@ -108,7 +107,7 @@ class AttachedTable:
             self._datastore.commit_hooks.remove(self.keep_up)
         with self._datastore.writing() as connection:
             drop(InSQLite(connection), self.table.name)
-            cursors.forget(connection, self._mark)
+            tracking_rows.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a read-only SQL query; `?` stands for a value.
@@ -146,8 +145,8 @@ class AttachedTable:
 
         A failure of the table is noted and stops the table alone: what is appended has happened.
         """
-        after = cursors.load_cursor(connection, self._mark).position
-        if after >= reader.newest(connection):
+        after = tracking_rows.load_cursor(connection, self._mark).position
+        if after >= event_rows.newest(connection)[0]:
             return
         database = InSQLite(connection)
         found = load_table(database, self.table.name)
@@ -163,7 +162,7 @@ class AttachedTable:
             reached, fault = 0, str(error)
         connection.execute("RELEASE kept")
         if reached:
-            cursors.advance(connection, self._mark, Cursor(reached))
+            tracking_rows.advance(connection, self._mark, Cursor(reached))
         if fault:
             note_fault(database, self.table.name, fault)
 
@@ -174,7 +173,7 @@ class AttachedTable:
         if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):
             raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
         drop(database, name)
-        cursors.forget(connection, self._mark)
+        tracking_rows.forget(connection, self._mark)
         make(database, self.table)
 
 
@@ -213,7 +212,7 @@ def attached_tables(log: Log) -> list[TableStatus]:
 
 
 def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatus:
-    mark = cursors.load_cursor(connection, f"table:{name}").position
+    mark = tracking_rows.load_cursor(connection, f"table:{name}").position
     (behind,) = connection.execute("SELECT count(*) FROM stored_events WHERE rowid > ?", (mark,)).fetchone()
     return TableStatus(name, behind, fault)
 
@@ -221,10 +220,9 @@ def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatu
 def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
     """The entries that one transaction takes in."""
     for _ in range(0, AT_ONCE, PAGE):
-        found = reader.committed(connection, after, PAGE)
-        for committed in starmap(Committed, found):
-            after = committed.notification
-            yield committed
+        for row in event_rows.committed(connection, after, limit=PAGE):
+            after = row.notification
+            yield Committed(after, row.stream, reader.decoded(row))
 
 
 def _prepare(database: InSQLite) -> None:

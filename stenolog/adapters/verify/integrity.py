@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.store import backups, durable_head, event_rows, integrity, reader
+from stenolog.adapters.store import backups, durable_head, event_rows, integrity
 from stenolog.adapters.store.database import DEADLINE
 from stenolog.adapters.store.errors import RAISED, to_store_error
 from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
@@ -64,7 +64,7 @@ def verify(
                 _run(Check(log, connection, held[0], found, watch, forks=forks))
             else:
                 if jobs is None:
-                    jobs = cores() if reader.newest(connection) > WORTH else 1
+                    jobs = cores() if event_rows.newest(connection)[0] > WORTH else 1
                 parts: Iterable[Findings] = _each(log, connection, held, found.head, jobs)
                 for part in watch(parts, "verifying", len(held)) if watch else parts:
                     found.add(part)
@@ -158,7 +158,7 @@ def check_history(connection: sqlite3.Connection, found: Findings, only: str | N
 def _check(connection: sqlite3.Connection, found: Findings, only: str | None) -> None:
     kept = parse(found.head) if found.head and only is None else None
     held = integrity.conversations(connection)
-    newest = reader.newest(connection)
+    newest = event_rows.newest(connection)[0]
     history = History()
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     unreadable = False

@@ -13,11 +13,10 @@ from stenolog.adapters.log import Log
 from stenolog.adapters.queries import requests
 from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold
 from stenolog.adapters.queries.token_counters import COUNTERS
-from stenolog.adapters.store import conversation_rows, integrity, reader
+from stenolog.adapters.store import conversation_rows, event_rows, integrity
 from stenolog.adapters.store.checkpoints import CheckpointRun
-from stenolog.adapters.store.conversation_rows import Segment
-from stenolog.adapters.store.event_rows import LAST
 from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
+from stenolog.adapters.store.store_values import LAST, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
 from stenolog.domain.errors import StenologError
@@ -278,7 +277,7 @@ class Kepts:
         return conversation_rows.lineage(self._connection, self._stream, LAST)
 
     def _agrees(self, run: CheckpointRun) -> bool:
-        return reader.digest_on(self._connection, self._segments, run.last) == run.digest
+        return event_rows.digest_on(self._connection, self._segments, run.last) == run.digest
 
 
 def blobs_of(event: Event) -> Iterator[tuple[str, str]]:

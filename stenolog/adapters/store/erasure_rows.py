@@ -1,0 +1,81 @@
+"""Erasures as rows: a payload is overwritten in one transaction, and marked for what derives from it.
+
+Marks in `tracking`, written in the same transaction, tell what is still to be removed from the files beside
+the log. A process that is killed in between leaves them, and whoever opens the log next goes on from there.
+So an erasure is done or not, never half.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+
+from stenolog.domain.entry import content_hash
+from stenolog.domain.history import ERASED
+
+from . import blob_rows, conversation_rows, tracking_rows
+from .store_values import Cursor
+
+STREAM_MARK = "erasing"
+BLOB_MARK = "erasing blob "
+WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
+STORED = "SELECT salt, state FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x''
+    WHERE originator_id = ? AND originator_version = ?"""
+NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
+DRAFTS = "DELETE FROM drafts WHERE fence IN (SELECT fence FROM claims WHERE stream = ?)"
+HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
+TABLES = "SELECT name FROM stenolog_tables"
+PENDING = f"SELECT name, stream FROM tracking WHERE name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%'"
+UNMARK = f"DELETE FROM tracking WHERE name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%'"
+
+
+def conversations_with(
+    connection: sqlite3.Connection, stream: int, name: str, position: int
+) -> Iterator[tuple[int, str]]:
+    """Yield the conversations that have an entry: the stream's own, and its forks from there on."""
+    yield stream, name
+    for fork, fork_name in connection.execute(WITH_ENTRY, (stream, position)).fetchall():
+        yield from conversations_with(connection, fork, fork_name, position)
+
+
+def overwrite(
+    connection: sqlite3.Connection,
+    stream: int,
+    positions: Sequence[int],
+    streams: Collection[int],
+    key: bytes,
+) -> None:
+    """Overwrite payloads of a stream, and all that derives from them in the same file; mark what is left.
+
+    `streams` are those of the conversations that have the entries. `key` seals the files beside the log from
+    now on: what other processes have left there is not used any more.
+    """
+    named: set[str] = set()
+    for position in positions:
+        salt, payload = connection.execute(STORED, (stream, position)).fetchone()
+        named |= blob_rows.shas_in(payload)
+        connection.execute(ERASE, (len(payload), content_hash(salt, payload), stream, position))
+        conversation_rows.add_change(connection, stream, ERASED, value=position)
+    if connection.execute(HAS_TABLES).fetchone():
+        for (table,) in connection.execute(TABLES).fetchall():
+            statement = f'DELETE FROM "{table}__rows" WHERE stream = ? AND position = ?'
+            connection.executemany(statement, [(stream, position) for position in positions])
+    connection.execute(NEW_KEY, (key,))
+    for each in streams:
+        connection.execute(DRAFTS, (each,))
+        tracking_rows.advance(connection, STREAM_MARK, Cursor(), each)
+    for sha in named:
+        tracking_rows.advance(connection, f"{BLOB_MARK}{sha}", Cursor())
+
+
+def unfinished(connection: sqlite3.Connection) -> tuple[set[int], set[str]]:
+    """Return the streams, and the sha256 of blobs, whose words are still to be removed beside the log."""
+    pending = connection.execute(PENDING).fetchall()
+    streams = {stream for name, stream in pending if name == STREAM_MARK}
+    return streams, {name.removeprefix(BLOB_MARK) for name, _ in pending if name != STREAM_MARK}
+
+
+def end(connection: sqlite3.Connection) -> None:
+    """Remove the marks: nothing of the erased words is left."""
+    connection.execute(UNMARK)

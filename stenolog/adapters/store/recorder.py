@@ -1,0 +1,409 @@
+"""The store's contract: the recorder of the eventsourcing library, with what the log needs beyond it.
+
+Whatever is written or read goes through a `LogRecorder`. An implementation for another database subclasses
+this, and passes `tests/stores/contract`; nothing above `adapters/store` changes for it. The rules that hold
+for every method:
+
+- What a method has written is durable when it returns, all of it; where it raises, nothing was written.
+- Any number of threads and processes may call at once. No call waits longer than the log's deadline.
+- Errors are those of `stenolog.domain.errors`, never those of a database.
+- A position counts from 1, without gaps; each entry's digest is made of the one before it.
+- A stored event is an entry: its originator id is the name of the conversation, its version the position.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import UUID
+
+from eventsourcing.persistence import ProcessRecorder, StoredEvent
+
+from stenolog.domain.entry import Record
+from stenolog.domain.errors import CallerError
+
+from .appends import Sources
+from .store_values import (
+    EVERYWHERE,
+    LAST,
+    Claim,
+    Collected,
+    CommittedRow,
+    Cursor,
+    ExportPart,
+    Head,
+    Inserted,
+    LogMoment,
+    Order,
+    PendingEntry,
+    Row,
+    Segment,
+    Share,
+    StoredEntries,
+    Stream,
+    Which,
+    Written,
+)
+
+
+class PendingInsert(Protocol):
+    """An append that another thread makes; `done` says that it is durable, or refused."""
+
+    done: bool
+
+    def result(self) -> list[Record]:
+        """Return the records. Raises what kept them from being written."""
+
+
+class LogRecorder(ProcessRecorder, ABC):
+    """The store of one log. `edge` gives times, ids and salts of events that the library hands over."""
+
+    edge: Sources
+    path: str
+    """The log as messages name it, without a password."""
+    sidecar_path: str
+    """The path that the names of the files beside the log begin with; ":memory:" where it has none."""
+    is_private: bool
+    """True if no other process can open this log."""
+    collects_blobs: bool
+    """True if the store can tell whether a blob is in use."""
+
+    # Appending
+
+    @abstractmethod
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        stream: Stream | None = None,
+        expected: int | None = None,
+        fence: int | None = None,
+        **kwargs: Any,
+    ) -> Sequence[int] | None:
+        """Append events; return their notification ids.
+
+        As the library calls it, without `stream`: the events of any conversations, each at exactly the
+        version it names; a taken one, or a gap, is the library's `IntegrityError`. `tracking` is recorded in
+        the same transaction.
+
+        As the log calls it: `PendingEntry`s of one stream, behind its last entry, wherever that is; returns
+        `Inserted`. A conversation without entries is opened by a mode switch. An event whose id stands there
+        already with the same content is not written again. `expected` is the position that the conversation
+        must stand at if anything is to be written. `fence` is the claim that the events settle: it goes in
+        the same transaction, with its draft.
+
+        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+        `ClaimLostError`, `StoreTimeoutError`, `StoreError`.
+        """
+
+    def append(
+        self, items: Sequence[PendingEntry], stream: Stream, expected: int | None, fence: int | None = None
+    ) -> list[Record]:
+        """`insert_events` as the log calls it; the records as they stand in the log."""
+        inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence)
+        assert isinstance(inserted, Inserted)
+        return inserted.records
+
+    @abstractmethod
+    def insert_later(
+        self,
+        items: Sequence[PendingEntry],
+        wake: Callable[[], object],
+        *,
+        stream: Stream,
+        expected: int | None = None,
+    ) -> PendingInsert:
+        """Have another thread append, and call `wake` when it is done; those of one caller keep their order.
+
+        Those that are made together share a commit, and one call of a common `wake`.
+        """
+
+    @abstractmethod
+    def insert_batch(
+        self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
+    ) -> list[Written | CallerError]:
+        """Append to several conversations in one transaction, and keep what was appended as imported.
+
+        A share that is refused is left out, and its error returned in its place; the others are written. Of
+        the branches, those whose names are taken are not made again.
+        """
+
+    @abstractmethod
+    def insert_export(self, parts: Iterator[ExportPart]) -> None:
+        """Write the parts of an export that was proved, in one transaction: records with their own digests.
+
+        Raises `VersionConflictError` where a conversation does not stand where its `Continuation` says.
+        """
+
+    # Reading a conversation; of a fork, what it inherits comes first
+
+    @abstractmethod
+    def select_events(
+        self,
+        originator_id: UUID | str | Stream,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+        page: bool = False,
+        topics: Sequence[str] = (),
+    ) -> StoredEntries:
+        """The events of a conversation with `gt` < version <= `lte`, inherited ones too.
+
+        `page`: only as many as are read well at once, some hundred, fewer where they are long, and all of
+        them from one stream; none left: empty. `topics`: only these, and nothing that was erased.
+        """
+
+    @abstractmethod
+    def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
+        """The next page of a conversation as stored records, unchecked."""
+
+    @abstractmethod
+    def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
+        """Count the next entries, some thousand at most, without reading them; the head at the last."""
+
+    @abstractmethod
+    def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
+        """The rows of the stream itself from a position on, as in `StoredEntries`, the first without its
+        payload."""
+
+    @abstractmethod
+    def record_by_id(self, stream: Stream, id: str) -> Record | None:
+        """The record with an entry id, the conversation's own before an inherited one."""
+
+    @abstractmethod
+    def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
+        """What can be read of an entry of the stream itself without its payload: id, time, digest."""
+
+    @abstractmethod
+    def last_position(self, stream: Stream) -> int:
+        """The last position of the stream itself, also where no entry can be read."""
+
+    @abstractmethod
+    def is_inherited(self, stream: Stream, position: int) -> bool:
+        """Return whether a fork inherits the position, so that there must be an entry."""
+
+    @abstractmethod
+    def resolve(self, stream: Stream) -> int | None:
+        """The key of a stream, which is noted in it; None while the conversation has no entries."""
+
+    @abstractmethod
+    def head(self, stream: Stream) -> Head:
+        """The head of a conversation; `START` where it has no entries."""
+
+    @abstractmethod
+    def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
+        """The segments that hold the positions up to `last`, the oldest ancestor's first.
+
+        Its own is the last, also where it holds none of them.
+        """
+
+    @abstractmethod
+    def digest_at(self, stream: Stream, position: int) -> bytes | None:
+        """The digest at a position; None where the conversation has no such entry."""
+
+    # Following the log: `select_notifications`, `max_notification_id` and `subscribe` are the library's
+
+    @abstractmethod
+    def committed(
+        self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = 64
+    ) -> list[CommittedRow]:
+        """The next entries behind a notification id, in the order of commits; at most `limit`, fewer where
+        they are long. With `stream`, only those of one conversation itself, behind a position.
+
+        Nothing with a smaller notification id is committed later.
+        """
+
+    @abstractmethod
+    def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
+        """Those of the entries that are there, by their notification ids."""
+
+    @abstractmethod
+    def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
+        """The last entry up to a notification id: its id and digest; 0 and nothing where there is none."""
+
+    @abstractmethod
+    def moment(self, after: int, limit: int) -> LogMoment:
+        """The log at one moment: all conversations, and what was committed behind a notification id."""
+
+    @abstractmethod
+    def notification_bounds(self, segment: Segment) -> tuple[int, int]:
+        """The notification ids of a segment's first and last entry; 0 where it has none."""
+
+    @abstractmethod
+    def deletions(self) -> int:
+        """A number that is another one after each deletion, and comes back with a backup."""
+
+    @abstractmethod
+    def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
+        """Have `wake` called soon after each commit by anybody, perhaps also without one, and at the end."""
+
+    # Conversations
+
+    @abstractmethod
+    def find(self, name: str) -> int | None:
+        """The key of the conversation of that name."""
+
+    @abstractmethod
+    def name_of(self, key: int) -> str | None:
+        """The name that a conversation has now; None when it was deleted."""
+
+    @abstractmethod
+    def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
+        """The names of some conversations, in an order."""
+
+    @abstractmethod
+    def count(self, which: Which) -> int:
+        """The number of conversations selected."""
+
+    @abstractmethod
+    def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
+        """A new conversation that shares the entries up to `at`, and goes on with `items`; nothing is copied.
+
+        Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
+        `ConversationNotFoundError`.
+        """
+
+    @abstractmethod
+    def rename(self, key: int, name: str) -> None:
+        """Give a conversation another name. Raises `ConversationExistsError`."""
+
+    @abstractmethod
+    def archive(self, key: int, at: int | None) -> None:
+        """Mark as archived at a time (microseconds since 1970), or with None as current again."""
+
+    @abstractmethod
+    def delete(self, key: int, name: str) -> None:
+        """Remove a conversation with its entries, claims and cursors. Raises `ConversationExistsError` while
+        forks of it live."""
+
+    # Erasing
+
+    @abstractmethod
+    def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
+        """The keys and names of the conversations that have an entry of the stream's: it, and its forks."""
+
+    @abstractmethod
+    def erase(
+        self,
+        stream: Stream,
+        positions: Sequence[int],
+        having: Mapping[int, str],
+        written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+    ) -> dict[int, int]:
+        """Overwrite payloads, and whatever the store itself derives from them; keep hash and digest of each.
+
+        `having` are the conversations with the entries, and `written` is what each of them appends in the
+        same transaction, and at which position; the positions that they come to are returned. Raises
+        `VersionConflictError` where either is not so any more. `seal_key` is another one afterwards.
+        """
+
+    @abstractmethod
+    def unfinished_erasures(self) -> tuple[set[int], set[str]]:
+        """The streams, and blobs, that were erased and whose words may still stand beside the log."""
+
+    @abstractmethod
+    def end_erasures(self) -> None:
+        """Note that nothing of them is left."""
+
+    # Cursors of followers
+
+    @abstractmethod
+    def load_cursor(self, name: str, stream: int = EVERYWHERE) -> Cursor:
+        """How far a follower has come; the beginning if it never saved one."""
+
+    @abstractmethod
+    def save_cursor(self, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+        """Note how far a follower has come."""
+
+    # Blobs
+
+    @abstractmethod
+    def put_blobs(self, named: Sequence[tuple[str, bytes]]) -> None:
+        """Keep blobs, given with their sha256, unless they are there; they stay while this process lives."""
+
+    @abstractmethod
+    def blob(self, sha: str) -> bytes | None:
+        """The bytes kept under a sha256, unchecked."""
+
+    @abstractmethod
+    def has_blob(self, sha: str) -> bool:
+        """Return whether there is a blob of that sha256."""
+
+    @abstractmethod
+    def blob_shas(self) -> list[str]:
+        """The sha256 of all blobs, in the order in which they came."""
+
+    @abstractmethod
+    def release_blobs(self, payload: bytes) -> None:
+        """Let the blobs go that this process has put and that a durable payload names."""
+
+    @abstractmethod
+    def blobs_named_by(self, key: int) -> set[str]:
+        """All that looks like a blob's sha256 in the entries of a stream."""
+
+    @abstractmethod
+    def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
+        """Remove the blobs that no entry names and no living process has put, all or some of them."""
+
+    # Claims: a conversation has one at most for each lane and effect
+
+    @abstractmethod
+    def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+        """The claims with their fences; None for one that somebody has already.
+
+        Raises `VersionConflictError` where the conversation does not stand at `expected`: claims and appends
+        never cross.
+        """
+
+    @abstractmethod
+    def claims(self, stream: Stream) -> list[Claim]:
+        """The claims on a conversation's effects, the oldest first."""
+
+    @abstractmethod
+    def all_claims(self) -> list[tuple[str, Claim]]:
+        """Every claim in the log, with the name of its conversation, the oldest first."""
+
+    @abstractmethod
+    def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
+        """A claim under a new fence, with what was drafted; None where it is no longer there."""
+
+    @abstractmethod
+    def release_claim(self, claim: Claim) -> None:
+        """Remove a claim with its draft."""
+
+    @abstractmethod
+    def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
+        """Keep what has streamed, by fences. For a claim that is gone nothing is kept."""
+
+    @abstractmethod
+    def drafts(self, fence: int) -> list[bytes]:
+        """What was kept for a claim, in order."""
+
+    # The store as a whole
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """True if the log was closed."""
+
+    @property
+    @abstractmethod
+    def seal_key(self) -> bytes:
+        """The secret that checkpoints beside the log are sealed with; it is another one in a copy."""
+
+    @abstractmethod
+    def compact(self) -> bool:
+        """Let go of what is left of deleted words beside the tables; False where others are in the way."""
+
+    @abstractmethod
+    def backup(self, path: Path) -> None:
+        """Copy the log as it stands into a new file. Raises `StoreError`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the recorder holds; the application closes the database."""

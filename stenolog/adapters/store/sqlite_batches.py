@@ -1,0 +1,123 @@
+"""Forks, imports and exports in SQLite: what writes to several conversations in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Record, check_name
+from stenolog.domain.errors import (
+    CallerError,
+    ConversationExistsError,
+    ConversationNotFoundError,
+    VersionConflictError,
+)
+
+from . import blob_rows, conversation_rows, event_rows, tracking_rows
+from .appends import Sources, fork_opening, sealed
+from .group_commit import Savepoint
+from .sqlite_appends import Append
+from .store_values import (
+    START,
+    BlobContent,
+    Continuation,
+    ExportPart,
+    Head,
+    PendingEntry,
+    Share,
+    Stream,
+    Written,
+)
+
+
+def fork(
+    connection: sqlite3.Connection, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]
+) -> Stream:
+    """See `LogRecorder.fork`."""
+    key = parent.key
+    assert key is not None, "it has entries"
+    if conversation_rows.name_of(connection, key) is None:
+        raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
+    if name is None:
+        name = _free_name(connection, parent.name, key)
+    elif conversation_rows.find(connection, name) is not None:
+        raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
+    made = conversation_rows.create(connection, name, parent=key, fork=at.position)
+    event_rows.insert(connection, made, sealed(at, items))
+    return Stream(name, made)
+
+
+def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
+    """The first free one of `<name>~1`, `~2` …"""
+    number = len(conversation_rows.forks(connection, key)) + 1
+    while conversation_rows.find(connection, f"{parent}~{number}") is not None:
+        number += 1
+    return check_name(f"{parent}~{number}", what="name of the fork")
+
+
+class Batch(NamedTuple):
+    """Shares of conversations, and blobs; its `write` is a job for `group_commit`."""
+
+    shares: Sequence[Share]
+    blobs: Iterable[tuple[str, bytes]]
+    edge: Sources
+
+    def write(self, part: Savepoint) -> list[Written | CallerError]:
+        """See `LogRecorder.insert_batch`."""
+        with part:
+            blob_rows.insert(part.connection, self.blobs)
+            return [self._written(share, part.smaller()) for share in self.shares]
+
+    def _written(self, share: Share, part: Savepoint) -> Written | CallerError:
+        """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
+        try:
+            records = Append(share.stream, share.items, share.expected, self.edge).write(part)
+        except CallerError as error:
+            return error
+        key, head = part.heads[share.stream]
+        if head.position > share.expected:
+            part.flush()
+            tracking_rows.note_import(part.connection, key, share.expected + 1, head.position)
+        forks = self._forks(share, part, records) if share.branches else []
+        return Written(head.position, forks)
+
+    def _forks(self, share: Share, part: Savepoint, records: list[Record]) -> list[str]:
+        """Keep the branches of a conversation; the names of those that were not kept before."""
+        connection, (key, _) = part.connection, part.heads[share.stream]
+        digests = {record.position: record.digest for record in records}
+        made = []
+        for name, after in share.branches:
+            digest = digests.get(after) or event_rows.digest_on(
+                connection, conversation_rows.lineage(connection, key, after), after
+            )
+            assert digest is not None, "it is written"
+            if conversation_rows.find(connection, name) is None:
+                at, parent = Head(after, digest), Stream(share.stream.name, key)
+                fork(connection, parent, at, name, [fork_opening(self.edge, parent.name, at)])
+                made.append(name)
+        return made
+
+
+def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -> None:
+    """Write the blobs, and of each conversation what is not there yet."""
+    key, lacking = 0, range(0)
+    for part in parts:
+        if isinstance(part, BlobContent):
+            blob_rows.insert(connection, [part])
+        elif isinstance(part, Continuation):
+            lacking = range(part.already + 1, part.last + 1)
+            key = _continued(connection, part) if lacking else 0
+            if lacking:
+                tracking_rows.note_import(connection, key, lacking.start, lacking.stop - 1)
+        elif part.position in lacking:
+            event_rows.insert(connection, key, [part])
+
+
+def _continued(connection: sqlite3.Connection, found: Continuation) -> int:
+    """The key of a conversation, which begins to exist where it did not. Raises `VersionConflictError`."""
+    key = conversation_rows.find(connection, found.name)
+    head = (event_rows.head(connection, key) if key is not None else None) or START
+    if head.position != found.already:
+        raise VersionConflictError(found.name, expected=found.already, found=head.position)
+    return conversation_rows.create(connection, found.name) if key is None else key

@@ -1,0 +1,207 @@
+"""What stands beside the entries in an SQLite file: conversations, cursors, blobs and claims."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+from eventsourcing.persistence import Tracking
+
+from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
+
+from . import (
+    blob_rows,
+    claim_rows,
+    conversation_rows,
+    erasure_rows,
+    event_rows,
+    sqlite_batches,
+    tracking_rows,
+)
+from .appends import sealed
+from .database import LogDatastore
+from .file_safety import KEY_BYTES
+from .recorder import LogRecorder
+from .store_values import (
+    EVERYWHERE,
+    START,
+    Claim,
+    Collected,
+    Cursor,
+    Head,
+    Order,
+    PendingEntry,
+    Stream,
+    Which,
+)
+
+
+class SqliteRows(LogRecorder):
+    """The methods of a `LogRecorder` that are a statement or two on one database; see there."""
+
+    datastore: LogDatastore
+    pins: blob_rows.Pins
+
+    # Conversations
+
+    def find(self, name: str) -> int | None:
+        with self.datastore.reading() as connection:
+            return conversation_rows.find(connection, name)
+
+    def name_of(self, key: int) -> str | None:
+        with self.datastore.reading() as connection:
+            return conversation_rows.name_of(connection, key)
+
+    def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
+        with self.datastore.reading() as connection:
+            return conversation_rows.names(connection, which, limit=limit, order=order)
+
+    def count(self, which: Which) -> int:
+        with self.datastore.reading() as connection:
+            return conversation_rows.count(connection, which)
+
+    def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
+        with self.datastore.writing() as connection:
+            return sqlite_batches.fork(connection, parent, at, name, items)
+
+    def rename(self, key: int, name: str) -> None:
+        with self.datastore.writing() as connection:
+            if conversation_rows.find(connection, name) not in (None, key):
+                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
+            conversation_rows.rename(connection, key, name)
+
+    def archive(self, key: int, at: int | None) -> None:
+        with self.datastore.writing() as connection:
+            conversation_rows.archive(connection, key, at)
+
+    def delete(self, key: int, name: str) -> None:
+        with self.datastore.writing() as connection:
+            if living := conversation_rows.forks(connection, key):
+                raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
+            conversation_rows.delete(connection, key)
+
+    # Erasing
+
+    def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
+        with self.datastore.reading() as connection:
+            return dict(erasure_rows.conversations_with(connection, self._key(stream), stream.name, position))
+
+    def erase(
+        self,
+        stream: Stream,
+        positions: Sequence[int],
+        having: Mapping[int, str],
+        written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+    ) -> dict[int, int]:
+        key, seal_key = self._key(stream), os.urandom(KEY_BYTES)
+        come_to: dict[int, int] = {}
+        with self.datastore.writing() as connection:
+            first = erasure_rows.conversations_with(connection, key, having[key], positions[0])
+            if dict(first) != having:
+                raise VersionConflictError(stream.name, expected=0, found=0)
+            erasure_rows.overwrite(connection, key, positions, having, seal_key)
+            for each, (position, items) in written.items():
+                head = event_rows.head(connection, each) or START
+                if head.position != position:
+                    raise VersionConflictError(having[each], expected=position, found=head.position)
+                event_rows.insert(connection, each, sealed(head, items))
+                come_to[each] = position + len(items)
+        self.datastore.key = seal_key
+        return come_to
+
+    def unfinished_erasures(self) -> tuple[set[int], set[str]]:
+        with self.datastore.reading() as connection:
+            return erasure_rows.unfinished(connection)
+
+    def end_erasures(self) -> None:
+        with self.datastore.writing() as connection:
+            erasure_rows.end(connection)
+
+    # Cursors
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        self.datastore.group.savepoint(partial(_insert_tracking, tracking=tracking))
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        with self.datastore.reading() as connection:
+            return tracking_rows.newest(connection, application_name)
+
+    def load_cursor(self, name: str, stream: int = EVERYWHERE) -> Cursor:
+        with self.datastore.reading() as connection:
+            return tracking_rows.load_cursor(connection, name, stream)
+
+    def save_cursor(self, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+        with self.datastore.writing() as connection:
+            tracking_rows.advance(connection, name, to, stream)
+
+    # Blobs
+
+    def put_blobs(self, named: Sequence[tuple[str, bytes]]) -> None:
+        self.pins.add(sha for sha, _ in named)
+        with self.datastore.writing() as connection:
+            blob_rows.insert(connection, named)
+
+    def blob(self, sha: str) -> bytes | None:
+        with self.datastore.reading() as connection:
+            row = connection.execute(blob_rows.SELECT, (blob_rows.key_of(sha),)).fetchone()
+        return bytes(row[0]) if row else None
+
+    def has_blob(self, sha: str) -> bool:
+        with self.datastore.reading() as connection:
+            return connection.execute(blob_rows.HAS, (blob_rows.key_of(sha),)).fetchone() is not None
+
+    def blob_shas(self) -> list[str]:
+        with self.datastore.reading() as connection:
+            return [digest.hex() for (digest,) in connection.execute(blob_rows.ALL).fetchall()]
+
+    def release_blobs(self, payload: bytes) -> None:
+        if self.pins:
+            self.pins.remove(payload)
+
+    def blobs_named_by(self, key: int) -> set[str]:
+        return blob_rows.named_by(self.datastore, key)
+
+    def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
+        if not blob_rows.PINS_SUPPORTED:
+            raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
+        return blob_rows.collect(self.datastore, self.pins, candidates)
+
+    # Claims
+
+    def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+        key, name = self._key(stream), stream.name
+        return self.datastore.group.savepoint(lambda c: claim_rows.take(c, key, name, wanted, expected))
+
+    def claims(self, stream: Stream) -> list[Claim]:
+        with self.datastore.reading() as connection:
+            return claim_rows.of_stream(connection, self._key(stream))
+
+    def all_claims(self) -> list[tuple[str, Claim]]:
+        with self.datastore.reading() as connection:
+            return claim_rows.everywhere(connection)
+
+    def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
+        key = self._key(stream)
+        return self.datastore.group.savepoint(
+            lambda connection: claim_rows.take_over(connection, key, claim, owner)
+        )
+
+    def release_claim(self, claim: Claim) -> None:
+        self.datastore.group.savepoint(lambda connection: claim_rows.delete(connection, claim.fence))
+
+    def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
+        self.datastore.group.savepoint(lambda connection: claim_rows.add_drafts(connection, said))
+
+    def drafts(self, fence: int) -> list[bytes]:
+        with self.datastore.reading() as connection:
+            return claim_rows.drafts(connection, fence)
+
+    def _key(self, stream: Stream) -> int:
+        assert stream.key is not None, "effects are of conversations with entries"
+        return stream.key
+
+
+def _insert_tracking(connection: sqlite3.Connection, tracking: Tracking) -> None:
+    tracking_rows.insert(connection, tracking)

@@ -1,0 +1,55 @@
+"""Statements on `tracking`: how far the followers of the log have come, the library's projections too."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from eventsourcing.persistence import IntegrityError, Tracking
+
+from .reader import IMPORTED
+from .store_values import EVERYWHERE, Cursor
+
+MARK = "SELECT position, piece FROM tracking WHERE name = ? AND stream = ?"
+SET = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, ?, ?, ?)"
+APPLICATION = "application:"
+"""Before the name of an application that a projection of the library's follows."""
+TRACK = f"""INSERT INTO tracking (name, stream, position, piece) VALUES (?, {EVERYWHERE}, ?, 0)
+    ON CONFLICT (name, stream) DO UPDATE SET position = excluded.position
+    WHERE position < excluded.position"""
+
+
+def load_cursor(connection: sqlite3.Connection, name: str, stream: int = EVERYWHERE) -> Cursor:
+    """Return the position that the follower `name` has reached; the beginning if it never saved one."""
+    row = connection.execute(MARK, (name, stream)).fetchone()
+    return Cursor(*row) if row else Cursor()
+
+
+def advance(connection: sqlite3.Connection, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+    """Note how far it has come."""
+    connection.execute(SET, (name, stream, *to))
+
+
+def forget(connection: sqlite3.Connection, name: str) -> None:
+    """Have it begin at the beginning again, everywhere."""
+    connection.execute("DELETE FROM tracking WHERE name = ?", (name,))
+
+
+def insert(connection: sqlite3.Connection, tracking: Tracking) -> None:
+    """Note what a projection has processed. Raises `IntegrityError` for what it has processed before."""
+    name, to = tracking.application_name, tracking.notification_id
+    if connection.execute(TRACK, (f"{APPLICATION}{name}", to)).rowcount != 1:
+        raise IntegrityError(f"{name}: notification {to} was processed before")
+
+
+def newest(connection: sqlite3.Connection, application: str) -> int | None:
+    """The last notification that a projection of an application has processed; None where there is none."""
+    row = connection.execute(MARK, (f"{APPLICATION}{application}", EVERYWHERE)).fetchone()
+    return int(row[0]) if row else None
+
+
+def note_import(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
+    """Record that the positions `first` to `last` of a stream were imported."""
+    before = load_cursor(connection, IMPORTED, stream)
+    if before.position:
+        first, last = min(first, before.piece), max(last, before.position)
+    advance(connection, IMPORTED, Cursor(last, first), stream)
