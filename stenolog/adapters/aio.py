@@ -31,8 +31,8 @@ from stenolog.projections.timeline import TimelineItem
 from . import log as logs
 from .log import Conversation, Log, Pending, drafted
 from .queries.folds import PersistentFold
-from .store.recorder import LogRecorder, PendingInsert
-from .store.store_values import PendingEntry, Stream
+from .store.recorder import LogRecorder
+from .store.store_values import PendingEntry, PendingInsert, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike

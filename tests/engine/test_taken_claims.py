@@ -10,7 +10,8 @@ from stenolog import AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.adapters.engine.journal import Journal
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.engine.recovery import DIED, recover
-from stenolog.adapters.store.claims import Claim, Claims, LivenessLock
+from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent
 from stenolog.models import Scripted
@@ -74,7 +75,7 @@ def test_a_call_that_began_after_the_last_look_and_whose_process_died_is_not_run
 
         other["demo"].append(AssistantMessage(agent="coder", tool_calls=[call("feed")]))
         begun = Claim(0, "coder", "tool 3/0", 3, 1, "", "somebody who died", 0)
-        Claims(other.datastore, other["demo"].stream).take([begun], 3)
+        Claims(other.recorder, other["demo"].stream).take([begun], 3)
         for claim in journal.orphans():
             recover(journal, claim, agents, {"coder": {"feed": feed}}, Options(), DIED)
         presence.close()

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from eventsourcing.persistence import ProcessRecorder, StoredEvent
@@ -39,6 +39,7 @@ from .store_values import (
     LogMoment,
     Order,
     PendingEntry,
+    PendingInsert,
     Row,
     Segment,
     Share,
@@ -47,15 +48,6 @@ from .store_values import (
     Which,
     Written,
 )
-
-
-class PendingInsert(Protocol):
-    """An append that another thread makes; `done` says that it is durable, or refused."""
-
-    done: bool
-
-    def result(self) -> list[Record]:
-        """Return the records. Raises what kept them from being written."""
 
 
 class LogRecorder(ProcessRecorder, ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 from eventsourcing.persistence import StoredEvent
 
@@ -139,6 +139,15 @@ class Inserted(Sequence[int]):
         if self._ids is None:
             self._ids = self._look_up(self.records)
         return self._ids[index]
+
+
+class PendingInsert(Protocol):
+    """An append that another thread makes; `done` says that it is durable, or refused."""
+
+    done: bool
+
+    def result(self) -> list[Record]:
+        """Return the records. Raises what kept them from being written."""
 
 
 class CommittedRow(NamedTuple):
