@@ -189,10 +189,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
-        """The segments that hold the positions up to `last`, the oldest ancestor's first.
-
-        Its own is the last, also where it holds none of them.
-        """
+        """The segments that hold the positions up to `last`, ancestors' first; its own is always there."""
 
     @abstractmethod
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
