@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol
@@ -12,6 +13,7 @@ from stenolog import (
     AssistantMessage,
     Entry,
     Event,
+    InvalidEventError,
     ModeSwitch,
     PositionRange,
     UserMessage,
@@ -284,6 +286,20 @@ async def condense(stage: Stage, process: Process, number: int, which: int) -> l
     conversation = process.log[_name(stage, which)]
     made = await compact(conversation, ("ann", "bob")[which % 2], stage.alone("zoe"), over=1, keep=which % 4)
     return [made] if made else []
+
+
+@action(1)
+async def erase(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Erase what an entry says; a setting, and what a fork inherits, is refused."""
+
+    def work() -> list[Entry]:
+        conversation = process.log[_name(stage, which)]
+        if here := conversation.position:
+            with suppress(InvalidEventError):
+                conversation.erase(1 + which % here, reason=f"erasure {number}", by="somebody")
+        return []
+
+    return await stage.within(process, work)
 
 
 @action(3)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, seal
+from stenolog.domain.events import erasure_of, is_erased
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
 from stenolog.projections.requests.builder import build
@@ -35,6 +37,8 @@ class Known:
     state: State = INITIAL
     outcomes: Counter[tuple[object, ...]] = field(default_factory=Counter)
     inherited: int = 0
+    is_erased: bool = False
+    """True if words of it were erased: processes that have it open may still have them in memory."""
 
 
 class Watcher:
@@ -44,6 +48,7 @@ class Watcher:
     """
 
     def __init__(self, path: str, apis: dict[str, str], every: int = 1) -> None:
+        self.path = path
         self.log: Log = stenolog.open(path, synchronous="normal")
         self.known: dict[str, Known] = {}
         self.apis = apis
@@ -85,7 +90,7 @@ class Watcher:
     def check_states(self, name: str, logs: Sequence[Log]) -> None:
         """Whatever anybody says of a conversation's state is the fold of its entries."""
         known = self.known[name]
-        for log in logs:
+        for log in self._logs(known, logs):
             told = log[name].state()
             if told != known.state:
                 raise BrokenInvariant(f"state: {name}: that of {log!r} is {told}, the fold {known.state}")
@@ -106,7 +111,7 @@ class Watcher:
             expected = build(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
             if expected.sendable and (broken := validate(api, expected.body)):
                 raise BrokenInvariant(f"law: {name}: the request of {lane.address} breaks {broken[0]}")
-            for log in logs:
+            for log in self._logs(known, logs):
                 found = log[name].request(lane.agent, api=api, task=lane.task)
                 if found != expected:
                     what = difference(found, expected)
@@ -123,13 +128,22 @@ class Watcher:
             self.check_states(name, [self.log])
         if claims := [claim for claim in self.log.claims() if claim.lane.partition("/")[0] in TEAM]:
             raise BrokenInvariant(f"claims: some are left: {claims}")
-        report = verify(self.log)
+        with stenolog.open(self.path, synchronous="normal") as log:
+            report = verify(log)
         if not report.ok:
             raise BrokenInvariant(f"verify: {report.problems[:2]}")
 
     def close(self) -> None:
         """Give everything back."""
         self.log.close()
+
+    def _logs(self, known: Known, logs: Sequence[Log]) -> Iterator[Log]:
+        """Yield the logs to be asked: a new one, where the others may have erased words in memory."""
+        if not known.is_erased:
+            yield from logs
+        else:
+            with stenolog.open(self.path, synchronous="normal") as log:
+                yield log
 
     def _length(self, entry: Entry) -> int:
         known = self.known.get(entry.conversation)
@@ -145,7 +159,7 @@ class Watcher:
         for record in conversation.records(after=position):
             position += 1
             sealed = seal(digest, position, record.id, record.time, record.topic, record.salt, record.payload)
-            if sealed != record:
+            if sealed != record and record.erased is None:
                 raise BrokenInvariant(
                     f"chain: {conversation.name}: it is broken at {position}: {record!r:.200}"
                 )
@@ -155,6 +169,9 @@ class Watcher:
         known.entries.append(entry)
         known.digest = entry.digest
         known.state = evolve(known.state, entry)
+        known.is_erased = known.is_erased or is_erased(entry.event)
+        if erasure := erasure_of(entry.event):
+            self._erase(name, known, erasure.positions)
         if entry.position <= known.inherited:
             return
         for outcome in self._outcomes(entry):
@@ -164,8 +181,18 @@ class Watcher:
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return
-        if entry.position % self.every == 0:
+        if entry.position % self.every == 0 and not known.is_erased:
             self._check_receipt(name, known, entry, event)
+
+    def _erase(self, name: str, known: Known, gone: Sequence[int]) -> None:
+        """Take in that the words of some entries are gone, and of no others."""
+        fresh = list(self.log[name].entries(at=len(known.entries)))
+        for old, new in zip(known.entries, fresh, strict=True):
+            if is_erased(new.event) != (old.position in gone or is_erased(old.event)):
+                raise BrokenInvariant(f"erased: {name}: position {old.position} is {new.event!r:.200}")
+            if new != (old._replace(event=new.event) if is_erased(new.event) else old):
+                raise BrokenInvariant(f"entries: {name}: {old!r:.200} has become {new!r:.200}")
+        known.entries, known.state, known.is_erased = fresh, reduce(evolve, fresh, INITIAL), True
 
     def _outcomes(self, entry: Entry) -> Iterator[tuple[object, ...]]:
         match entry.event:

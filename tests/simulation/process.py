@@ -253,10 +253,7 @@ class _Memory(dict[Any, Any]):
 @contextmanager
 def one_thread(loop: ClockLoop) -> Iterator[None]:
     """Have the engine see processes and threads where there are none."""
-    world = {
-        "chance": lambda: 0.5,
-        "stopwatch": loop.time,
-    }  # of teams that take none: those for work in forks
+    world = {"chance": lambda: 0.5, "stopwatch": loop.time}  # of the teams that work in forks
     real = {name: getattr(WORLD, name) for name in world}
     threads = SimpleNamespace(get_ident=lambda: loop.job)
     time = SimpleNamespace(monotonic=lambda: loop.now, sleep=lambda _: None)
