@@ -9,6 +9,7 @@ from functools import reduce
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
+from stenolog.adapters.engine.live_state import queue
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, seal
@@ -117,6 +118,27 @@ class Watcher:
                     what = difference(found, expected)
                     raise BrokenInvariant(f"request: {name}: that of {lane.address} has another {what}")
 
+    @property
+    def unfinished(self) -> list[str]:
+        """The conversations with something left to do: a busy lane, a claim, a message that waits."""
+        claimed = {claim.conversation for claim in self.log.claims()}
+        return [
+            name
+            for name, known in self.known.items()
+            if name in claimed
+            or queue(known.entries)
+            or any(lane.status in BUSY for lane in known.state.lanes.values())
+        ]
+
+    @property
+    def waiting(self) -> list[str]:
+        """The conversations in which a call waits for approval."""
+        return [
+            name
+            for name, known in self.known.items()
+            if any(lane.status == "awaiting_approval" for lane in known.state.lanes.values())
+        ]
+
     def check_end(self, number: int | None = None) -> None:
         """At the end all is read once more: nobody waits, nothing is claimed, the whole log verifies."""
         self.look()
@@ -124,6 +146,9 @@ class Watcher:
             for lane in known.state.lanes.values():
                 if lane.status in BUSY and lane.agent in TEAM:
                     raise BrokenInvariant(f"waits: {name}: {lane.address} is {lane.status} for ever")
+            busy = any(lane.status in BUSY for lane in known.state.lanes.values())  # one that nobody runs
+            if (waits := queue(known.entries)) and not busy:
+                raise BrokenInvariant(f"waits: {name}: the messages at {waits} are never said")
             self.check_requests(name, [self.log], number)
             self.check_states(name, [self.log])
         if claims := [claim for claim in self.log.claims() if claim.lane.partition("/")[0] in TEAM]:

@@ -1,4 +1,4 @@
-"""A simulation: processes that work on one log file, as one seed decides, until nothing is left to do.
+"""A simulation: several processes work on one log file, as one seed decides, until nothing is left to do.
 
 >>> from tests.simulation.simulation import simulate
 >>> simulate(1).fault
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
 import sys
 import tempfile
 import warnings
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 import stenolog
 from stenolog import (
+    AgentNotFoundError,
     ConversationExistsError,
     ConversationNotFoundError,
     Entry,
@@ -31,7 +31,6 @@ from stenolog import (
     ModelError,
     StoreTimeoutError,
 )
-from stenolog.domain.lifecycle import BUSY
 from stenolog.engine import Agent, OnInput
 
 from . import actions
@@ -50,6 +49,7 @@ ROUNDS = 8
 RARELY = 24
 """One in so many commits has all requests checked; a `thorough` run all of them."""
 EXPECTED = (
+    AgentNotFoundError,
     IllegalCommandError,
     ConversationExistsError,
     ConversationNotFoundError,
@@ -57,11 +57,11 @@ EXPECTED = (
     StoreTimeoutError,
     Killed,
 )
-"""What an action may raise: it came too late, say."""
+"""Errors that an action may raise, for example because it came too late."""
 
 
 class Run(NamedTuple):
-    """What is simulated: a seed, and where it was made short, the actions and decisions that are left."""
+    """A run to simulate: its seed and its actions; of a run that was made short, also the decisions left."""
 
     seed: int
     actions: tuple[Action, ...]
@@ -69,7 +69,7 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of it: the invariant that was broken (empty: none), and all that was decided."""
+    """The result of a run: the invariant that was broken (empty: none), and every decision that was taken."""
 
     run: Run
     fault: str
@@ -89,7 +89,7 @@ def play(run: Run, *, thorough: bool = False, copy: Path | None = None) -> Outco
     `copy` is a path for a copy of the log as it is at the end.
     """
     with _quiet(), tempfile.TemporaryDirectory(dir=_memory(), prefix="stenolog-") as folder:
-        shutil.copy(_empty_log(), f"{folder}/log.db")
+        Path(folder, "log.db").write_bytes(_empty_log())
         simulation = Simulation(run, Path(folder), thorough)
         try:
             fault = simulation.play()
@@ -101,7 +101,7 @@ def play(run: Run, *, thorough: bool = False, copy: Path | None = None) -> Outco
 
 
 class Simulation:
-    """One run of it."""
+    """One run, from its first action to its last check."""
 
     def __init__(self, run: Run, folder: Path, thorough: bool) -> None:
         self.run_of = run
@@ -123,11 +123,11 @@ class Simulation:
 
     @property
     def _number(self) -> int | None:
-        """A number that says which lane is checked; None: all are."""
+        """A number that selects the lane to check; None: check all lanes."""
         return None if self.thorough else self.run_of.seed + self.commits
 
     def play(self) -> str:
-        """Do it all; the invariant that was broken, or empty."""
+        """Play the whole run; return the invariant that was broken, or an empty text."""
         try:
             with one_thread(self.loop), self.loop.running():
                 for action in self.run_of.actions:
@@ -142,11 +142,11 @@ class Simulation:
         return self.fault
 
     def digest(self) -> str:
-        """A digest of every conversation's end: two runs of a seed have the same."""
+        """Return the digests of all conversations' ends: two runs of one seed have the same."""
         return " ".join(known.digest[:8] for known in self.watcher.known.values())
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close all connections and drop all tasks."""
         with self.loop.running():
             for process in self.all:
                 process.context.run(process.bury)
@@ -156,7 +156,7 @@ class Simulation:
     # What processes and actions use.
 
     def committed(self, by: Process) -> None:
-        """Somebody has committed something: it is checked, and the others come to know of it."""
+        """Check the log after a commit, and ring the bells of the other processes."""
         if self._in_check:
             return
         self.commits += 1
@@ -166,18 +166,18 @@ class Simulation:
         self._checked(self._check_commit)
 
     async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
-        """Do something in a thread of the process."""
+        """Do some work in a thread of the process."""
         return await asyncio.to_thread(work)
 
     def run(self, process: Process, name: str, message: str | None, id: str, on_input: OnInput) -> None:
-        """Have a process run a conversation, from now on."""
+        """Start a run of a conversation in a process."""
         if not process.is_dead:
             main = self._run(process, name, message, id, on_input)
             task = self.loop.spawn(main, process.context.copy())
             self._running[task] = process, name
 
     def alone(self, agent: str) -> Agent:
-        """An agent for work in a fork."""
+        """Return an agent for work in a fork."""
         return self.world.alone(agent)
 
     def kill(self, process: Process) -> None:
@@ -187,12 +187,14 @@ class Simulation:
     # Within.
 
     def _rest(self) -> None:
-        """Let all that is under way come to its end, also where processes are held up again and again."""
+        """Wait until everything under way has ended; longer if processes were held up meanwhile."""
         for _ in range(RESTS):
-            if self._play(REST):
+            before = self.loop.now
+            if self._play(REST) or all(process.held_until < before for process in self.all):
                 return
 
     def _play(self, seconds: float) -> bool:
+        """Let so many seconds pass; return whether nothing is left to do."""
         until = self.loop.now + seconds
         is_over = self.loop.play(until)
         self.loop.now = max(self.loop.now, until)
@@ -208,7 +210,7 @@ class Simulation:
             raise BrokenInvariant(self.fault)
 
     def _process(self, number: int) -> Process:
-        """The process of that number; where it was killed, it is started again."""
+        """Return the process of that number; start it again if it was killed."""
         found = self.processes.get(number)
         if found is None or found.is_dead:
             name = f"p{number}.{sum(each.number == number for each in self.all)}"
@@ -258,7 +260,7 @@ class Simulation:
             )
 
     def _checked(self, check: Callable[[], None]) -> None:
-        """Check something, with nothing happening meanwhile; what is wrong ends the simulation."""
+        """Run a check during which nothing else happens; if it fails, the simulation ends."""
         before, self._in_check = self._in_check, True
         job, self.loop.job = self.loop.job, 0
         try:
@@ -280,50 +282,30 @@ class Simulation:
         return [process.log for process in living if process.held_until <= self.loop.now]
 
     def _check_nobody_waits(self) -> None:
-        """Whoever still runs a conversation waits for a person there, or in a worker's conversation."""
+        """Raise if a living process runs a conversation for ever although no lane waits for a person."""
         self.watcher.look()
-        waiting = any(
-            lane.status == "awaiting_approval"
-            for known in self.watcher.known.values()
-            for lane in known.state.lanes.values()
-        )
+        waiting = self.watcher.waiting
         for task, (process, name) in self._running.items():
             if not task.done() and not process.is_dead and not waiting:
                 raise BrokenInvariant(f"waits: {process.name} runs {name} for ever")
 
     def _finish(self) -> None:
-        """Have everything come to its end: what waits for a person is decided, and all is run once more."""
+        """Approve the calls that wait for a person, and run all conversations until they are at rest."""
         for _ in range(ROUNDS):
             process = self._process(0)
-            claimed = {claim.conversation for claim in self.watcher.log.claims()}
-            for name, known in self.watcher.known.items():
-                if name in claimed or any(lane.status in BUSY for lane in known.state.lanes.values()):
-                    self.run(process, name, None, "", "next")
-            for name in self._waiting():
+            for name in self.watcher.unfinished:
+                self.run(process, name, None, "", "next")
+            for name in self.watcher.waiting:
                 self.loop.spawn(self._done(_decided(self, process, name)), process.context.copy())
             self._rest()
             self.watcher.look()
-            if not self._busy():
+            if not self.watcher.unfinished:
                 break
         self._check_nobody_waits()
 
-    def _waiting(self) -> list[str]:
-        return [
-            name
-            for name, known in self.watcher.known.items()
-            if any(lane.status == "awaiting_approval" for lane in known.state.lanes.values())
-        ]
-
-    def _busy(self) -> bool:
-        return any(
-            lane.status in BUSY
-            for known in self.watcher.known.values()
-            for lane in known.state.lanes.values()
-        )
-
 
 async def _decided(simulation: Simulation, process: Process, name: str) -> list[Entry]:
-    """Approve all that waits in a conversation."""
+    """Approve the pending calls of a conversation."""
     done: list[Entry] = []
     conversation = process.log[name]
     for call in await process.team.pending_approvals(conversation):
@@ -333,21 +315,21 @@ async def _decided(simulation: Simulation, process: Process, name: str) -> list[
 
 @cache
 def _memory() -> str | None:
-    """A folder in memory, where there is one: what is tested here is not the disk."""
+    """Return a folder in memory, if the system has one: the simulation does not test the disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 @cache
-def _empty_log() -> str:
-    """A log without conversations, to be copied."""
-    folder = tempfile.mkdtemp(prefix="stenolog-simulation-")
-    stenolog.open(f"{folder}/log.db", synchronous="normal").close()
-    return f"{folder}/log.db"
+def _empty_log() -> bytes:
+    """Return the file of a log without conversations: copying one is quicker than making one."""
+    with tempfile.TemporaryDirectory(prefix="stenolog-") as folder:
+        stenolog.open(f"{folder}/log.db", synchronous="normal").close()
+        return Path(folder, "log.db").read_bytes()
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What Python says of coroutines that nobody ends is left out: their process was killed."""
+    """Suppress Python's warnings about coroutines that are dropped: their process was killed."""
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     collects = gc.isenabled()
     gc.disable()  # a quarter of the time
