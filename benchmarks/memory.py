@@ -20,16 +20,16 @@ LIMIT = 100.0
 """Megabytes."""
 SLOWER = 1.3
 FOLDS = {
-    "state": "talk.state(upto)",
-    "settings": "talk.settings(upto)",
-    "usage": "talk.fold(kept(usage, Usage), upto)",
-    "a fold of one's own": "talk.fold(kept(characters, int), upto)",
+    "state": "conversation.state(at)",
+    "settings": "conversation.settings(at)",
+    "usage": "conversation.fold(persistent_fold(usage, Usage), at)",
+    "a fold of one's own": "conversation.fold(persistent_fold(characters, int), at)",
 }
 PROGRAM = """
 import json, sys, time
 from pathlib import Path
 import stenolog
-from stenolog.adapters.queries.folds import kept
+from stenolog.adapters.queries.folds import persistent_fold
 from stenolog.projections.usage import Usage, usage
 
 @stenolog.fold(initial=0)
@@ -38,9 +38,9 @@ def characters(total, entry):
 
 with stenolog.open(sys.argv[1]) as log:
     conversation = log["talk"]
-    upto = 200  # decoders are built when they are first used
+    at = 200  # decoders are built when they are first used
     {fold}
-    upto = None
+    at = None
     start = time.process_time()
     {fold}
     used = time.process_time() - start
