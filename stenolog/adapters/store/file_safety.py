@@ -109,9 +109,9 @@ class Seals:
         """Use another key: what was sealed before is not used any more."""
         self._key = key
 
-    def seal(self, *parts: bytes, size: int = 32) -> bytes:
+    def seal(self, *parts: bytes) -> bytes:
         """Return the seal of some parts, in this order; no two lists of parts have the same content."""
-        sealed = blake2b(key=self._key, digest_size=size)
+        sealed = blake2b(key=self._key, digest_size=32)
         for part in parts:
             sealed.update(len(part).to_bytes(8, "big") + part)
         return sealed.digest()

@@ -23,6 +23,7 @@ from .checks import (
     stateful,
     unfit,
 )
+from .openai_chat import tools_declared
 
 CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
@@ -235,16 +236,6 @@ def namespaces(at: str, item: Body) -> Iterator[Finding]:
     given = item["namespace"]
     if item.get("type") != "function_call" or not isinstance(given, str) or not given:
         yield f"{at}/namespace", repr(given)
-
-
-@law
-def tools_declared(body: Body) -> Iterator[Finding]:
-    """Tools are a list that is not empty, and nothing chooses among tools where there are none."""
-    if body.get("tools") == []:
-        yield "/tools", "an empty list"
-    for key in ("tool_choice", "parallel_tool_calls"):
-        if key in body and not body.get("tools"):
-            yield f"/{key}", "no tools"
 
 
 @law
