@@ -3,6 +3,9 @@
 The digest of an entry is made of the digest before it. Behind a damaged entry, both its stored digest and the
 one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
 it stands. `verify` names all of them.
+
+An entry is checked when a process first reads it through a log; two hashes take as long as decoding it does. So
+the recorder remembers which positions of a stream are known to be sound, and `verify` does not ask it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError,
 WIDEST_GAP = 100_000
 """Positions. A wider gap is a damaged position, and no row is told for each of them."""
 GONE = "its row is gone"
+CHECKED_STREAMS = 10_000
+"""Of so many streams at most a recorder remembers what was checked."""
 PAGE_ROWS = 512
 """Entries that are read one by one before a page is tried again."""
 
@@ -50,7 +55,7 @@ def entries(
             continue
         part = Stream(stream.name, segment.stream)
         part.alone = True  # it is read without what it inherits
-        reading.position = max(after, segment.after)
+        reading.stream, reading.position = segment.stream, max(after, segment.after)
         for entry in reading.segment(part, segment.upto):
             if strict and isinstance(entry.event, Damaged):
                 raise CorruptLogError(f"{stream.name!r} at position {entry.position}: {entry.event.reason}")
@@ -67,6 +72,7 @@ class _Reading:
         self.name = name
         self.before = before
         self.decoders = decoders
+        self.stream = 0
         self.position = 0
 
     def segment(self, part: Stream, last: int) -> Iterator[Entry]:
@@ -85,13 +91,51 @@ class _Reading:
 
     def _page(self, rows: Sequence[Row]) -> Iterator[Entry]:
         while rows:
-            sound = self._sound(rows)
+            sound = self._known_sound(rows) or self._sound(rows)
             yield from sound
             rows = rows[len(sound) :]
             if rows:
                 yield from self._damaged(rows[0])
                 if self.position >= rows[0][0]:
                     rows = rows[1:]
+
+    def _known_sound(self, rows: Sequence[Row]) -> list[Entry]:
+        """Return the entries of rows that this recorder has checked before; none where it has not."""
+        first, last = self.recorder.checked.get(self.stream, (0, 0))
+        if (
+            not first <= self.position + 1 == rows[0][0]
+            or not rows[-1][0] == self.position + len(rows) <= last
+        ):
+            return []
+        name, new, decoders = self.name, tuple.__new__, self.decoders
+        try:
+            found = [
+                new(
+                    Entry,
+                    (
+                        name,
+                        position,
+                        id,
+                        EPOCH + time * MICROSECOND,
+                        digest.hex(),
+                        decoders[topic](state) if erased is None else decoders[ERASED](b""),
+                    ),
+                )
+                for position, id, time, digest, topic, state, _, _, erased in rows
+            ]
+        except FAULTS:
+            return []
+        self.position, self.before = found[-1].position, (bytes.fromhex(found[-1].digest),)
+        return found
+
+    def _note_checked(self, first: int, last: int) -> None:
+        """Remember that these positions of the stream are sound, as one run of positions."""
+        checked = self.recorder.checked
+        if len(checked) >= CHECKED_STREAMS:
+            checked.clear()
+        begin, end = checked.get(self.stream, (first, last))
+        touches = first <= end + 1 and begin <= last + 1
+        checked[self.stream] = (min(begin, first), max(end, last)) if touches else (first, last)
 
     def _sound(self, rows: Sequence[Row]) -> list[Entry]:
         """Return the entries up to the first row that is not as it was written."""
@@ -126,6 +170,8 @@ class _Reading:
         except FAULTS:
             pass  # the row is told as damaged
         if found:
+            if before:
+                self._note_checked(self.position + 1, at)
             self.position, self.before = at, (bytes.fromhex(found[-1].digest),)
         return found
 

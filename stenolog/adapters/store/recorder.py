@@ -62,6 +62,8 @@ class LogRecorder(ProcessRecorder, ABC):
     """True if no other process can open this log."""
     collects_blobs: bool
     """True if the store can tell whether a blob is in use."""
+    checked: dict[int, tuple[int, int]]
+    """By the key of a stream: the first and the last position whose digests a read has checked."""
 
     # Appending
 

@@ -68,6 +68,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
         super().__init__(datastore, events_table_name)
         self.edge = Sources()
+        self.checked = {}
         self.path = datastore.path
         self.sidecar_path = datastore.file
         self.is_private = datastore.in_memory
