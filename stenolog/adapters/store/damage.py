@@ -4,8 +4,8 @@ The digest of an entry is made of the digest before it. Behind a damaged entry, 
 one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
 it stands. `verify` names all of them.
 
-An entry is checked when a process first reads it through a log; two hashes take as long as decoding it does. So
-the recorder remembers which positions of a stream are known to be sound, and `verify` does not ask it.
+An entry is checked when a process first reads it through a log: two hashes take as long as decoding it. The
+recorder remembers which positions of a stream are known to be sound; `verify` does not ask it.
 """
 
 from __future__ import annotations
@@ -101,11 +101,9 @@ class _Reading:
 
     def _known_sound(self, rows: Sequence[Row]) -> list[Entry]:
         """Return the entries of rows that this recorder has checked before; none where it has not."""
-        first, last = self.recorder.checked.get(self.stream, (0, 0))
-        if (
-            not first <= self.position + 1 == rows[0][0]
-            or not rows[-1][0] == self.position + len(rows) <= last
-        ):
+        checked_first, checked_last = self.recorder.checked.get(self.stream, (0, 0))
+        first, last = self.position + 1, self.position + len(rows)
+        if (rows[0][0], rows[-1][0]) != (first, last) or first < checked_first or last > checked_last:
             return []
         name, new, decoders = self.name, tuple.__new__, self.decoders
         try:
