@@ -1,0 +1,47 @@
+"""Above the store nothing knows SQLite, but for what is about SQLite files themselves."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import stenolog
+
+PACKAGE = Path(stenolog.__file__).parent
+ABOUT_SQLITE = {
+    "adapters/importers/sqlite_file.py": "reads databases of other programs",
+    "contrib/workflow/files.py": "reads databases of other programs",
+    "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
+    "testing/crash_points.py": "copies the file at each commit",
+    "adapters/verify/integrity.py": "inspects a file that may be damaged, and trusts no row",
+    "adapters/verify/one_conversation.py": "inspects a file that may be damaged, and trusts no row",
+    "adapters/verify/parallel.py": "inspects a file in several processes",
+    "adapters/verify/salvage.py": "reads the pages of a damaged file",
+    "adapters/verify/trace.py": "looks for a value in every row of a file",
+}
+"""What may know SQLite, and why."""
+WORDS = {"datastore", "execute", "executemany"}
+MODULES = ("_rows", "sqlite_appends", "sqlite_batches", "sqlite_recorder", "group_commit", "transaction")
+
+
+def knows_sqlite(path: Path) -> set[str]:
+    """What in a module is about SQLite."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names if name.name == "sqlite3"}
+        elif isinstance(node, ast.ImportFrom) and "store" in (node.module or "").split("."):
+            names = {(node.module or "").rpartition(".")[2], *(name.name for name in node.names)}
+            found |= {name for name in names if name.endswith(MODULES)}
+        elif isinstance(node, ast.Attribute) and node.attr in WORDS:
+            found.add(node.attr)
+    return found
+
+
+def test_only_what_is_about_sqlite_files_knows_sqlite() -> None:
+    above = (path for path in PACKAGE.rglob("*.py") if "adapters/store/" not in path.as_posix())
+    found = {path.relative_to(PACKAGE).as_posix(): knows_sqlite(path) for path in above}
+    of_psycopg = found.pop("adapters/tables/postgres.py")
+
+    assert of_psycopg == {"execute", "executemany"}  # of PostgreSQL's own driver
+    assert {path for path, words in found.items() if words} == {*ABOUT_SQLITE}
