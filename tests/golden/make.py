@@ -51,7 +51,7 @@ WRITERS: dict[str, Callable[[Log], None]] = {"everything": everything, "imported
 
 
 def main() -> None:
-    """Make the logs that are not there, and what is recorded of them."""
+    """Make the missing logs, and record facts about them."""
     logging.disable(logging.CRITICAL)
     release = stenolog.__version__
     for name, seed in SEEDS.items():

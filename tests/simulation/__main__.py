@@ -1,4 +1,4 @@
-"""Many seeds, or one: `python -m tests.simulation --seeds 1000000 -j 2`."""
+"""Simulate many seeds, or one: `python -m tests.simulation --seeds 1000000 -j 2`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .shrink import command, loaded, shrink
 from .simulation import Outcome, play, simulate
 
 SHARE = 50
-"""Seconds between two lines that say how far it has come, and seeds that are a task."""
+"""Seconds between two lines of progress, and seeds in one task."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, say what fails, and return how the program ends: 1 where something has failed."""
+    """Simulate and print failures; return the exit code, 1 if anything has failed."""
     options = _options(arguments)
     logging.disable(logging.CRITICAL)
     if options.script:
@@ -68,7 +68,7 @@ def _simulated(task: tuple[int, bool]) -> Outcome:
 
 
 def _told(outcome: Outcome, *, short: bool, thorough: bool = False) -> int:
-    """Say what has failed, and by which command it fails again; 1 where it has."""
+    """Print a failure and the command that repeats it; return 1 if there is one."""
     if not outcome.fault:
         print(f"seed {outcome.run.seed}: all holds, after {outcome.commits} commits")
         return 0

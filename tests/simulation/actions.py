@@ -1,4 +1,4 @@
-"""What people and programs do to a log in a simulation: actions, each at its time, by some process."""
+"""Actions of people and programs on a log in a simulation, each at its time and by one of the processes."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Stage(Protocol):
 
 Deed = Callable[[Stage, Process, int, int], Awaitable[list[Entry]]]
 DEEDS: dict[str, tuple[int, Deed]] = {}
-"""What can be done, each with its weight."""
+"""The kinds of action with their weights."""
 
 
 def script(seed: int) -> list[Action]:
-    """The actions of a seed; the first two say something, so that there is something to go on with."""
+    """Return the actions of a seed; the first one says something."""
     random = Random(seed)
     processes = random.randint(2, 4)
     names, weights = list(DEEDS), [weight for weight, _ in DEEDS.values()]
@@ -75,7 +75,7 @@ def script(seed: int) -> list[Action]:
 
 
 def action(weight: int) -> Callable[[Deed], Deed]:
-    """Name an action after its function."""
+    """Register an action under its function's name."""
 
     def add(deed: Deed) -> Deed:
         DEEDS[deed.__name__] = weight, deed

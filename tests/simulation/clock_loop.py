@@ -1,8 +1,8 @@
-"""An event loop of one thread for many processes: its clock is virtual, and what is to be done is one heap.
+"""An event loop in one thread for many processes, with a virtual clock and one heap of pending steps.
 
-What a process would do in a thread is a job here, which runs when its time has come. A process may be held up
-anywhere in a job, as SIGSTOP would: the others go on meanwhile. What a dead process has left to do is never
-done.
+A call that a process makes in a thread is a job here, and runs at its time. A process can be held up in the
+middle of a job, as by SIGSTOP: the loop then runs the steps of the others. Steps of dead processes are
+dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 STEP = 1e-5
-"""Seconds that a step takes."""
+"""Seconds of virtual time that a step takes."""
 
 
 class Owner(Protocol):
@@ -39,7 +39,7 @@ class Owner(Protocol):
 
 
 OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
-"""Whose code is running; None: nobody's, that is, the simulation's own."""
+"""The process whose code is running; None: the simulation itself."""
 
 
 class NumberedTask(asyncio.Task[Any]):
@@ -52,8 +52,8 @@ class NumberedTask(asyncio.Task[Any]):
 
 
 class ClockLoop(asyncio.BaseEventLoop):
-    """The loop. `job` is the number of the job that runs, 0 outside of jobs; `faults` is what was raised in
-    vain by what still lives."""
+    """The loop. `job` is the number of the running job's thread, 0 outside of jobs. `faults` are errors of
+    living processes that nothing has handled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class ClockLoop(asyncio.BaseEventLoop):
         self.set_task_factory(self._new_task)
         self.set_exception_handler(self._unhandled)
 
-    # What asyncio asks of a loop.
+    # The interface of asyncio.
 
     def time(self) -> float:
         return self.now
@@ -88,12 +88,12 @@ class ClockLoop(asyncio.BaseEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """Do nothing: `step` skips cancelled handles."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Jobs of one executor follow each other; those of the loop's own run side by side."""
+        """Schedule a job. Jobs of one executor run in turn; the default executor has many threads."""
         owner, future = OWNER.get(), self.create_future()
         when = self.now + (owner.latency() if owner else 0.0)
         number = next(self._numbers)
@@ -104,10 +104,10 @@ class ClockLoop(asyncio.BaseEventLoop):
         self._push(when, asyncio.Handle(job, (), self, copy_context()))
         return future
 
-    # What the simulation asks of it.
+    # The interface of the simulation.
 
     def step(self) -> None:
-        """Do what comes next."""
+        """Run the next step."""
         when, _, handle = heapq.heappop(self._heap)
         if handle._cancelled:
             return
@@ -124,23 +124,23 @@ class ClockLoop(asyncio.BaseEventLoop):
         handle._run()
 
     def play(self, until: float) -> bool:
-        """Go on until that time, or until there is nothing left to do: then True."""
+        """Run all steps up to that time; return whether no step is left at all."""
         while self._heap and self._heap[0][0] <= until:
             self.step()
         return not self._heap
 
     def play_others(self, owner: Owner, seconds: float) -> None:
-        """Let all others go on for so long; to be called within a job."""
+        """Hold a process up within its job, and run the others for so many seconds."""
         owner.held_until, job = self.now + seconds, self.job
         self.play(owner.held_until)
         self.now, self.job = max(self.now, owner.held_until), job
 
     def running(self) -> LoopRunning:
-        """Be the running loop in a `with` block."""
+        """Return a context manager that makes this the running loop."""
         return LoopRunning(self)
 
     def spawn(self, main: Coroutine[Any, Any, Any], context: Context) -> asyncio.Task[Any]:
-        """Begin a task in a process."""
+        """Create a task in the context of a process."""
         return self.create_task(main, context=context)
 
     def _push(self, when: float, handle: asyncio.Handle) -> asyncio.Handle:
@@ -169,10 +169,12 @@ class ClockLoop(asyncio.BaseEventLoop):
         if not (owner and owner.is_dead) and not future.cancelled():
             future.set_result(result)
 
-    def _new_task(self, loop: Any, main: Any, context: Context | None = None) -> asyncio.Task[Any]:
+    def _new_task(
+        self, loop: Any, main: Any, context: Context | None = None, **options: Any
+    ) -> asyncio.Task[Any]:
         task = NumberedTask.__new__(NumberedTask)
         task.number = next(self._numbers)
-        task.__init__(main, loop=loop, context=context)  # type: ignore[misc]
+        task.__init__(main, loop=loop, context=context, **options)  # type: ignore[misc]
         owner = (context or copy_context()).get(OWNER)
         if owner is not None:
             owner.tasks.append(task)
@@ -184,11 +186,11 @@ class ClockLoop(asyncio.BaseEventLoop):
             self.faults.append(context.get("exception") or str(context.get("message")))
 
     def begun(self, generator: Any) -> None:
-        """An asynchronous generator begins: whoever begins it ends it."""
+        """Note which process has started an asynchronous generator."""
         self._generators[id(generator)] = OWNER.get()
 
     def dropped(self, generator: Any) -> None:
-        """Nobody has the generator any more; that of a dead process is not ended."""
+        """Close a generator that was dropped, unless its process is dead."""
         owner = self._generators.pop(id(generator), None)
         if not (owner and owner.is_dead):
             self.call_soon(lambda: self.create_task(generator.aclose()))

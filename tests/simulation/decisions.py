@@ -1,7 +1,7 @@
-"""Decisions: whatever is left to chance in a simulation, each with a name, drawn from the seed and its name.
+"""Decisions: every choice that a simulation leaves to chance, drawn from the seed and the choice's name.
 
-Since a name says where a decision stands ("p1.commit#7"), it is the same decision when others are left out:
-that is what lets a failing run be made short.
+The name says where the choice stands ("p1.0.commit.killed#7"). So it stays the same choice when others are
+left out, which is what makes a failing run short.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SCALE = 1 << 32
 
 
 class Decisions:
-    """Decisions as numbers: 0 is the plain course of things, everything else is an event worth telling.
+    """Decisions as numbers: 0 is the plain course of things, any other number is a fault or a turn of events.
 
-    `given` has all that are not 0, by their names; without it they are drawn. `taken` has those that were.
+    `given` has the decisions other than 0 by name; None: draw them. `taken` has those that were taken.
     """
 
     def __init__(self, seed: int, given: Mapping[str, int] | None = None) -> None:

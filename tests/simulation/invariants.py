@@ -1,4 +1,4 @@
-"""What must hold at every moment: a watcher reads the log after each commit, from connections of its own."""
+"""The invariants: a watcher checks them after each commit, on connections of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Entry,
+    LaneState,
+    LlmError,
+    Log,
+    State,
+    ToolResult,
+    evolve,
+)
 from stenolog.adapters.engine.live_state import queue
+from stenolog.adapters.store.claims import OpenClaim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, seal
@@ -20,7 +31,7 @@ from stenolog.projections.requests.builder import build
 from stenolog.requests import Request, validate
 
 TEAM = ("ann", "bob")
-"""Whose lanes are run by whoever runs a conversation; a worker's are run by its caller."""
+"""The agents whose lanes every run works on; only its caller runs a worker's lane."""
 NOT_RUN = (CANCELLED, LEFT, REFUSED)
 FORKED = "not run in this fork"
 
@@ -31,7 +42,7 @@ class BrokenInvariant(AssertionError):
 
 @dataclass
 class Known:
-    """A conversation as the watcher knows it: all its entries, and what a fold by hand makes of them."""
+    """The watcher's knowledge of a conversation: its entries, their fold, and the effects that have ended."""
 
     entries: list[Entry] = field(default_factory=list)
     digest: str = GENESIS.hex()
@@ -43,7 +54,7 @@ class Known:
 
 
 class Watcher:
-    """Reads everything anew, and compares it with what it has seen before and with what others say.
+    """Reads the log after each commit, and compares it with what it read before and with other processes.
 
     `apis` are those of the agents' requests. One in `every` of the requests that were sent is built again.
     """
@@ -57,7 +68,7 @@ class Watcher:
         self._seen = 0
 
     def look(self) -> list[str]:
-        """Take in what is new, and check it; the conversations that have grown."""
+        """Read and check the new entries; return the names of the conversations that have grown."""
         new_ones = self.log.application.recorder.select_notifications(self._seen + 1, limit=1_000)
         self._seen = new_ones[-1].id if new_ones else self._seen
         grown = list(dict.fromkeys(str(one.originator_id) for one in new_ones))
@@ -74,7 +85,7 @@ class Watcher:
         return grown
 
     def acknowledged(self, entries: Iterable[Entry]) -> None:
-        """Somebody was told that these stand in the log."""
+        """Check entries that a process was told of: they stand in the log."""
         told = list(entries)
         if any(entry.position > self._length(entry) for entry in told):
             self.look()
@@ -89,7 +100,7 @@ class Watcher:
                 )
 
     def check_states(self, name: str, logs: Sequence[Log]) -> None:
-        """Whatever anybody says of a conversation's state is the fold of its entries."""
+        """Check that each log gives the fold of the entries as a conversation's state."""
         known = self.known[name]
         for log in self._logs(known, logs):
             told = log[name].state()
@@ -97,9 +108,9 @@ class Watcher:
                 raise BrokenInvariant(f"state: {name}: that of {log!r} is {told}, the fold {known.state}")
 
     def check_requests(self, name: str, logs: Sequence[Log], number: int | None = None) -> None:
-        """Each lane's request is valid, and the same as the builder makes from a fresh read.
+        """Check that each lane's request is valid, and the one that the builder makes from a fresh read.
 
-        With a `number`, which may be any, it is checked of one of the lanes.
+        A `number` selects one of the lanes; it may be any number.
         """
         known = self.known[name]
         fresh = list(self.log[name].entries())
@@ -121,13 +132,11 @@ class Watcher:
     @property
     def unfinished(self) -> list[str]:
         """The conversations with something left to do: a busy lane, a claim, a message that waits."""
-        claimed = {claim.conversation for claim in self.log.claims()}
+        claimed = {claim.conversation for claim in self._claims()}
         return [
             name
             for name, known in self.known.items()
-            if name in claimed
-            or queue(known.entries)
-            or any(lane.status in BUSY for lane in known.state.lanes.values())
+            if name in claimed or self._busy(known) or (queue(known.entries) and not self._strangers(known))
         ]
 
     @property
@@ -140,18 +149,16 @@ class Watcher:
         ]
 
     def check_end(self, number: int | None = None) -> None:
-        """At the end all is read once more: nobody waits, nothing is claimed, the whole log verifies."""
+        """Check the end: no lane is busy, no message waits, no claim is left, and the whole log verifies."""
         self.look()
         for name, known in self.known.items():
-            for lane in known.state.lanes.values():
-                if lane.status in BUSY and lane.agent in TEAM:
-                    raise BrokenInvariant(f"waits: {name}: {lane.address} is {lane.status} for ever")
-            busy = any(lane.status in BUSY for lane in known.state.lanes.values())  # one that nobody runs
-            if (waits := queue(known.entries)) and not busy:
+            for lane in self._busy(known):
+                raise BrokenInvariant(f"waits: {name}: {lane.address} is {lane.status} for ever")
+            if (waits := queue(known.entries)) and not self._strangers(known):
                 raise BrokenInvariant(f"waits: {name}: the messages at {waits} are never said")
             self.check_requests(name, [self.log], number)
             self.check_states(name, [self.log])
-        if claims := [claim for claim in self.log.claims() if claim.lane.partition("/")[0] in TEAM]:
+        if claims := self._claims():
             raise BrokenInvariant(f"claims: some are left: {claims}")
         with stenolog.open(self.path, synchronous="normal") as log:
             report = verify(log)
@@ -159,8 +166,21 @@ class Watcher:
             raise BrokenInvariant(f"verify: {report.problems[:2]}")
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the watcher's log."""
         self.log.close()
+
+    def _claims(self) -> list[OpenClaim]:
+        """Return the claims on lanes that every run works on."""
+        return [claim for claim in self.log.claims() if claim.lane.partition("/")[0] in TEAM]
+
+    def _busy(self, known: Known) -> list[LaneState]:
+        """Return the busy lanes that every run works on."""
+        return [lane for lane in known.state.lanes.values() if lane.status in BUSY and lane.agent in TEAM]
+
+    def _strangers(self, known: Known) -> bool:
+        """Return whether a lane is busy that no run works on, as those of imports may be."""
+        lanes = known.state.lanes.values()
+        return any(lane.status in BUSY and lane.agent not in TEAM for lane in lanes)
 
     def _logs(self, known: Known, logs: Sequence[Log]) -> Iterator[Log]:
         """Yield the logs to be asked: a new one, where the others may have erased words in memory."""
@@ -210,7 +230,7 @@ class Watcher:
             self._check_receipt(name, known, entry, event)
 
     def _erase(self, name: str, known: Known, gone: Sequence[int]) -> None:
-        """Take in that the words of some entries are gone, and of no others."""
+        """Check that exactly the erased entries have lost their words, and fold the rest anew."""
         fresh = list(self.log[name].entries(at=len(known.entries)))
         for old, new in zip(known.entries, fresh, strict=True):
             if is_erased(new.event) != (old.position in gone or is_erased(old.event)):
@@ -251,7 +271,7 @@ class Watcher:
 
 
 def difference(found: Request, expected: Request) -> str:
-    """The first thing in which a request differs from the one that was built anew."""
+    """Describe the first difference between a request and the one that was built anew."""
     for what in ("body", "parts", "omissions", "sendable", "reason", "cuts", "cut", "at", "policy"):
         here, there = getattr(found, what), getattr(expected, what)
         if here != there:

@@ -1,7 +1,7 @@
-"""A simulated process: its own log, team and memory, all of it gone when it is killed.
+"""A simulated process: its own log, team and memory, all of which a kill takes away.
 
-What reaches into stenolog for that stands here and nowhere else: a fault point before and behind each
-transaction, the locks of runners, the bell, and what the engine keeps in the memory of its process.
+This is the only module of the simulation that reaches into private parts of stenolog: fault points around
+transactions, the locks of runners, the bell, and the engine's memory of its process.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from .clock_loop import OWNER, ClockLoop
 from .decisions import Decisions
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+# The first choice of each table is the plain course of things: decision 0.
 HOLDS = (0.0, 0.02, 1.0, 30.0, 300.0)
+"""Seconds for which a process is stopped, as by SIGSTOP."""
 LATENCIES = (0.0, 0.001, 0.05, 0.7)
+"""Seconds until a thread begins its next job."""
 AS_DECIDED = "busy, as decided"
 
 
@@ -48,11 +51,11 @@ class Host(Protocol):
     odds: float
 
     def committed(self, by: Process) -> None:
-        """A process has committed something."""
+        """Note that a process has committed a transaction."""
 
 
 class Process:
-    """One process, alive from its making until `kill`; `name` tells its incarnations apart."""
+    """One process; it lives until `kill`. A process that is started again has another `name`."""
 
     def __init__(self, host: Host, number: int, name: str, team: Callable[[Process], Team]) -> None:
         self.host = host
@@ -73,7 +76,7 @@ class Process:
 
     @property
     def world(self) -> Runtime:
-        """Chance, waiting and time in this process."""
+        """Return chance, waiting and time as this process has them."""
         chances = (0.0, 0.3, 0.9)
         chance = lambda: chances[self.host.decisions.choose(f"{self.name}.chance", 0.3, 2)]  # noqa: E731
         return Runtime(chance=chance, sleep=asyncio.sleep, stopwatch=self.host.loop.time)
@@ -94,7 +97,7 @@ class Process:
             self.held_until = host.loop.now + HOLDS[what]
 
     def kill(self) -> None:
-        """End it where it stands: nothing is tidied up, and what was not committed is gone."""
+        """End the process where it stands: no clean-up runs, and uncommitted work is lost."""
         if not self.is_dead:
             self.is_dead = True
             crash(self.log)
@@ -102,7 +105,7 @@ class Process:
                 lock.close(keep=True)
 
     def bury(self) -> None:
-        """Give back what Python holds of it, once nothing can come of that any more."""
+        """Close the coroutines of a dead process, so that Python can free them."""
         self.kill()
         for task in self.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -116,7 +119,7 @@ class Process:
         self.tasks.clear()
 
     def ring(self, seconds: float) -> None:
-        """Have whoever listens look at the log, a little later."""
+        """Notify the listeners of this process after a delay, as its polling thread would."""
         if not self._rings and not self.is_dead:
             self._rings = True
             self.host.loop.call_at(self.host.loop.now + seconds, self._ring, context=self.context)
@@ -167,7 +170,7 @@ class Process:
         return reading
 
     def _fault(self, where: str, *, busy: bool = False) -> None:
-        """Whatever may befall a process here: it is held up, killed, or finds the store busy."""
+        """Decide what happens here: the process is held up, is killed, or finds the store busy."""
         host = self.host
         if self.is_dead:
             raise Killed
@@ -191,7 +194,7 @@ class Process:
 
 
 def crash(log: Log) -> None:
-    """Do to a log what the end of its process does: connections and locks go, and so does what is open."""
+    """Close a log as the kernel does when its process ends: open transactions are rolled back."""
     store: Any = log.datastore
     store._closed = True
     while store._idle:
@@ -206,7 +209,7 @@ def crash(log: Log) -> None:
 
 
 class _Bell(CommitNotifier):
-    """The bell of a process, which needs no thread: the simulation tells it what others have committed."""
+    """A bell without a thread: the simulation rings it when another process has committed."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(None)
@@ -224,7 +227,7 @@ class _Bell(CommitNotifier):
 
 
 class _Lock(LivenessLock):
-    """The lock of a runner, known to its process, which may be killed."""
+    """The lock of a runner; its process knows it, because a kill releases it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -233,7 +236,7 @@ class _Lock(LivenessLock):
 
 
 class _Memory(dict[Any, Any]):
-    """What the engine keeps in the memory of its process, for each process by itself."""
+    """The engine's memory of finished effects, separate for each simulated process."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._of()[key] = value
@@ -252,7 +255,7 @@ class _Memory(dict[Any, Any]):
 
 @contextmanager
 def one_thread(loop: ClockLoop) -> Iterator[None]:
-    """Have the engine see processes and threads where there are none."""
+    """Patch the engine so that simulated processes and threads look real to it."""
     world = {"chance": lambda: 0.5, "stopwatch": loop.time}  # of the teams that work in forks
     real = {name: getattr(WORLD, name) for name in world}
     threads = SimpleNamespace(get_ident=lambda: loop.job)

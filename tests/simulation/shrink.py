@@ -1,4 +1,4 @@
-"""A failing run made short: actions and decisions are left out as long as it fails without them."""
+"""Make a failing run short: leave out actions and decisions for as long as it still fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .actions import Action
 from .simulation import Outcome, Run, play
 
 TRIES = 600
-"""So many runs are tried at most."""
+"""Maximum number of runs that are tried."""
 Item: TypeAlias = Action | tuple[str, int]
 
 
@@ -36,7 +36,7 @@ def shrink(failed: Outcome, *, tries: int = TRIES, thorough: bool = False) -> Ou
 
 
 def minimal(items: list[Item], fails: Callable[[Sequence[Item]], bool]) -> list[Item]:
-    """Leave out parts of a list, large ones first, as long as the rest fails: delta debugging."""
+    """Leave out parts of a list, large ones first, while the rest still fails: delta debugging."""
     size = max(1, len(items) // 2)
     while True:
         start, shorter = 0, False
@@ -52,24 +52,24 @@ def minimal(items: list[Item], fails: Callable[[Sequence[Item]], bool]) -> list[
 
 
 def rule(outcome: Outcome) -> str:
-    """The name of the invariant that was broken."""
+    """Return the name of the invariant that was broken."""
     return outcome.fault.partition(":")[0]
 
 
 def command(run: Run) -> str:
-    """The command that repeats a run."""
+    """Return the command that repeats a run."""
     if run.decisions is None:
         return f"python -m tests.simulation --seed {run.seed}"
     return f"python -m tests.simulation --script '{dumped(run)}'"
 
 
 def dumped(run: Run) -> str:
-    """The run as JSON."""
+    """Return the run as JSON."""
     return json.dumps({"seed": run.seed, "actions": run.actions, "decisions": run.decisions})
 
 
 def loaded(text: str) -> Run:
-    """The run of some JSON."""
+    """Read a run from JSON."""
     given = json.loads(text)
     actions = tuple(Action(*each) for each in given["actions"])
     return Run(int(given["seed"]), actions, dict(given["decisions"]))

@@ -45,7 +45,7 @@ ODDS = (0.0, 0.001, 0.004, 0.015)
 """How often something befalls a process, by how wild the seed is."""
 REST, RESTS = 2_000.0, 10
 """Seconds in which all that is under way comes to an end, and how often they may pass."""
-ROUNDS = 8
+ROUNDS = 24
 RARELY = 24
 """One in so many commits has all requests checked; a `thorough` run all of them."""
 EXPECTED = (
@@ -299,7 +299,7 @@ class Simulation:
                 self.loop.spawn(self._done(_decided(self, process, name)), process.context.copy())
             self._rest()
             self.watcher.look()
-            if not self.watcher.unfinished:
+            if not (self.watcher.unfinished or self.watcher.waiting):
                 break
         self._check_nobody_waits()
 

@@ -1,4 +1,4 @@
-"""What is outside of the log: models that answer by decisions, and tools whose deeds are in a ledger."""
+"""The world outside of the log: models whose answers are decisions, and tools that count their runs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ POLICIES: tuple[Any, ...] = (
     FullHistory() | Budget(messages=8),
     LastN(6) | TruncateToolOutput(over=6, head=2, tail=2),
 )
-TOOL_ROUNDS = 10
-"""So many answers of a simulation call tools, at most: then it comes to an end."""
+TOOL_ROUNDS = 6
+"""Maximum number of answers that call tools in one simulation, so that it ends."""
 NAMES = ("ann", "bob", "eve", "zoe")
-"""Two who are in the team, a worker of the first, and one who summarises."""
+"""Two members of the team, a worker of the first, and a summariser."""
 FAILURES = ("rate_limited", "overloaded", "network", "invalid_response", "context_length")
 
 
 class World:
-    """The ledger: which tools began and ended, by idempotency key; `faults` are what must not have been."""
+    """The agents' settings, and how often each tool has run by idempotency key; `faults` are broken rules."""
 
     def __init__(self, decisions: Decisions) -> None:
         self.decisions = decisions
@@ -51,7 +51,7 @@ class World:
         self.on_unknown = ("tell", "ask")[choose("on_unknown", 0.2)]
 
     def team(self, process: Process) -> Team:
-        """The team as a process has it: the same agents, with models and tools of its own."""
+        """Return a process's team: the same agents everywhere, with models and tools of its own."""
         ann: list[Any] = deeds(self, "look", "feed", "note", "deploy")
         if self.delegates:
             eve = self._agent("eve", process, deeds(self, "look", "feed"))
@@ -60,7 +60,7 @@ class World:
         return Team(agents, turns=self.turns, on_unknown=self.on_unknown, world=process.world)  # type: ignore[arg-type]
 
     def alone(self, name: str) -> Agent:
-        """One of the agents, without tools, for work in a fork."""
+        """Return an agent without tools, for work in a fork."""
         return Agent(name, llm=Talker(self, name), policy=self.policy[name])
 
     def _agent(self, name: str, process: Process, its: list[Any]) -> Agent:
@@ -68,7 +68,7 @@ class World:
 
 
 class Talker(Model):
-    """A model that does whatever was decided: answers, calls tools, fails, is slow, hangs."""
+    """A model that answers, calls tools, fails, is slow or hangs, as decided."""
 
     provider = "simulated"
     charges = "nothing"
@@ -125,7 +125,7 @@ class Talker(Model):
 
 
 class Deed(BaseTool):
-    """A tool that waits for as long as was decided, and tells the ledger."""
+    """A tool that waits as long as decided, and counts its runs."""
 
     stops = True
 
@@ -156,5 +156,5 @@ DEEDS: dict[str, tuple[RetrySafety, bool]] = {
 
 
 def deeds(world: World, *names: str) -> list[Any]:
-    """The tools of these names."""
+    """Return the tools of these names."""
     return [Deed(world, name, *DEEDS[name]) for name in names]
