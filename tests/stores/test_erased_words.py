@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,21 @@ def test_a_receipt_is_not_erased_and_no_agent_is_asked_by_it(log: Log) -> None:
     assert conversation.state().lane("a").status == "idle"
     with pytest.raises(InvalidEventError, match="a receipt of an erasure cannot be erased"):
         conversation.erase(receipts["demo"])
+
+
+def test_what_a_reader_keeps_in_the_way_goes_when_the_log_is_opened_next(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="a zebra"))
+        with closing(sqlite3.connect(path)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM stored_events").fetchone()
+            assert not log["demo"].erase(2).is_complete
+            assert files_with(tmp_path, ["zebra"]) != []
+            assert "zebra" not in str([entry.event for entry in log["demo"].entries()])
+        with stenolog.open(path) as other:
+            assert files_with(tmp_path, ["zebra"]) == []
+            assert other["demo"].erase(2).is_complete
 
 
 KILLED = """
