@@ -25,7 +25,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.queries import window_cache
-from stenolog.adapters.store import reader
+from stenolog.adapters.store import damage
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
 from stenolog.projections.requests import build
@@ -59,14 +59,14 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 ) -> None:
     conversation.request("coder")
     read: list[Entry] = []
-    decoded = reader._decoded
+    following = damage.following
 
-    def watched(*asked: Any) -> Iterator[Entry]:
-        for entry in decoded(*asked):
-            read.append(entry)
-            yield entry
+    def watched(*asked: Any) -> list[Entry] | None:
+        found = following(*asked)
+        read.extend(found or [])
+        return found
 
-    monkeypatch.setattr(reader, "_decoded", watched)
+    monkeypatch.setattr(damage, "following", watched)
     conversation.append(UserMessage(text="And now?"))
     conversation.append(AssistantMessage(agent="coder", text="Now."))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, CorruptLogError, Event, Fold, ToolResult, Unknown, UserMessage
+from stenolog import Conversation, CorruptLogError, Event, Fold, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.adapters.queries import folds
 from stenolog.adapters.queries.folds import SETTINGS, persistent_fold
 from stenolog.adapters.store import reader
@@ -75,6 +75,24 @@ def test_a_missing_position_is_found(conversation: Conversation) -> None:
 
     with pytest.raises(CorruptLogError, match="expected the positions 1 to 201, found 200 of them"):
         conversation.settings()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["state = cast(replace(state, 'One', 'Two') AS BLOB)", "topic = 'mode_switbh@1'", "topic = x'ff'"],
+)
+def test_a_setting_that_is_not_what_was_written_is_never_taken(
+    conversation: Conversation, damage: str
+) -> None:
+    conversation.extend(turns(50))
+    conversation.append(ModeSwitch(title="One"), expected=201)
+    conversation.extend(turns(50))
+    with conversation.log.datastore.writing() as connection:
+        connection.execute(f"UPDATE stored_events SET {damage} WHERE originator_version = 202")
+
+    with pytest.raises(CorruptLogError, match="at position 202"):
+        conversation.settings()
+    assert conversation.settings(at=201).title == ""
 
 
 def test_folds_of_several_kinds_go_on_by_themselves(conversation: Conversation) -> None:

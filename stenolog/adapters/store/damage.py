@@ -62,6 +62,35 @@ def entries(
             yield entry
 
 
+def following(
+    recorder: LogRecorder,
+    stream: Stream,
+    position: int,
+    digest: bytes,
+    rows: Sequence[Row],
+    decoders: Decoders,
+) -> list[Entry] | None:
+    """Return the entries of the rows behind a position with this digest; None if any is damaged."""
+    reading = _Reading(recorder, stream.name, (digest,), decoders)
+    reading.stream, reading.position = stream.key or 0, position
+    found = reading.sound(rows)
+    return found if len(found) == len(rows) else None
+
+
+def check_row(name: str, row: Row, before: bytes | None) -> None:
+    """Raise `CorruptLogError` for a row that does not follow from the digest before it, if that is known."""
+    position, id, time, digest, topic, state, salt, size, _ = row
+    try:
+        length = len(state) if size is None else size
+        content = sha256(salt + state).digest()
+        if before is None or chain(before, position, id, time, topic, length, content) == digest:
+            return
+        reason = "its digest is not that of its bytes"
+    except FAULTS as error:
+        reason = _reason(error)
+    raise CorruptLogError(f"{name!r} at position {position}: {reason}")
+
+
 class _Reading:
     """Reads on from a position, and remembers what the digest there may be."""
 
@@ -91,7 +120,7 @@ class _Reading:
 
     def _page(self, rows: Sequence[Row]) -> Iterator[Entry]:
         while rows:
-            sound = self._known_sound(rows) or self._sound(rows)
+            sound = self._known_sound(rows) or self.sound(rows)
             yield from sound
             rows = rows[len(sound) :]
             if rows:
@@ -135,7 +164,7 @@ class _Reading:
         touches = first <= end + 1 and begin <= last + 1
         checked[self.stream] = (min(begin, first), max(end, last)) if touches else (first, last)
 
-    def _sound(self, rows: Sequence[Row]) -> list[Entry]:
+    def sound(self, rows: Sequence[Row]) -> list[Entry]:
         """Return the entries up to the first row that is not as it was written."""
         # This loop is what reading costs: nothing in it calls a function of ours.
         name, new, decoders, before = self.name, tuple.__new__, self.decoders, self.before

@@ -26,8 +26,9 @@ NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
 DRAFTS = "DELETE FROM drafts WHERE fence IN (SELECT fence FROM claims WHERE stream = ?)"
 HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
 TABLES = "SELECT name FROM stenolog_tables"
-PENDING = f"SELECT name, stream FROM tracking WHERE name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%'"
-UNMARK = f"DELETE FROM tracking WHERE name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%'"
+MARKED = f"(name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%')"
+PENDING = f"SELECT name, stream, position FROM tracking WHERE {MARKED}"
+UNMARK = f"DELETE FROM tracking WHERE {MARKED} AND position <= ?"
 
 
 def conversations_with(
@@ -62,20 +63,25 @@ def overwrite(
             statement = f'DELETE FROM "{table}__rows" WHERE stream = ? AND position = ?'
             connection.executemany(statement, [(stream, position) for position in positions])
     connection.execute(NEW_KEY, (key,))
+    number = conversation_rows.newest_change(connection).number  # each erasure has a greater one
     for each in streams:
         connection.execute(DRAFTS, (each,))
-        tracking_rows.advance(connection, STREAM_MARK, Cursor(), each)
+        tracking_rows.advance(connection, STREAM_MARK, Cursor(number), each)
     for sha in named:
-        tracking_rows.advance(connection, f"{BLOB_MARK}{sha}", Cursor())
+        tracking_rows.advance(connection, f"{BLOB_MARK}{sha}", Cursor(number))
 
 
-def unfinished(connection: sqlite3.Connection) -> tuple[set[int], set[str]]:
-    """Return the streams, and the sha256 of blobs, whose words are still to be removed beside the log."""
+def unfinished(connection: sqlite3.Connection) -> tuple[set[int], set[str], int]:
+    """Return the streams, and the sha256 of blobs, whose words are still to be removed beside the log.
+
+    The number is that of the last erasure among them.
+    """
     pending = connection.execute(PENDING).fetchall()
-    streams = {stream for name, stream in pending if name == STREAM_MARK}
-    return streams, {name.removeprefix(BLOB_MARK) for name, _ in pending if name != STREAM_MARK}
+    streams = {stream for name, stream, _ in pending if name == STREAM_MARK}
+    named = {name.removeprefix(BLOB_MARK) for name, *_ in pending if name != STREAM_MARK}
+    return streams, named, max((number for *_, number in pending), default=0)
 
 
-def end(connection: sqlite3.Connection) -> None:
-    """Remove the marks: nothing of the erased words is left."""
-    connection.execute(UNMARK)
+def end(connection: sqlite3.Connection, upto: int) -> None:
+    """Remove the marks of erasures up to a number: nothing of their words is left."""
+    connection.execute(UNMARK, (upto,))

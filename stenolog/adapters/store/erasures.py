@@ -39,7 +39,7 @@ def finish(log: Files) -> bool:
 
     Where others are in the way, the marks stay, and whoever opens the log next tries again.
     """
-    streams, named = log.recorder.unfinished_erasures()
+    streams, named, number = log.recorder.unfinished_erasures()
     if not (streams or named):
         return True
     for stream in {checkpoints.WHOLE_LOG, *streams}:
@@ -53,7 +53,7 @@ def finish(log: Files) -> bool:
             return False
         if not log.recorder.compact():
             return False
-        log.recorder.end_erasures()
+        log.recorder.end_erasures(number)
     except (OperationalError, StoredDataError):
         return False
     return True

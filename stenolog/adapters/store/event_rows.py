@@ -8,6 +8,7 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 
+from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
 from stenolog.domain.events import ERASED
 
@@ -100,10 +101,13 @@ def page(
     """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
 
     `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload. Where `topics` are given, the rows of
-    others are passed over, and erased ones; their payloads are not read.
+    other known ones are passed over, and erased ones; their payloads are not read. A topic that is not known
+    may be a damaged one.
     """
-    only = f"AND erased IS NULL AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
-    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (stream, after, upto, *topics))
+    others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
+    only = f"AND erased IS NULL AND topic NOT IN ({', '.join('?' * len(others))})" if topics else ""
+    asked = (stream, after, upto, *(others if topics else ()))
+    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", asked)
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):

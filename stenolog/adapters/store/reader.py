@@ -48,9 +48,9 @@ def of_kinds(
 ) -> Iterator[Entry | Head]:
     """The entries of these kinds, and now and then the head of what has been read, also at the end.
 
-    Others are neither decoded nor read, but for their place: where one is missing, this raises
-    `CorruptLogError` as `entries` does. (With `Unknown` among the kinds all are read: nobody can list the
-    topics of others.)
+    Others are neither decoded nor read, but for their place: where one is missing, and where one of these is
+    not what was written, this raises `CorruptLogError`. (With `Unknown` among the kinds all are read: nobody
+    can list the topics of others.)
     """
     topics = () if Unknown in kinds else REGISTRY.topics(kinds)
     position, last = max(after, 0), LAST if upto is None else upto
@@ -65,6 +65,8 @@ def of_kinds(
             stream, gt=position, lte=head.position, page=True, topics=topics
         ).rows:
             position = rows[-1][0]
+            for row in rows:
+                damage.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
             yield from _decoded(stream.name, rows)
         yield head
         position = head.position
@@ -177,14 +179,15 @@ SOME = 32
 def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
-    None where it has not: the conversation is gone, or the position is one that it inherits.
+    None where it has not (the conversation is gone, or the position is one that it inherits), and where one
+    of them is damaged.
     """
     if recorder.resolve(stream) is None:
         return None
     rows = recorder.recent(stream, position, SOME + 1)
     if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
-    return [*_decoded(stream.name, rows[1:])]
+    return damage.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
 
 
 IMPORTED = "imported"

@@ -294,12 +294,12 @@ class LogRecorder(ProcessRecorder, ABC):
         """
 
     @abstractmethod
-    def unfinished_erasures(self) -> tuple[set[int], set[str]]:
-        """The streams, and blobs, that were erased and whose words may still stand beside the log."""
+    def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
+        """The streams, and blobs, whose erased words may stand beside the log, and the last one's number."""
 
     @abstractmethod
-    def end_erasures(self) -> None:
-        """Note that nothing of them is left."""
+    def end_erasures(self, upto: int) -> None:
+        """Note that nothing is left of those up to a number: others may have come since."""
 
     # Cursors of followers
 

@@ -111,13 +111,13 @@ class SqliteRows(LogRecorder):
         self.datastore.key = seal_key
         return come_to
 
-    def unfinished_erasures(self) -> tuple[set[int], set[str]]:
+    def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
         with self.datastore.reading() as connection:
             return erasure_rows.unfinished(connection)
 
-    def end_erasures(self) -> None:
+    def end_erasures(self, upto: int) -> None:
         with self.datastore.writing() as connection:
-            erasure_rows.end(connection)
+            erasure_rows.end(connection, upto)
 
     # Cursors
 
