@@ -285,8 +285,9 @@ class StreamHandle:
 
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
 
-        Each entry is checked against its digest. In the place of one that cannot be read, or that is not what
-        was written, stands a `Damaged` event with the reason; `strict` raises `CorruptLogError` there.
+        Each entry is checked against its digest when this process first reads it. In the place of one that
+        cannot be read, or that is not what was written, stands a `Damaged` event with the reason; `strict`
+        raises `CorruptLogError` there.
         """
         return reader.entries(self._recorder, self.stream, after, at, strict)
 
