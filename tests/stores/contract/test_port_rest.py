@@ -155,9 +155,11 @@ def test_what_is_erased_leaves_its_hash_and_every_digest_holds(
     assert recorder.select_events("demo")[1].state == b""
     assert recorder.committed(0)[1].payload is None
     assert recorder.seal_key != seal_key
-    assert recorder.unfinished_erasures()[0] == {key}
-    recorder.end_erasures()
-    assert other.unfinished_erasures() == (set(), set())
+    streams, _, number = recorder.unfinished_erasures()
+    recorder.end_erasures(number - 1)
+    assert other.unfinished_erasures()[0] == streams == {key}
+    recorder.end_erasures(number)
+    assert other.unfinished_erasures() == (set(), set(), 0)
 
 
 def test_an_erasure_that_was_decided_on_another_state_changes_nothing(
@@ -169,7 +171,7 @@ def test_an_erasure_that_was_decided_on_another_state_changes_nothing(
         with pytest.raises(VersionConflictError):
             recorder.erase(demo, [2], having, {key: (position, [item("receipt")])})
     assert recorder.select_events("demo")[1].state
-    assert recorder.unfinished_erasures() == (set(), set())
+    assert recorder.unfinished_erasures() == (set(), set(), 0)
 
 
 def test_an_export_comes_in_with_its_own_digests(recorder: LogRecorder, demo: Stream) -> None:
