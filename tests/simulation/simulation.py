@@ -163,7 +163,7 @@ class Simulation:
         for process in self.processes.values():
             if process is not by and not process.is_dead:
                 process.ring(0.01 + 0.04 * self.decisions.choose(f"{process.name}.ring", 0.2))
-        self._checked(self._check_commit)
+        self._checked(partial(self._check_commit, by))
 
     async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
         """Do some work in a thread of the process."""
@@ -270,8 +270,9 @@ class Simulation:
         finally:
             self._in_check, self.loop.job = before, job
 
-    def _check_commit(self) -> None:
+    def _check_commit(self, by: Process) -> None:
         for name in self.watcher.look():
+            self.watcher.check_states(name, [by.log])
             if self.thorough or (self.commits + self.run_of.seed) % RARELY == 0:
                 logs = self._logs()[: None if self.thorough else 1]
                 self.watcher.check_states(name, logs)
