@@ -23,8 +23,8 @@ from stenolog.domain.values import Receipt
 What: TypeAlias = Literal["name", "entry", "request", "answer", "blob", "draft", "claim", "table"]
 ESCAPED = 2
 """So deep is JSON inside of JSON looked through: the arguments of a tool call are a string in an event."""
-UNDER_WAY = """SELECT 'draft', c.stream, c.lane, d.said FROM drafts d JOIN claims c USING (fence)
-    UNION ALL SELECT 'claim', stream, lane, receipt FROM claims"""
+
+
 TABLES = "SELECT name FROM stenolog_tables ORDER BY name"
 HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
 
@@ -126,14 +126,8 @@ def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) 
 
 def _inherited(conversation: Conversation) -> int:
     """Return the last position that the conversation inherits as a fork."""
-    log, key = conversation.log, conversation.key
-    if key is None:
-        return 0
-    with log.datastore.reading() as connection:
-        row = connection.execute(
-            "SELECT coalesce(fork_position, 0) FROM conversations WHERE stream = ?", (key,)
-        ).fetchone()
-    return int(row[0]) if row else 0
+    segments = conversation.log.recorder.lineage(conversation.stream)
+    return segments[-1].after if segments else 0
 
 
 def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
@@ -187,23 +181,29 @@ def _blob(log: Log, sha: str) -> bytes:
 
 def _beside(log: Log, value: _Value) -> Iterator[Reached]:
     """Yield drafts and claims of runs under way, and rows of tables in the same database."""
+    for name, claim in log.recorder.all_claims():
+        if value.is_in(b"".join(log.recorder.drafts(claim.fence))):
+            yield Reached("draft", name, agent=claim.lane)
+        if value.is_in(claim.receipt):
+            yield Reached("claim", name, agent=claim.lane)
+    for table, name, position in _rows_with(log, value.forms):
+        yield Reached("table", name, position, where=table)
+
+
+def _rows_with(log: Log, texts: Iterable[str]) -> list[tuple[str, str, int]]:
+    """Return the rows of tables in which one of the texts stands: table, conversation and position."""
+    found: set[tuple[str, str, int]] = set()
     with inspecting(log.datastore) as connection:
-        names = dict(connection.execute("SELECT stream, name FROM conversations"))
-        for what, stream, lane, content in connection.execute(UNDER_WAY).fetchall():
-            if value.is_in(content if isinstance(content, bytes) else str(content).encode()):
-                yield Reached(what, names.get(stream, ""), agent=lane)
         tables = connection.execute(TABLES).fetchall() if connection.execute(HAS_TABLES).fetchone() else []
         for (table,) in tables:
             columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}__rows")')]
-            held = " OR ".join(f'instr("{column}", ?)' for column in columns)
-            found = f'SELECT DISTINCT stream, position FROM "{table}__rows" WHERE {held} ORDER BY 1, 2'
-            places = {
-                place
-                for form in value.forms
-                for place in connection.execute(found, [form] * len(columns)).fetchall()
-            }
-            for stream, position in sorted(places):
-                yield Reached("table", names.get(stream, ""), position, where=table)
+            held = " OR ".join(f'instr(r."{column}", ?)' for column in columns)
+            statement = f"""SELECT c.name, r.position FROM "{table}__rows" r
+                JOIN conversations c ON c.stream = r.stream WHERE {held}"""
+            for text in texts:
+                rows = connection.execute(statement, [text] * len(columns))
+                found.update((table, name, position) for name, position in rows)
+    return sorted(found)
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
