@@ -20,6 +20,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.adapters.store.store_values import Claim
 from stenolog.analysis import Reached, trace_value
 from stenolog.tables import Table, attach_table
 
@@ -84,6 +85,18 @@ def test_what_a_fork_inherits_is_told_once_and_its_own_requests_are_told(log: Lo
     found = places(log)
     assert ("request", "fork", 7, "") in found
     assert [place for place in found if place[:2] == ("entry", "fork")] == []
+
+
+def test_what_streams_is_found_and_an_erasure_drops_it(log: Log) -> None:
+    demo = log["demo"]
+    claim = Claim(0, "a", "model", 2, 1, "key", "one", 0)
+    (taken,) = log.recorder.take_claims(demo.stream, [claim], demo.position)
+    assert taken is not None
+    half = len(SECRET) // 2
+    log.recorder.add_drafts([(taken.fence, SECRET[:half].encode()), (taken.fence, SECRET[half:].encode())])
+    assert ("draft", "demo", 0, "") in places(log)
+    demo.erase(4)
+    assert places(log) == []
 
 
 def test_after_an_erasure_nothing_is_left(log: Log) -> None:
