@@ -284,3 +284,15 @@ class TestSalvage:
         done = stenolog.salvage(path, tmp_path / "new.db")
         assert [one.name for one in done.conversations] == ["demo"]
         assert b"zebra" not in Path(done.path).read_bytes()
+
+    def test_an_entry_whose_position_has_one_wrong_bit_comes_to_its_place(self, tmp_path: Path) -> None:
+        path = tmp_path / "talks.db"
+        with stenolog.open(path) as log:
+            said(log["demo"], *"abcdefgh")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE stored_events SET originator_version = 5 + 64 WHERE rowid = 5")
+            connection.commit()
+        done = stenolog.salvage(path, tmp_path / "new.db")
+        assert done.is_whole
+        with stenolog.open(done.path) as log:
+            assert texts(log["demo"]) == [*"abcdefgh"]

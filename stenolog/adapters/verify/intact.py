@@ -21,6 +21,7 @@ from stenolog.domain.history import digest_of as digest_of_change
 
 WIDEST_GAP = 64
 """Positions: more rows than a page has. Behind a wider gap an entry counts if the next one confirms it."""
+POSITION_BITS = 62
 Digests: TypeAlias = frozenset[bytes]
 """What the digest of a position may have been: several where a row is damaged, none where it is gone."""
 
@@ -191,17 +192,13 @@ def _confirmed(there: Sequence[Candidate], following: Sequence[Record]) -> bool:
 
 
 def _strayed(candidates: Candidates, expected: int, known: Digests) -> Record | None:
-    """Return the entry of a position that no row has: a row whose position is damaged, and nothing else."""
-    return next(
-        (
-            one.record
-            for there in candidates.values()
-            for one in there
-            for before in known
-            if digest_of(before, one.record._replace(position=expected)) == one.record.digest
-        ),
-        None,
-    )
+    """Return the entry of a position that no row has: a row whose position has one wrong bit."""
+    for bit in range(POSITION_BITS):
+        for one in candidates.get(expected ^ 1 << bit, ()):
+            moved = one.record._replace(position=expected)
+            if any(digest_of(before, moved) == moved.digest for before in known):
+                return one.record
+    return None
 
 
 def _decodes(record: Record) -> bool:
