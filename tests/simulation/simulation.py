@@ -274,13 +274,15 @@ class Simulation:
         for name in self.watcher.look():
             self.watcher.check_states(name, [by.log])
             if self.thorough or (self.commits + self.run_of.seed) % RARELY == 0:
-                logs = self._logs()[: None if self.thorough else 1]
+                logs = self._logs()
                 self.watcher.check_states(name, logs)
                 self.watcher.check_requests(name, logs, self._number)
 
     def _logs(self) -> list[Log]:
+        """Return the logs of the processes that can be asked now; of one of them, unless all are checked."""
         living = (process for process in self.processes.values() if not process.is_dead)
-        return [process.log for process in living if process.held_until <= self.loop.now]
+        logs = [process.log for process in living if process.held_until <= self.loop.now]
+        return logs if self._number is None or not logs else [logs[self._number % len(logs)]]
 
     def _check_nobody_waits(self) -> None:
         """Raise if a living process runs a conversation for ever although no lane waits for a person."""

@@ -18,6 +18,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Conversation,
+    Entry,
     Event,
     ImagePart,
     InvalidEventError,
@@ -26,8 +27,11 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.adapters.store import erasures
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
+from stenolog.context import LastN
+from stenolog.projections.requests.builder import build
 from stenolog.tables import Table, attach_table
 
 WORDS = [f"zebra{number:02}quagga" for number in range(50)]
@@ -179,6 +183,35 @@ def test_an_erasure_ends_no_other_that_came_meanwhile(log: Log) -> None:
     assert log.recorder.unfinished_erasures() == ({1}, set(), 1000)
     demo.erase(3)
     assert log.recorder.unfinished_erasures() == (set(), set(), 0)
+
+
+def test_who_erases_forgets_the_words_though_another_process_has_ended_the_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = erasures.finish
+
+    def ended_elsewhere(log: Log) -> bool:
+        monkeypatch.setattr(erasures, "finish", finish)
+        stenolog.open(log.path).close()  # whoever opens it now ends the erasure
+        return finish(log)
+
+    with stenolog.open(tmp_path / "log.db") as log:
+        demo = log["demo"]
+        demo.append(ModeSwitch(joins=["a"], cards={"a": AgentCard(model="m", policy=LastN(2))}))
+        demo.extend([UserMessage(text="a secret"), UserMessage(text="two"), UserMessage(text="three")])
+        demo.request("a")
+        monkeypatch.setattr(erasures, "finish", ended_elsewhere)
+        demo.erase(2)
+
+        here = demo.request("a")
+
+    assert here == build(demo_of(tmp_path), "a")
+
+
+def demo_of(folder: Path) -> list[Entry]:
+    """The entries as a new process reads them."""
+    with stenolog.open(folder / "log.db") as log:
+        return list(log["demo"].entries())
 
 
 KILLED = """

@@ -203,10 +203,12 @@ class LogHandle:
         self.recorder.archive(self.existing(stream), at)
 
     def forget(self, key: int) -> None:
-        """Forget where a stream stands."""
+        """Forget where a stream stands, and the windows that were made of it."""
         stream = self._streams.get(key)
         if stream is not None:
             stream.head = None
+        if self.windows is not None:
+            self.windows.drop(key)
 
     def purge(self, key: int, named: Collection[str]) -> None:
         """Remove what the log's files still have of words that were just deleted from a stream.
