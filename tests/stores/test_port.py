@@ -13,9 +13,6 @@ ABOUT_SQLITE = {
     "contrib/workflow/files.py": "reads databases of other programs",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
-    "adapters/verify/integrity.py": "inspects a file that may be damaged, and trusts no row",
-    "adapters/verify/one_conversation.py": "inspects a file that may be damaged, and trusts no row",
-    "adapters/verify/parallel.py": "inspects a file in several processes",
     "adapters/verify/salvage.py": "reads the pages of a damaged file",
     "adapters/verify/trace.py": "looks for a value in every row of a file",
 }

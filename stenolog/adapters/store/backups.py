@@ -259,3 +259,15 @@ def _same(one: str, other: str) -> bool:
 def _sync_folder(path: Path) -> None:
     if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
         sync(path.parent)
+
+
+def copy_database(source: Path, part: Path) -> None:
+    """Copy a backup, with the write-ahead log of one that was in use."""
+    written_ahead = Path(f"{source}-wal")
+    is_alone = not written_ahead.exists() or not written_ahead.stat().st_size
+    uri = f"{source.as_uri()}?{'immutable=1' if is_alone else 'mode=rw'}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            fill(connection, part)
+    except RAISED as error:
+        raise to_store_error(error, str(source)) from error

@@ -6,16 +6,17 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from stenolog.domain.entry import Record
 from stenolog.domain.history import Change
 
-from . import event_rows, schema
+from . import conversation_rows, durable_head, event_rows, schema
 from .conversation_rows import history_rows as rows_of_history
 from .database import LogDatastore
 from .errors import RAISED
-from .store_values import LAST, Row
+from .inspection import ConversationRow, DamagedRow, Inspection
+from .store_values import LAST, Head, Row, Segment
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "position": int,
@@ -46,26 +47,6 @@ HISTORY: dict[str, Any] = {
 ENDS = """SELECT
     (SELECT min(originator_version) FROM stored_events WHERE originator_id = ?),
     (SELECT max(originator_version) FROM stored_events WHERE originator_id = ?)"""
-
-
-class DamagedRow(NamedTuple):
-    """A place that SQLite cannot read, or where something stands that nobody wrote."""
-
-    position: int
-    pointer: str
-    expected: str
-    found: str
-
-
-class ConversationRow(NamedTuple):
-    """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
-
-    stream: int
-    name: str
-    parent: int | None
-    fork: int
-    archived_at: int | None
-    wrong: tuple[DamagedRow, ...] = ()
 
 
 @contextmanager
@@ -205,3 +186,63 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
         for kind, name, on, sql in found
         if (kind == "trigger" and sql != schema.INHERIT) or not {name, on} & beside
     }
+
+
+SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
+
+
+class SqliteInspection(Inspection):
+    """An inspection of one file, on a connection that `inspecting` gives."""
+
+    failures = RAISED
+
+    def __init__(self, datastore: LogDatastore, connection: sqlite3.Connection) -> None:
+        self._datastore = datastore
+        self._connection = connection
+
+    def errors(self) -> Iterator[str]:
+        return integrity_errors(self._connection)
+
+    def lost(self) -> tuple[str, str] | None:
+        note = None if self._datastore.in_memory else durable_head.read(self._datastore.file)
+        found = "" if note is None else durable_head.missing(self._connection, note)
+        return (durable_head.in_words(note), found) if note is not None and found else None
+
+    def conversations(self) -> list[ConversationRow]:
+        return conversations(self._connection)
+
+    def history(self) -> Iterator[Change | DamagedRow]:
+        return history(self._connection)
+
+    def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+        return records(self._connection, stream, after, upto)
+
+    def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
+        return outside(self._connection, held)
+
+    def blobs(self) -> Iterator[tuple[str, bool]]:
+        return blobs(self._connection)
+
+    def lineage(self, stream: int) -> tuple[Segment, ...]:
+        return conversation_rows.lineage(self._connection, stream, LAST)
+
+    def digest_at(self, stream: int, position: int) -> bytes | None:
+        return event_rows.digest_at(self._connection, stream, position)
+
+    def head_until(self, stream: int, newest: int) -> Head:
+        return event_rows.head_until(self._connection, stream, newest)
+
+    def newest(self) -> int:
+        return event_rows.newest(self._connection)[0]
+
+    def newest_given(self) -> object:
+        row = self._connection.execute(SEQUENCE).fetchone()
+        return row[0] if row else 0
+
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")

@@ -26,6 +26,7 @@ from stenolog.domain.entry import Record
 from stenolog.domain.errors import CallerError
 
 from .appends import Sources
+from .inspection import Inspection
 from .store_values import (
     EVERYWHERE,
     LAST,
@@ -110,10 +111,8 @@ class LogRecorder(ProcessRecorder, ABC):
         stream: Stream,
         expected: int | None = None,
     ) -> PendingInsert:
-        """Have another thread append, and call `wake` when it is done; those of one caller keep their order.
-
-        Those that are made together share a commit, and one call of a common `wake`.
-        """
+        """Have another thread append, and call `wake` when it is done; those of one caller keep their order,
+        and those that are made together share a commit, and one call of a common `wake`."""
 
     @abstractmethod
     def insert_batch(
@@ -203,11 +202,8 @@ class LogRecorder(ProcessRecorder, ABC):
     def committed(
         self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = 64
     ) -> list[CommittedRow]:
-        """The next entries behind a notification id, in the order of commits; at most `limit`, fewer where
-        they are long. With `stream`, only those of one conversation itself, behind a position.
-
-        Nothing with a smaller notification id is committed later.
-        """
+        """The next entries behind a notification id, in the order of commits, at most `limit`; nothing with a
+        smaller id is committed later. With `stream`, those of one conversation itself, behind a position."""
 
     @abstractmethod
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
@@ -386,6 +382,10 @@ class LogRecorder(ProcessRecorder, ABC):
     @abstractmethod
     def seal_key(self) -> bytes:
         """The secret that checkpoints beside the log are sealed with; it is another one in a copy."""
+
+    @abstractmethod
+    def inspect(self) -> AbstractContextManager[Inspection]:
+        """Look at a log that may be damaged."""
 
     @abstractmethod
     def compact(self) -> bool:

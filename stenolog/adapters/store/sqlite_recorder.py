@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError
 
-from . import blob_rows, conversation_rows, event_rows, sqlite_batches
+from . import blob_rows, conversation_rows, event_rows, integrity, sqlite_batches
 from .appends import Sources
 from .database import LogDatastore
 from .group_commit import PendingWrite
+from .inspection import Inspection
 from .sqlite_appends import Append, ExactAppend
 from .sqlite_rows import SqliteRows
 from .store_values import (
@@ -297,6 +298,11 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     @property
     def seal_key(self) -> bytes:
         return self.datastore.key
+
+    @contextmanager
+    def inspect(self) -> Iterator[Inspection]:
+        with integrity.inspecting(self.datastore) as connection:
+            yield integrity.SqliteInspection(self.datastore, connection)
 
     def compact(self) -> bool:
         return self.datastore.fold()

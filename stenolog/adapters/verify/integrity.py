@@ -7,9 +7,8 @@ cannot find by itself: give it a head digest that was kept elsewhere.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from glob import escape, glob
 from itertools import chain
@@ -18,10 +17,9 @@ from typing import NamedTuple
 
 from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.store import backups, durable_head, event_rows, integrity
+from stenolog.adapters.store import backups
 from stenolog.adapters.store.database import DEADLINE
-from stenolog.adapters.store.errors import RAISED, to_store_error
-from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
+from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.domain.errors import CallerError, CorruptLogError, NotADatabaseError, StenologError, StoreError
 from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse
 
@@ -53,60 +51,59 @@ def verify(
     log = subject if isinstance(subject, Log) else subject.log
     only = None if isinstance(subject, Log) else subject.name
     found = Findings(head.lower() if head else None)
-    with integrity.inspecting(log.datastore) as connection:
+    with log.recorder.inspect() as inspection:
         if only is None:
-            found.problems += [of_file(fault) for fault in integrity.integrity_errors(connection)]
-            _check_note(log, connection, found)
+            found.problems += [of_file(fault) for fault in inspection.errors()]
+            _check_note(inspection, found)
         try:
-            held = [one for one in integrity.conversations(connection) if only in (None, one.name)]
+            held = [one for one in inspection.conversations() if only in (None, one.name)]
             if len(held) == 1:
                 forks = None if only is not None else Forks(held)
-                _run(Check(log, connection, held[0], found, watch, forks=forks))
+                _run(Check(log, inspection, held[0], found, watch, forks=forks))
             else:
                 if jobs is None:
-                    jobs = cores() if event_rows.newest(connection)[0] > WORTH else 1
-                parts: Iterable[Findings] = _each(log, connection, held, found.head, jobs)
+                    jobs = cores() if inspection.newest() > WORTH else 1
+                parts: Iterable[Findings] = _each(log, inspection, held, found.head, jobs)
                 for part in watch(parts, "verifying", len(held)) if watch else parts:
                     found.add(part)
-            check_history(connection, found, only)
-            _check_blobs(connection, found, everything=only is None)
-        except RAISED as error:
+            check_history(inspection, found, only)
+            _check_blobs(inspection, found, everything=only is None)
+        except inspection.failures as error:
             found.problems.append(of_file(str(error)))
     if only is None:
         _check_index(log, found)
     return found.report()
 
 
-def _check_note(log: Log, connection: sqlite3.Connection, found: Findings) -> None:
+def _check_note(inspection: Inspection, found: Findings) -> None:
     """Compare the log with the note beside it of what is durable."""
-    note = None if log.datastore.in_memory else durable_head.read(log.datastore.file)
-    with suppress(*RAISED):  # reported already, by `inspecting.integrity_errors`
-        if note is not None and (there := durable_head.missing(connection, note)):
-            found.problems.append(Problem("", 0, "", "noted", durable_head.in_words(note), there))
+    with suppress(*inspection.failures):  # reported already, by `Inspection.errors`
+        if lost := inspection.lost():
+            found.problems.append(Problem("", 0, "", "noted", *lost))
 
 
 def _each(
-    log: Log, connection: sqlite3.Connection, held: Sequence[ConversationRow], head: str | None, jobs: int
+    log: Log, inspection: Inspection, held: Sequence[ConversationRow], head: str | None, jobs: int
 ) -> Iterator[Findings]:
     """Yield the findings on each of the conversations."""
-    if jobs < 2 or log.datastore.in_memory:
+    if jobs < 2 or log.recorder.is_private:
         forks = Forks(held)
-        return (_in_one(log, connection, one, head, forks) for one in held)
+        return (_in_one(log, inspection, one, head, forks) for one in held)
     tasks = (held[first : first + TOGETHER] for first in range(0, len(held), TOGETHER))
     return chain.from_iterable(run_in_processes(log, partial(_in_some, head), tasks, jobs))
 
 
 def _in_some(head: str | None, log: Log, task: Sequence[ConversationRow]) -> list[Findings]:
     forks = Forks(task)
-    with integrity.inspecting(log.datastore) as connection:
-        return [_in_one(log, connection, one, head, forks) for one in task]
+    with log.recorder.inspect() as inspection:
+        return [_in_one(log, inspection, one, head, forks) for one in task]
 
 
 def _in_one(
-    log: Log, connection: sqlite3.Connection, held: ConversationRow, head: str | None, forks: Forks
+    log: Log, inspection: Inspection, held: ConversationRow, head: str | None, forks: Forks
 ) -> Findings:
     found = Findings(head)
-    _run(Check(log, connection, held, found, None, forks=forks))
+    _run(Check(log, inspection, held, found, None, forks=forks))
     return found
 
 
@@ -129,9 +126,9 @@ def _check_index(log: Log, found: Findings) -> None:
         found.notes.append("the search index was damaged and is deleted: the next search makes it anew")
 
 
-def _check_blobs(connection: sqlite3.Connection, found: Findings, *, everything: bool) -> None:
+def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -> None:
     """Every blob that is named must be there and whole; with `everything`, every blob that is there too."""
-    whole = dict(integrity.blobs(connection) if everything or found.named_blobs else ())
+    whole = dict(inspection.blobs() if everything or found.named_blobs else ())
     found.blobs = len(whole)
     for sha, (conversation, position, pointer) in found.named_blobs.items():
         if not whole.pop(sha, False):
@@ -142,27 +139,20 @@ def _check_blobs(connection: sqlite3.Connection, found: Findings, *, everything:
             found.problems.append(Problem("", 0, f"/blobs/{sha}", "blob", sha, "other bytes"))
 
 
-SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
-"""The newest notification id that was ever given."""
-
-
-def check_history(connection: sqlite3.Connection, found: Findings, only: str | None = None) -> None:
+def check_history(inspection: Inspection, found: Findings, only: str | None = None) -> None:
     """Check the names of conversations; of one conversation, its own. Of a whole log, its head too."""
-    connection.execute("BEGIN")  # one look at all of it: others may be appending
-    try:
-        _check(connection, found, only)
-    finally:
-        connection.execute("COMMIT")
+    with inspection.at_one_moment():
+        _check(inspection, found, only)
 
 
-def _check(connection: sqlite3.Connection, found: Findings, only: str | None) -> None:
+def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
     kept = parse(found.head) if found.head and only is None else None
-    held = integrity.conversations(connection)
-    newest = event_rows.newest(connection)[0]
+    held = inspection.conversations()
+    newest = inspection.newest()
     history = History()
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     unreadable = False
-    for record in integrity.history(connection):
+    for record in inspection.history():
         if isinstance(record, DamagedRow):
             found.problems.append(_problem("", record.pointer, record.expected, record.found))
             unreadable = True
@@ -173,18 +163,17 @@ def _check(connection: sqlite3.Connection, found: Findings, only: str | None) ->
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
     if only is None and not unreadable:
-        _check_newest(connection, history, newest, found)
-        head = _head(connection, history.number, newest, history.digest, history.listed)
+        _check_newest(inspection, history, newest, found)
+        head = _head(inspection, history.number, newest, history.digest, history.listed)
         found.log_head = str(head)
     if kept is not None:
         found.head_seen = True
-        _check_head(connection, kept, then, history, newest, found)
+        _check_head(inspection, kept, then, history, newest, found)
 
 
-def _check_newest(connection: sqlite3.Connection, history: History, newest: int, found: Findings) -> None:
+def _check_newest(inspection: Inspection, history: History, newest: int, found: Findings) -> None:
     """Check that the last entries are there, unless they were deleted with their conversation."""
-    row = connection.execute(SEQUENCE).fetchone()
-    given = row[0] if row else 0
+    given = inspection.newest_given()
     if given != newest and not (isinstance(given, int) and newest < given <= history.deleted_up_to):
         found.problems.append(
             _problem("", "/stored_events", f"entry {given} as the newest", f"entry {newest}")
@@ -213,7 +202,7 @@ def _pointer(fault: Fault) -> str:
 
 
 def _check_head(
-    connection: sqlite3.Connection,
+    inspection: Inspection,
     kept: LogHead,
     then: tuple[bytes, dict[int, Listed]] | None,
     history: History,
@@ -231,16 +220,14 @@ def _check_head(
         there = f"not provable: conversation {gone[0]} was deleted since; keep the head of today"
         found.problems.append(_problem("", "/head", str(kept), there, "head"))
         return
-    head = _head(connection, kept.number, kept.newest, digest, listed)
+    head = _head(inspection, kept.number, kept.newest, digest, listed)
     if newest < kept.newest or head != kept:
         found.problems.append(_problem("", "/head", str(kept), str(head), "head"))
 
 
-def _head(
-    connection: sqlite3.Connection, number: int, newest: int, digest: bytes, streams: Iterable[int]
-) -> LogHead:
+def _head(inspection: Inspection, number: int, newest: int, digest: bytes, streams: Iterable[int]) -> LogHead:
     """Return the head of the log when its newest entry had this notification id."""
-    heads = ((stream, *(event_rows.head_until(connection, stream, newest))) for stream in sorted(streams))
+    heads = ((stream, *(inspection.head_until(stream, newest))) for stream in sorted(streams))
     return log_head(number, newest, digest, heads)
 
 
@@ -280,22 +267,10 @@ def restore(
     if not target.parent.is_dir():
         raise StoreError(f"{path}: the directory {target.parent} does not exist")
     with backups.part(target) as part:
-        _copy(source, part)
+        backups.copy_database(source, part)
         conversations, entries = _verified(part, source)
         moved = backups.replace_database(part, target, deadline)
     return Restored(str(target), conversations, entries, tuple(map(str, moved)))
-
-
-def _copy(source: Path, part: Path) -> None:
-    """Copy the backup, with the write-ahead log of one that was in use."""
-    written_ahead = Path(f"{source}-wal")
-    is_alone = not written_ahead.exists() or not written_ahead.stat().st_size
-    uri = f"{source.as_uri()}?{'immutable=1' if is_alone else 'mode=rw'}"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            backups.fill(connection, part)
-    except RAISED as error:
-        raise to_store_error(error, str(source)) from error
 
 
 def _verified(part: Path, source: Path) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -13,9 +12,8 @@ from stenolog.adapters.log import Log
 from stenolog.adapters.queries import requests
 from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold
 from stenolog.adapters.queries.token_counters import COUNTERS
-from stenolog.adapters.store import conversation_rows, event_rows, integrity
 from stenolog.adapters.store.checkpoints import CheckpointRun
-from stenolog.adapters.store.integrity import ConversationRow, DamagedRow
+from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.store_values import LAST, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
@@ -73,7 +71,7 @@ class Check:
     def __init__(
         self,
         log: Log,
-        connection: sqlite3.Connection,
+        inspection: Inspection,
         held: ConversationRow,
         found: Findings,
         watch: Watch | None,
@@ -81,7 +79,7 @@ class Check:
         forks: Forks | None = None,
     ) -> None:
         self.log = log
-        self.connection = connection
+        self.inspection = inspection
         self.held = held
         self.found = found
         self.watch = watch
@@ -93,10 +91,10 @@ class Check:
         self.state = INITIAL
         self.settings = NOTHING
         self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
-            (kept, Kepts(log, connection, held.stream, kept)) for kept in (STATE, SETTINGS)
+            (kept, Kepts(log, inspection, held.stream, kept)) for kept in (STATE, SETTINGS)
         ]
         self.windows = [
-            (kept, Kepts(log, connection, held.stream, kept), window)
+            (kept, Kepts(log, inspection, held.stream, kept), window)
             for kept, window in requests.marked(log.checkpoints, held.stream, COUNTERS, log.blobs)
         ]
 
@@ -104,7 +102,7 @@ class Check:
         """Check it, and note where it stands."""
         for wrong in self.held.wrong:
             self._problem(wrong.pointer, "unreadable", wrong.expected, wrong.found, 0)
-        for wrong in integrity.outside(self.connection, self.held):
+        for wrong in self.inspection.outside(self.held):
             self._problem(wrong.pointer, "gap", wrong.expected, wrong.found, wrong.position)
         self._go_on_from_parent()
         records: Iterable[Record | DamagedRow] = self._records()
@@ -130,10 +128,10 @@ class Check:
 
     def _records(self) -> Iterator[Record | DamagedRow]:
         if self.position:
-            yield from integrity.records(self.connection, self.held.stream, self.position, LAST)
+            yield from self.inspection.records(self.held.stream, self.position, LAST)
             return
-        for segment in conversation_rows.lineage(self.connection, self.held.stream, LAST):
-            yield from integrity.records(self.connection, segment.stream, segment.after, segment.upto)
+        for segment in self.inspection.lineage(self.held.stream):
+            yield from self.inspection.records(segment.stream, segment.after, segment.upto)
             if segment.stream != self.held.stream and self.position < segment.upto:
                 self.position = segment.upto
                 yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
@@ -250,10 +248,8 @@ class Check:
 class Kepts:
     """A fold's checkpoints, position by position, without those of another log, which are never used."""
 
-    def __init__(
-        self, log: Log, connection: sqlite3.Connection, stream: int, kept: PersistentFold[Any]
-    ) -> None:
-        self._connection = connection
+    def __init__(self, log: Log, inspection: Inspection, stream: int, kept: PersistentFold[Any]) -> None:
+        self._inspection = inspection
         self._stream = stream
         self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
         self._next = next(self._coming, None)
@@ -274,10 +270,11 @@ class Kepts:
 
     @cached_property
     def _segments(self) -> tuple[Segment, ...]:
-        return conversation_rows.lineage(self._connection, self._stream, LAST)
+        return self._inspection.lineage(self._stream)
 
     def _agrees(self, run: CheckpointRun) -> bool:
-        return event_rows.digest_on(self._connection, self._segments, run.last) == run.digest
+        kept_in = (one.stream for one in self._segments if one.after < run.last <= one.upto)
+        return run.digest in (self._inspection.digest_at(stream, run.last) for stream in kept_in)
 
 
 def blobs_of(event: Event) -> Iterator[tuple[str, str]]:

@@ -76,7 +76,7 @@ def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], 
     With more than one, `work` is a function of a module, and all that it takes and gives can be pickled.
     Raises what the work raises, and `OperationalError` where a process was killed.
     """
-    if jobs < 2 or log.datastore.in_memory:
+    if jobs < 2 or log.recorder.is_private:
         yield from (work(log, task) for task in tasks)
         return
     remaining = iter(tasks)

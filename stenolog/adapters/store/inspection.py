@@ -1,0 +1,91 @@
+"""Inspecting a log that may be damaged: nothing trusts a row, or stops at one that cannot be read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from stenolog.domain.entry import Record
+from stenolog.domain.history import Change
+
+from .store_values import Head, Segment
+
+
+class DamagedRow(NamedTuple):
+    """A place that the store cannot read, or where something stands that nobody wrote."""
+
+    position: int
+    pointer: str
+    expected: str
+    found: str
+
+
+class ConversationRow(NamedTuple):
+    """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
+
+    stream: int
+    name: str
+    parent: int | None
+    fork: int
+    archived_at: int | None
+    wrong: tuple[DamagedRow, ...] = ()
+
+
+class Inspection(ABC):
+    """A look at a log by itself. What cannot be read at all raises `failures`."""
+
+    failures: tuple[type[Exception], ...]
+
+    @abstractmethod
+    def errors(self) -> Iterator[str]:
+        """Yield the errors that the database finds in itself, and tables that differ from the schema."""
+
+    @abstractmethod
+    def lost(self) -> tuple[str, str] | None:
+        """What was noted beside the log as durable, and what is found instead; None where all is there."""
+
+    @abstractmethod
+    def conversations(self) -> list[ConversationRow]:
+        """Every conversation, the oldest first."""
+
+    @abstractmethod
+    def history(self) -> Iterator[Change | DamagedRow]:
+        """The records of the history; the first that cannot be read is the last."""
+
+    @abstractmethod
+    def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+        """The records of a stream, and in the place of a damaged one what is wrong with it."""
+
+    @abstractmethod
+    def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
+        """The first and the last position of a stream, where its conversation can have none such."""
+
+    @abstractmethod
+    def blobs(self) -> Iterator[tuple[str, bool]]:
+        """The sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+
+    @abstractmethod
+    def lineage(self, stream: int) -> tuple[Segment, ...]:
+        """The segments that a conversation is made of."""
+
+    @abstractmethod
+    def digest_at(self, stream: int, position: int) -> bytes | None:
+        """The digest stored at a position of a stream itself."""
+
+    @abstractmethod
+    def head_until(self, stream: int, newest: int) -> Head:
+        """Where a stream stood when the log's newest entry had this notification id."""
+
+    @abstractmethod
+    def newest(self) -> int:
+        """The notification id of the last entry."""
+
+    @abstractmethod
+    def newest_given(self) -> object:
+        """The newest notification id that was ever given; a damaged file may say anything."""
+
+    @abstractmethod
+    def at_one_moment(self) -> AbstractContextManager[None]:
+        """All that is looked at in the block stands as of one moment: others may be appending."""
