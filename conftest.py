@@ -70,6 +70,16 @@ def nothing_stays_registered() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def every_request_is_built_again() -> Iterator[None]:
+    """Have the engine check each call at dispatch, as `--paranoid` does."""
+    from stenolog.adapters.engine import dispatch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatch, "SAMPLED", 1.0)
+        yield
+
+
 def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     """Each document runs in an empty folder that has the project's `docs` in it, and nothing else."""
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)

@@ -22,6 +22,7 @@ from .adapters.llms.gemini import Gemini
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
 from .adapters.team_file.model_names import model_from_string
+from .projections.requests.transport import Outgoing, Transport
 
 __all__ = [
     "ACP",
@@ -37,6 +38,7 @@ __all__ = [
     "ModelResponse",
     "OpenAIChat",
     "OpenAIResponses",
+    "Outgoing",
     "PermissionRequest",
     "Progress",
     "ResponseBuilder",
@@ -44,5 +46,6 @@ __all__ = [
     "Scripted",
     "StreamItem",
     "Timeouts",
+    "Transport",
     "model_from_string",
 ]

@@ -87,7 +87,11 @@ class Receipt:
 
     `view` is the position that the request was built at. `policy`, `pipeline`, `api` and `counter` name
     what built it, with versions. `plan` has the choices (cut, kept runs, previews). `sha256` is that of the
-    body handed to the SDK, as compact UTF-8 JSON in the order sent, blobs by hash.
+    body, as compact UTF-8 JSON in the order sent, blobs by hash.
+
+    `sent` is the sha256 of the bytes that went out, blobs and all, and `transport` what made them of the
+    body: fields added and removed, style, method, path, headers that change behaviour. Both are empty where
+    the bytes are not known: then the body alone can be proved.
     """
 
     view: Integer
@@ -97,6 +101,8 @@ class Receipt:
     counter: str = ""
     policy: Json = Field(default_factory=dict)
     plan: Json = Field(default_factory=dict)
+    sent: str = ""
+    transport: Json = Field(default_factory=dict)
 
 
 @frozen_value

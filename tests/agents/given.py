@@ -17,6 +17,7 @@ from stenolog.adapters.agents.long_lived import SessionPlace
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of
+from stenolog.projections.requests.transport import Outgoing
 
 T = TypeVar("T")
 PROGRAM = Path(__file__).with_name("program.py")
@@ -59,7 +60,7 @@ async def pieces(
 ) -> list[ResponseDelta | ModelResponse]:
     """All that a model says."""
     async with aclosing(model.stream(prompt(text, session, **where))) as stream:
-        return [piece async for piece in stream if not isinstance(piece, Progress)]
+        return [piece async for piece in stream if not isinstance(piece, Progress | Outgoing)]
 
 
 async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelError]:
@@ -77,7 +78,7 @@ async def failed(model: Model, text: str, session: str = "", **where: str) -> tu
 async def first(stream: AsyncGenerator[StreamItem, None]) -> str:
     """The first that is said."""
     while not isinstance(piece := await anext(stream), ResponseDelta):
-        assert isinstance(piece, Progress)
+        assert isinstance(piece, Progress | Outgoing)
     return piece.text
 
 

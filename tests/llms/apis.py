@@ -14,6 +14,7 @@ from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Respons
 from stenolog.adapters.llms.gemini import Gemini
 from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.errors import ModelError
+from stenolog.projections.requests.transport import Outgoing
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
 from tests.llms.listening import heard, prompt
 from tests.llms.server import Server
@@ -31,8 +32,7 @@ class Api(NamedTuple):
     """A provider's API: its model, how the server streams an answer, and how one that is whole finishes,
     or one that is kept back.
 
-    `added` is what is sent besides the body, `left_out` what of the body stands elsewhere. `hurried` are the
-    options of an SDK that waits 50 ms.
+    `hurried` are the options of an SDK that waits 50 ms.
     """
 
     model: Callable[..., Model]
@@ -40,8 +40,6 @@ class Api(NamedTuple):
     frames: Callable[..., Iterator[bytes]]
     finish: str
     kept_back: str
-    added: frozenset[str] = frozenset({"stream"})
-    left_out: frozenset[str] = frozenset()
     root: str = ""
     hurried: Mapping[str, Any] = {"timeout": 0.05}
 
@@ -54,15 +52,7 @@ class Api(NamedTuple):
         return ModelResponse(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
 
 
-CHAT = Api(
-    OpenAIChat,
-    "gpt-5",
-    wire_openai_chat.frames,
-    "stop",
-    "content_filter",
-    added=frozenset({"stream", "stream_options"}),
-    root="/v1",
-)
+CHAT = Api(OpenAIChat, "gpt-5", wire_openai_chat.frames, "stop", "content_filter", root="/v1")
 RESPONSES = Api(
     OpenAIResponses, "gpt-5", wire_openai_responses.frames, "completed", "content_filter", root="/v1"
 )
@@ -73,8 +63,6 @@ GENERATE = Api(
     wire_gemini.frames,
     "STOP",
     "SAFETY",
-    added=frozenset(),
-    left_out=frozenset({"model"}),
     hurried={"http_options": {"timeout": 50}},
 )
 OPENAI = {"OpenAIChat": CHAT, "OpenAIResponses": RESPONSES}
@@ -110,7 +98,7 @@ async def cancelled_when(model: Model, is_so: Callable[[list[Any]], bool]) -> No
 
     async def listen() -> None:
         async for piece in model.stream(prompt(model)):
-            said.append(piece)  # noqa: PERF401 - it is looked at meanwhile
+            said.extend([] if isinstance(piece, Outgoing) else [piece])
 
     listening = asyncio.create_task(listen())
     while not is_so(said):

@@ -58,12 +58,15 @@ def sse(data: Any, event: str = "") -> bytes:
 
 @dataclass(frozen=True)
 class Received:
-    """A request: header names in lower case, the body parsed. `left` is set when the client goes away before
-    the answer has ended."""
+    """A request: header names in lower case, the body parsed, and its bytes.
+
+    `left` is set when the client goes away before the answer has ended.
+    """
 
     path: str
     headers: Mapping[str, str]
     body: Any
+    content: bytes = b""
     left: Event = field(default_factory=Event)
 
 
@@ -144,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the request and play the reply."""
         content = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Received(self.path, headers, json.loads(content or b"null"))
+        request = Received(self.path, headers, json.loads(content or b"null"), content)
         try:
             self._play(self.server.script.answer(request), request)
         except ConnectionError:

@@ -8,7 +8,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.base import ResponseDelta
 from stenolog.projections.requests.request import compact
 from tests.llms.apis import CALLS, Api, every
-from tests.llms.listening import ask, prompt, streamed
+from tests.llms.listening import ask, streamed
 from tests.llms.server import Reply, Server
 
 pytestmark = every
@@ -68,19 +68,3 @@ def test_a_character_cut_in_two_is_one_again_and_half_a_character_is_marked(serv
         ToolCall(id="c\ufffd", name="shell"),
     )
     assert streamed(said)[0].text == "so \N{GRINNING FACE} \ufffd!"
-
-
-def test_the_body_goes_out_as_the_receipt_has_it(server: Server, api: Api) -> None:
-    model = api.at(server)
-    server.add(Reply(api.frames(api.answer(TextPart(text="Hello")))))
-    asked = prompt(model).body
-
-    ask(model)
-
-    sent = server.bodies[0]
-    assert (sent.keys() - asked.keys(), asked.keys() - sent.keys()) == (api.added, api.left_out)
-    for not_common in api.added:
-        del sent[not_common]
-    for not_common in api.left_out:
-        del asked[not_common]
-    assert compact(sent) == compact(asked)

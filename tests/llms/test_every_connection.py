@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from stenolog import TextPart
 from stenolog.adapters.llms.base import ModelResponse
+from stenolog.projections.requests.transport import Outgoing
 from tests.llms.apis import WAIT, Api, cancelled_when, closed_after, every
 from tests.llms.listening import ask, heard, prompt
 from tests.llms.server import SILENCE, Reply, Server
@@ -38,8 +39,9 @@ def test_who_stops_listening_ends_the_request(server: Server, api: Api) -> None:
 
     async def main() -> None:
         async with aclosing(model.stream(prompt(model))) as pieces:
-            async for _ in pieces:
-                break
+            async for piece in pieces:
+                if not isinstance(piece, Outgoing):
+                    break
         assert await asyncio.to_thread(server.received[0].left.wait, WAIT)  # before the model is closed
         await model.close()
 

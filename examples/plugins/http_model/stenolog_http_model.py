@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from urllib.request import Request, urlopen
 
 from stenolog import ModelError, TextPart
-from stenolog.models import MODELS, Model, ModelCall, ModelResponse, ResponseDelta, StreamItem
+from stenolog.models import MODELS, Model, ModelCall, ModelResponse, StreamItem, Transport
 
 
 class HttpModel(Model):
@@ -16,13 +16,13 @@ class HttpModel(Model):
         self.name, self.url = name, url
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
-        request = Request(self.url, json.dumps(prompt.body).encode(), {"Content-Type": "application/json"})
+        yield (sent := prompt.outgoing(Transport("POST", "/v1/chat/completions")))
+        request = Request(self.url, sent.content, {"Content-Type": "application/json"})
         try:
             with await asyncio.to_thread(urlopen, request) as answer:
                 said = json.load(answer)["choices"][0]["message"]["content"]
         except OSError as error:
             raise ModelError("network", str(error)) from error
-        yield ResponseDelta(0, "text", said)
         yield ModelResponse((TextPart(text=said),), model=self.name)
 
 

@@ -14,10 +14,11 @@ from typing import ClassVar, Literal, TypeAlias
 
 from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
+from stenolog.projections.requests.transport import PROMPT, Outgoing, Transport
 
 from .answer_buffer import ResponseBuilder
 from .command import Command
-from .long_lived import Program, SessionPlace, SessionPool
+from .long_lived import Framed, Program, SessionPlace, SessionPool
 from .output_formats import JsonLines, lines
 from .output_parser import LinesParser, OutputParser, TextParser, heard_out
 from .process import launch
@@ -102,7 +103,7 @@ class CommandLine(Model):
         return f"CommandLine({self._command.name!r}, mode={self._mode!r})"
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
-        text = prompt.body["prompt"]
+        text = prompt.body[PROMPT]
         if self._mode == "one-shot":
             answer = self._once(text, prompt.session)
         else:
@@ -135,10 +136,13 @@ class CommandLine(Model):
         await self._residents.close()
 
     async def _once(self, prompt: str, session: str) -> AsyncGenerator[StreamItem, None]:
+        transport = Transport("argument" if self._command.takes_prompt else "stdin", style="text")
+        content = transport.render({PROMPT: prompt})
+        yield Outgoing(content, transport)
         process = await launch(self._command, self._command.arguments(prompt, session, self._resume))
         try:
             if not self._command.takes_prompt:
-                process.write(prompt.encode("utf-8", "replace"))
+                process.write(content)
             process.close_stdin()
             async with aclosing(heard_out(process, self._parser(session), self._patience)) as pieces:
                 async for piece in pieces:
@@ -173,12 +177,15 @@ class CommandLine(Model):
             return LinesParser(turn, self._lines.read)
         return TextParser(turn, self._end if self._mode == "long-lived" else "")
 
-    def _framed(self, prompt: str) -> bytes:
-        if self._lines is not None:
-            return json.dumps(self._lines.ask(prompt)).encode() + b"\n"
-        # A line in the prompt that looks like its end is told apart by a backslash.
-        rows = (f"\\{row}" if row.rstrip("\r") == self._end else row for row in prompt.split("\n"))
-        return "\n".join((*rows, self._end, "")).encode("utf-8", "replace")
+    def _framed(self, prompt: str) -> Framed:
+        """Return a request to a program that keeps running; no transport if the prompt is not found in it."""
+        if self._lines is None:
+            transport = Transport("stdin", style="lines", after=f"\n{self._end}\n")
+            return transport.render({PROMPT: prompt}), transport
+        line = json.dumps(self._lines.ask(prompt)) + "\n"
+        before, told, after = line.partition(json.dumps(prompt))
+        whole = Transport("stdin", style="string", before=before, after=after)
+        return line.encode(), whole if told else None
 
 
 def _target(prompt: ModelCall) -> SessionPlace:

@@ -6,10 +6,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.adapters.llms.base import StreamItem
 from stenolog.domain.errors import ModelError
+from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .output_parser import OutputParser, read_answer
 from .process import LINGER, Process
@@ -51,6 +52,8 @@ class AgentSession(ABC):
 
 
 R = TypeVar("R", bound=AgentSession)
+Framed: TypeAlias = tuple[bytes, Transport | None]
+"""A request as it is written to a program, and what makes it of the prompt; None where nothing can tell."""
 
 
 class _Home(Generic[R]):
@@ -165,7 +168,7 @@ class SessionPool(Generic[R]):
 class Program(AgentSession):
     """A process that answers one request after the other.
 
-    `ear` makes what hears an answer, for a session; `frame` puts a request into bytes. Whoever stops
+    `ear` makes what hears an answer, for a session; `frame` puts a prompt into bytes. Whoever stops
     listening sends it the signal `interrupt`; it has `patience` seconds to end its turn, or is ended.
     """
 
@@ -174,7 +177,7 @@ class Program(AgentSession):
         process: Process,
         session: str,
         ear: Callable[[str], OutputParser],
-        frame: Callable[[str], bytes],
+        frame: Callable[[str], Framed],
         interrupt: int,
         patience: float,
     ) -> None:
@@ -210,7 +213,10 @@ class Program(AgentSession):
         ear = self._ear(self.session)
         ear.turn.spent = self._spent
         self._process.resume_output()
-        self._process.write(self._frame(prompt))
+        content, transport = self._frame(prompt)
+        if transport is not None:
+            yield Outgoing(content, transport)
+        self._process.write(content)
         try:
             async with aclosing(read_answer(self._process, ear)) as pieces:
                 async for piece in pieces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,16 +34,24 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
 @click.option("--retry", is_flag=True, help="Have those go on that have failed.")
+@click.option("--paranoid", is_flag=True, help="Build each request again before it is sent, and compare.")
 @takes_db
 def run_command(
-    db: Path, file: Path, message: str | None, conversation: str, to: tuple[str, ...], yes: bool, retry: bool
+    db: Path,
+    file: Path,
+    message: str | None,
+    conversation: str,
+    to: tuple[str, ...],
+    yes: bool,
+    retry: bool,
+    paranoid: bool,
 ) -> CommandResult:
     """Run a team that a file describes. Without a message it goes on from where the log stands.
 
     Exits with 0 when every lane waits for a person or has finished, with 1 where one has failed. Ctrl-C stops
     the run where it stands. With --json an envelope for each entry, and a last one that says where it stands.
     """
-    return worked(db, file, message, conversation, to, yes=yes, retry=retry)
+    return worked(db, file, message, conversation, to, yes=yes, retry=retry, paranoid=paranoid)
 
 
 def worked(
@@ -54,6 +63,7 @@ def worked(
     *,
     yes: bool,
     retry: bool = False,
+    paranoid: bool = False,
 ) -> CommandResult:
     """Have the team of a file work, and say where it stands then."""
     from stenolog.adapters.team_file import load
@@ -62,6 +72,8 @@ def worked(
     from .run_session import open_session
 
     described = load(file)
+    if paranoid:
+        described.team.options = replace(described.team.options, paranoid=True)
     chosen = open_log(db, create=True)[conversation or described.conversation]
     hints = Hints(
         "--yes approves it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -17,16 +17,18 @@ from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.execute import execute, needs_approval
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
 from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
-from stenolog.domain.errors import OperationalError, ReplayMismatchError, StoredDataError
+from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import text_of
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of
 
 from .agent import Agent
 from .approvals import with_metadata
+from .dispatch import DispatchCheck
 from .effect_names import Key, key
 from .journal import Instead, Journal, Outcome, StartedEffect, since
 from .model_call import ModelCallRecord, StreamDraft, classify_error
@@ -95,6 +97,7 @@ async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel)
     # A request that tells everything is for a new session: in the old one it would stand twice.
     session = effect.lane.session if begun.request.policy.history.delta else ""
     prompt = ModelCall(begun.request.body, begun.claim.key, address, host.conversation.name, session)
+    check = DispatchCheck(host.conversation, begun.request)
 
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
@@ -104,8 +107,19 @@ async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel)
             asking.take(piece, watch())
             host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), asking.draft)
 
+    async def dispatch(outgoing: Outgoing) -> None:
+        asking.dispatched(outgoing)
+        await _check(host, asking, check.compare, outgoing)
+
+    async def stream(model: Model) -> ModelResponse:
+        return await stream_with_timeouts(model, prompt, take, dispatch)
+
     try:
-        event = await _ask_model(host, agent.llm, prompt, asking, take)
+        if host.options.is_checked():
+            await _check(host, asking, check.begin)
+        event = await _ask_model(host, agent.llm, stream, asking)
+    except ModelError as error:  # it differs from what the log says
+        event = _failure(host, asking, error)
     except FATAL:
         await host.write(host.scribe.claims.release, begun.claim)
         raise
@@ -129,12 +143,22 @@ def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
         LOGGER.info("%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
 
 
+async def _check(
+    host: EffectHost, asking: ModelCallRecord, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Check a request before it is sent. Raises `ModelError`; the request has no receipt then."""
+    try:
+        await host.write(check, *args, **kwargs)
+    except ModelError:
+        asking.withdrawn()
+        raise
+
+
 async def _ask_model(
     host: EffectHost,
     model: Model,
-    prompt: ModelCall,
+    stream: Callable[[Model], Awaitable[ModelResponse]],
     asking: ModelCallRecord,
-    take: Callable[[ResponseDelta | Progress], None],
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
     watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
@@ -144,9 +168,9 @@ async def _ask_model(
         return asking.held_back(left, host.conversation.log.edge.clock())
     asking.begun = watch()
     try:
-        answer = await _answer(breaker, watch, model, prompt, take)
+        answer = await _answer(breaker, watch, partial(stream, model))
         if answer.usage_is_total and answer.usage is not None:
-            spent = await host.write(host.scribe.spent, prompt.lane, answer.session)
+            spent = await host.write(host.scribe.spent, asking.effect.lane.address, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
         said = asking.answered(answer, watch(), _mentioned(host, asking, answer))
         return host.agents[said.agent].noted(said)
@@ -159,13 +183,11 @@ async def _ask_model(
 async def _answer(
     breaker: CircuitBreaker,
     watch: Callable[[], float],
-    model: Model,
-    prompt: ModelCall,
-    take: Callable[[ResponseDelta | Progress], None],
+    stream: Callable[[], Awaitable[ModelResponse]],
 ) -> ModelResponse:
     """Return the model's answer and report its success or failure to the circuit breaker."""
     try:
-        answer = await stream_with_timeouts(model, prompt, take)
+        answer = await stream()
     except Exception as error:
         breaker.failed(classify_error(error)[0], watch())
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, get_args
 
@@ -23,6 +23,7 @@ from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.requests.transport import Outgoing
 
 from .retries import RetryPolicy
 
@@ -162,10 +163,19 @@ class ModelCallRecord:
 
     effect: CallModel
     model: str
-    receipt: Receipt
+    receipt: Receipt | None
     draft: StreamDraft
     begun: float
     first: float | None = None
+
+    def dispatched(self, outgoing: Outgoing) -> None:
+        """Have the receipt name the bytes that go out now: those of a fall-back replace those before."""
+        sent, transport = outgoing.sha256, outgoing.transport.json
+        self.receipt = self.receipt and replace(self.receipt, sent=sent, transport=transport)
+
+    def withdrawn(self) -> None:
+        """Note that the request was not sent, so it has no receipt."""
+        self.receipt = None
 
     def take(self, piece: ResponseDelta, now: float) -> None:
         """Take a piece of the answer in."""

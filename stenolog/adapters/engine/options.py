@@ -15,6 +15,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.projections.usage import Prices
 
+from . import dispatch
 from .retries import CircuitBreaker
 
 
@@ -43,6 +44,7 @@ class Options:
     `mentions`: an `@name` in an answer hands on to that agent, where the turn rule allows it. `breaker` makes
     the circuit breaker of a model. `lane` is the only one that is worked on, where one is given. `names` are
     those of the agents that work in the conversation already: no worker in it may have one of them.
+    `paranoid`: every request is built again from the store before it is sent, and compared, not a sample.
     """
 
     on_unknown: OnUnknown = "tell"
@@ -53,11 +55,16 @@ class Options:
     breaker: Callable[[], CircuitBreaker] = CircuitBreaker
     lane: str = ""
     names: frozenset[str] = frozenset()
+    paranoid: bool = False
     _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_unknown not in get_args(OnUnknown):
             raise CallerError(f"on_unknown: expected 'tell' or 'ask', found {self.on_unknown!r:.100}")
+
+    def is_checked(self) -> bool:
+        """Return whether the next call is to be checked at dispatch; a sampled one by chance."""
+        return self.paranoid or dispatch.SAMPLED >= 1 or self.world.chance() < dispatch.SAMPLED
 
     def breaker_of(self, model: Model) -> CircuitBreaker:
         """The breaker that all calls of a model share."""

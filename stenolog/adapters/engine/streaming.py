@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage
+from stenolog.projections.requests.transport import Outgoing
 
 from .model_call import classify_error
 
@@ -21,11 +22,18 @@ BREATH = 0.05
 _abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
+Take: TypeAlias = Callable[[ResponseDelta | Progress], None]
+Dispatch: TypeAlias = Callable[[Outgoing], Awaitable[None]]
+
+
 async def stream_with_timeouts(
-    model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
+    model: Model, prompt: ModelCall, take: Take, dispatch: Dispatch
 ) -> ModelResponse:
-    """The answer to a prompt, its pieces handed on as they come. Raises `ModelError`."""
-    listening = _Stream(model, prompt, take)
+    """The answer to a prompt, its pieces handed on as they come. Raises `ModelError`.
+
+    `dispatch` is told of the bytes before they are sent; they are not sent if it raises.
+    """
+    listening = _Stream(model, prompt, take, dispatch)
     task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
     ends: list[asyncio.Future[Any]] = [task, listening.answered]
     try:
@@ -64,12 +72,11 @@ def _forget(task: asyncio.Task[None]) -> None:
 class _Stream:
     """One stream, and since when the next piece is waited for."""
 
-    def __init__(
-        self, model: Model, prompt: ModelCall, take: Callable[[ResponseDelta | Progress], None]
-    ) -> None:
+    def __init__(self, model: Model, prompt: ModelCall, take: Take, dispatch: Dispatch) -> None:
         self.model = model
         self.prompt = prompt
         self.take = take
+        self.dispatch = dispatch
         self.is_over = False
         self._now = asyncio.get_running_loop().time
         self._begun = self._last = self._now()
@@ -91,10 +98,12 @@ class _Stream:
                 if self.is_over:
                     return
                 self._last = self._now()
-                self._is_first = self._is_first and isinstance(piece, Progress)
+                self._is_first = self._is_first and isinstance(piece, Progress | Outgoing)
                 if self.answered.done():
                     continue  # nothing counts behind an answer
-                if isinstance(piece, ModelResponse):
+                if isinstance(piece, Outgoing):
+                    await self.dispatch(piece)
+                elif isinstance(piece, ModelResponse):
                     self.answered.set_result(piece)
                 else:
                     self.take(_sound(piece))

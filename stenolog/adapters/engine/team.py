@@ -54,7 +54,8 @@ class Team:
     hands on, and one in a text that is said names whom it is for, unless `to` does; in code and in quotes it
     is a word like others. `prices` are those that `max_cost` is counted by; None: those of `genai-prices`
     where it is installed, else a few examples. `breaker` makes a model's circuit breaker. `world` gives
-    chance and waiting. Raises `CallerError`.
+    chance and waiting. `paranoid`: each request is built again from the file before it is sent, and a call
+    whose bytes differ is not made; else that is done for one call in a hundred. Raises `CallerError`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Team:
         prices: Prices | None = None,
         breaker: Callable[[], CircuitBreaker] = CircuitBreaker,
         world: Runtime = WORLD,
+        paranoid: bool = False,
     ) -> None:
         _check(agents, turns)
         self.agents = {agent.name: agent for agent in agents}
@@ -77,7 +79,9 @@ class Team:
         self.mode = mode
         names = frozenset(self.agents)
         table = listed() if prices is None else prices
-        self.options = Options(on_unknown, parallel, mentions, table, world, breaker, names=names)
+        self.options = Options(
+            on_unknown, parallel, mentions, table, world, breaker, names=names, paranoid=paranoid
+        )
         self._setting = TeamSettings(self.agents, turns, mode, join)
         self._tools: dict[str, dict[str, BaseTool]] | None = None
         self._failures: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
 """Anthropic's models through its SDK, and the assembly of its stream into the parts of an answer.
 
-The body goes out as the API made it, and what comes back is read as raw events: the SDK's own types would
-drop what they do not know, and send only what they do.
+The body goes out in the bytes of the receipt, and what comes back is read as raw events: the SDK's own types
+would drop what they do not know, and send only what they do.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.pipeline.identifiers import arguments_object
+from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .accumulator import PartAccumulator
 from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 
+PATH = "/v1/messages"
 STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -78,20 +81,24 @@ class Anthropic(HttpModel):
         """Return a reader for the events of one stream."""
         return AnthropicEvents()
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         import anthropic
 
         try:
             client = self._given or await self._clients.get()
             secrets += filter(None, (client.api_key, client.auth_token))
             secrets += secret_headers(client._custom_headers)
-            opened = await client.post(
-                "/v1/messages",
-                cast_to=object,
-                body=prompt.body | {"stream": True},
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-            )
+            headers = behaviour(client.default_headers)
+            outgoing = prompt.outgoing(Transport("POST", PATH, {"stream": True}, headers=headers))
+            yield outgoing
+            with unchanged(client._client, outgoing):
+                opened = await client.post(
+                    PATH,
+                    cast_to=object,
+                    content=outgoing.content,
+                    stream=True,
+                    stream_cls=anthropic.AsyncStream[object],
+                )
             async with opened as events:
                 async for event in events:
                     yield event
@@ -108,6 +115,8 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
     import anthropic
 
     match error:
+        case ModelError():
+            return error
         case anthropic.APIStatusError():
             inner, headers = as_dict(as_dict(error.body).get("error")), error.response.headers
             code, message = as_str(inner.get("type")), as_str(inner.get("message")) or as_str(error.body)

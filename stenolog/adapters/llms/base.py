@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import LazyRegistry
+from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import Api
+from stenolog.projections.requests.transport import Outgoing, Transport
 
 Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
 
@@ -64,15 +66,16 @@ class Progress(NamedTuple):
     process: str = ""
 
 
-StreamItem: TypeAlias = ResponseDelta | Progress | ModelResponse
+StreamItem: TypeAlias = Outgoing | ResponseDelta | Progress | ModelResponse
+COMPACT = Transport()
 
 
 class ModelCall(NamedTuple):
     """One request on its way to a model.
 
-    `body` is what the model's API made, and is sent as it is. `key` names this one attempt, made of the
-    log's head and the attempt's number: any other, a repetition after a crash too, has another key. `lane` is
-    the address of who asks, `session` that lane's with a stateful backend.
+    `body` is what the model's API made; `outgoing` gives it as bytes. `key` names this one attempt, made of
+    the log's head and the attempt's number: any other, a repetition after a crash too, has another key.
+    `lane` is the address of who asks, `session` that lane's with a stateful backend.
     """
 
     body: dict[str, Any]
@@ -80,6 +83,16 @@ class ModelCall(NamedTuple):
     lane: str
     conversation: str
     session: str = ""
+
+    def outgoing(self, transport: Transport = COMPACT) -> Outgoing:
+        """Return the bytes to send: the body, with what the transport adds.
+
+        A model yields them before it sends them. Raises `ModelError` for a body that cannot be written.
+        """
+        try:
+            return Outgoing(transport.render(self.body), transport)
+        except CallerError as error:
+            raise ModelError("invalid_request", str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,9 @@ class Model(ABC):
     @abstractmethod
     def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
         """Pieces of the answer as they come, and at the end the whole answer, once.
+
+        Before each attempt, a model yields the `Outgoing` that it is about to send, and sends these bytes.
+        The receipt of the answer holds their digest, and the engine may end the call instead of going on.
 
         Raises `ModelError`. Closing the iterator, or cancelling who waits for it, ends the call.
         """

@@ -2,8 +2,8 @@
 
 The SDK's `generate_content_stream` builds a body of its own from the types that it knows, and reads the
 answer into them: what a later API has is dropped, signatures come out in another alphabet, and it may send a
-second request by itself. So the body that the API made is given to the client beneath it, which sends it as
-it is and gives back each chunk as JSON.
+second request by itself. So the bytes of the receipt are given to the client beneath it, which sends them as
+they are and gives back each chunk as JSON.
 
 Each chunk has some parts: a text that goes on, or a whole call. A signature stays at the part that it came
 with: it becomes a `ReasoningPart` directly before it, with the thought that led to it if there was one. A
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,9 +33,11 @@ from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Usage
+from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .accumulator import PartAccumulator
 from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 
 if TYPE_CHECKING:
@@ -85,7 +88,7 @@ class Gemini(HttpModel):
         """Return a reader for the chunks of one stream."""
         return GeminiChunks(self.name)
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -98,8 +101,17 @@ class Gemini(HttpModel):
             model = _model_path(str(prompt.body["model"]), bool(client.vertexai))
             path = f"{model}:streamGenerateContent?alt=sse"
             content = {name: value for name, value in prompt.body.items() if name != "model"}
-            request = beneath._build_request("post", path, content, once)
-            async with _closing(await beneath._async_request(request, once, stream=True)) as chunks:
+            # A client's options may have an `extra_body`, which the SDK merges into what it is given.
+            merged = deepcopy(content) if beneath._http_options.extra_body else dict(content)
+            request = beneath._build_request("post", path, merged, once)
+            added = {name: value for name, value in merged.items() if content.get(name) != value}
+            transport = Transport("POST", path, added, ("model",), headers=behaviour(request.headers))
+            outgoing = prompt.outgoing(transport)
+            request.data = outgoing.content
+            yield outgoing
+            with unchanged(beneath._async_httpx_client, outgoing):
+                opened = await beneath._async_request(request, once, stream=True)
+            async with _closing(opened) as chunks:
                 async for chunk in chunks:
                     if "error" in as_dict(chunk):
                         raise APIError(0, chunk)
@@ -168,6 +180,8 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
     from google.genai.errors import APIError
 
     match error:
+        case ModelError():
+            return error
         case APIError():
             return _refusal(error, secrets)
         case ValueError() if "API key" in str(error):  # none is given, and none is in the environment

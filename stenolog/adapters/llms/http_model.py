@@ -14,6 +14,7 @@ from stenolog.adapters.providers.json_fields import Json
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
+from stenolog.projections.requests.transport import Outgoing
 
 from .base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
 
@@ -86,8 +87,10 @@ class HttpModel(Model):
         """Return a reader for the events of one stream."""
 
     @abstractmethod
-    def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
-        """Yield the events of one stream as plain JSON. Adds the client's keys to `secrets`.
+    def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+        """Yield the bytes before they are sent, and the events of one stream as plain JSON.
+
+        Adds the client's keys to `secrets`.
 
         Raises `ModelError` for any error of the SDK.
         """
@@ -101,6 +104,9 @@ class HttpModel(Model):
         with hiding(secrets):
             async with aclosing(self._events(prompt, secrets)) as events:
                 async for event in events:
+                    if isinstance(event, Outgoing):
+                        yield event
+                        continue
                     for piece in _read(reading, event):
                         yield piece
             yield reading.answer()

@@ -23,11 +23,12 @@ from stenolog.adapters.providers.openai_items import assistant_parts
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
-from stenolog.projections.requests.request import Body
+from stenolog.projections.requests.transport import Outgoing, Transport
 from stenolog.projections.requests.wires import openai_chat, openai_responses
 
 from .accumulator import PartAccumulator
 from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 
 if TYPE_CHECKING:
@@ -72,16 +73,30 @@ class OpenAIModel(HttpModel):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
 
-    def sent(self, body: Body) -> Body:
-        """The body with what asks for it as a stream."""
-        return body | {"stream": True}
+    def added(self) -> dict[str, Any]:
+        """Return the fields that ask for the answer as a stream."""
+        return {"stream": True}
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Json, None]:
+    def _does_without(self, error: Exception) -> bool:
+        """Return whether a refused request is worth sending again with fewer of the `added` fields."""
+        return False
+
+    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         event: Any = None
         try:
             client = self._given or await self._clients.get()
             secrets += [client.api_key, *secret_headers(client._custom_headers)]
-            async with await self._opened(client, prompt) as events:
+            opened = None
+            while opened is None:
+                headers = behaviour(client.default_headers)
+                outgoing = prompt.outgoing(Transport("POST", self.path, self.added(), headers=headers))
+                yield outgoing
+                try:
+                    opened = await self._opened(client, prompt, outgoing)
+                except Exception as error:
+                    if not self._does_without(error):
+                        raise
+            async with opened as events:
                 async for event in events:
                     yield event
         except Exception as error:
@@ -91,20 +106,26 @@ class OpenAIModel(HttpModel):
             what = f"expected a stream of events, found none in {found:.100}"
             raise ModelError("invalid_response", what)
 
-    async def _opened(self, client: AsyncOpenAI, prompt: ModelCall) -> AsyncStream[object]:
-        """The stream of events as plain JSON: so no field of another server's is lost, and the body goes out
-        in the order that it has."""
+    async def _opened(
+        self, client: AsyncOpenAI, prompt: ModelCall, outgoing: Outgoing
+    ) -> AsyncStream[object]:
+        """The stream of events as plain JSON: so no field of another server's is lost."""
         import openai
 
         headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
-        return await client.post(
-            self.path,
-            cast_to=object,
-            body=self.sent(prompt.body),
-            options={"headers": headers},
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
+        content: dict[str, Any] = {"content": outgoing.content}
+        if type(client)._build_request is not openai.AsyncOpenAI._build_request:
+            # Azure's client takes the model for its path out of the body. It writes JSON as we do.
+            content = {"body": outgoing.transport.patched(prompt.body)}
+        with unchanged(client._client, outgoing):
+            return await client.post(
+                self.path,
+                cast_to=object,
+                options={"headers": headers},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+                **content,
+            )
 
 
 async def _shut(client: AsyncOpenAI) -> None:
@@ -116,6 +137,8 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     import openai
 
     match error:
+        case ModelError():
+            return error
         case openai.APIStatusError():
             return refusal(error.body, error.status_code, error.response.headers, secrets)
         case openai.APIConnectionError():
@@ -172,21 +195,19 @@ class OpenAIChat(OpenAIModel):
         """A reader for the chunks of one stream."""
         return ChatChunks(self.name)
 
-    def sent(self, body: Body) -> Body:
-        """The body with what asks for it as a stream, and for the usage at its end."""
-        return super().sent(body) | ({USAGE: {"include_usage": True}} if self._counts else {})
+    def added(self) -> dict[str, Any]:
+        """Return the fields that ask for the answer as a stream, and for the usage at its end."""
+        return super().added() | ({USAGE: {"include_usage": True}} if self._counts else {})
 
-    async def _opened(self, client: AsyncOpenAI, prompt: ModelCall) -> AsyncStream[object]:
-        """The stream; a server that does not know how to be asked for the usage is asked again without."""
+    def _does_without(self, error: Exception) -> bool:
+        """A server that does not know how to be asked for the usage is asked again without."""
         import openai
 
-        try:
-            return await super()._opened(client, prompt)
-        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            if USAGE not in str(error.body):
-                raise
-            self._counts = False
-        return await super()._opened(client, prompt)
+        refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
+        if not (self._counts and refused and USAGE in str(getattr(error, "body", ""))):
+            return False
+        self._counts = False
+        return True
 
 
 @dataclass

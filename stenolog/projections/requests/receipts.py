@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicyError, StenologError
+from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, erasure_of, is_erased, is_gone
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
@@ -24,6 +25,7 @@ from .pipeline.lane import LaneId
 from .request import EMPTY_BLOBS, PIPELINE, Request
 from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
+from .transport import Transport
 from .validation import LAWS, Violation, reading
 from .wires import APIS, Api
 
@@ -34,7 +36,8 @@ class Proof(NamedTuple):
     """The verdict on one receipt: its position, its lane, and the view that the request was built on.
 
     `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
-    sha256 of the rebuilt body, empty if none was built.
+    sha256 of the rebuilt body, empty if none was built. `covers` is what the receipt proves: the bytes that
+    were sent, or the body alone, if the receipt does not know the bytes.
     """
 
     position: int
@@ -45,6 +48,7 @@ class Proof(NamedTuple):
     reason: str = ""
     expected: str = ""
     found: str = ""
+    covers: Literal["sent", "body"] = "body"
 
 
 class Sent(NamedTuple):
@@ -63,7 +67,8 @@ class Sent(NamedTuple):
         """Return the proof of this call's receipt."""
         receipt = self.receipt
         place = (self.position, self.lane.address, receipt.view, receipt.api)
-        return Proof(*place, outcome, reason, receipt.sha256, found)
+        covers: Literal["sent", "body"] = "sent" if receipt.sent else "body"
+        return Proof(*place, outcome, reason, receipt.sha256, found, covers)
 
 
 def proofs(
@@ -162,7 +167,7 @@ def _prove(
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
     if request.sha256 == sent.receipt.sha256:
-        return sent.proof("same", found=request.sha256)
+        return _bytes_compared(sent, request, log, blobs)
     if lost := next((entry for entry in log[: sent.receipt.view] if is_gone(entry.event)), None):
         how = _erased_by(log, lost.position) if is_erased(lost.event) else "was lost"
         return sent.proof("not-provable", f"the entry at {lost.position} {how}")
@@ -179,6 +184,22 @@ def _erased_by(log: Sequence[Entry], position: int) -> str:
             why = f", {told.reason}" if told.reason else ""
             return f"was erased by {told.by or 'someone unnamed'} on {entry.time:%Y-%m-%d}{why}"
     return "was erased"
+
+
+def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
+    """Compare the bytes that were sent, where the receipt knows them. The body is the same."""
+    if not sent.receipt.sent:
+        return sent.proof("same", found=request.sha256)
+    if gone := _missing_blob(request, log, blobs):
+        return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
+    try:
+        found = sha256(Transport.of(sent.receipt.transport).render(request.body)).hexdigest()
+    except CallerError as error:
+        return sent.proof("not-provable", str(error))
+    if found != sent.receipt.sent:
+        why = f"the bytes sent: expected sha256 {sent.receipt.sent[:12]}…, found {found[:12]}…"
+        return sent.proof("differs", f"{why}; the body is the same", request.sha256)
+    return sent.proof("same", found=request.sha256)
 
 
 def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:

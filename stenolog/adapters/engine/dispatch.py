@@ -1,0 +1,70 @@
+"""Check at dispatch: the request about to be sent is built again from the store, and compared.
+
+The engine builds requests from windows that it holds and advances. Here the entries are read through a fresh
+connection, and the request is built from the first of them. A call whose bytes differ is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.domain.entry import to_entry
+from stenolog.domain.errors import ModelError
+from stenolog.projections.requests import Request, build
+from stenolog.projections.requests.transport import Outgoing, Transport
+
+SAMPLED = 0.01
+"""The share of calls that are checked where not all are. The check reads the whole conversation."""
+BODY = Transport()
+DIFFERS = "not asked: the request built again from the log differs from the one about to be sent"
+
+
+def rebuilt(conversation: Conversation, request: Request) -> Request:
+    """Build a request again from the store: no window and no cache of this process takes part."""
+    with _fresh(conversation) as fresh:
+        records = fresh.records(at=request.at)
+        entries = [to_entry(conversation.name, record) for record in records]
+        return build(
+            entries,
+            request.agent,
+            task=request.task,
+            api=request.api.partition("@")[0],
+            blobs=fresh.log.blobs,
+            counters=COUNTERS,
+        )
+
+
+@contextmanager
+def _fresh(conversation: Conversation) -> Iterator[Conversation]:
+    """The conversation through a connection of its own; a log in memory has only one."""
+    log = conversation.log
+    if log.datastore.in_memory:
+        yield conversation
+        return
+    with open_log(log.path) as fresh:
+        yield fresh[conversation.name]
+
+
+class DispatchCheck:
+    """The check of one call. Nothing is compared before `begin`."""
+
+    def __init__(self, conversation: Conversation, request: Request) -> None:
+        self._conversation = conversation
+        self._request = request
+        self._again: Request | None = None
+
+    def begin(self) -> None:
+        """Build the request again, and compare its body. Raises `ModelError` if it differs."""
+        self._again = rebuilt(self._conversation, self._request)
+        self.compare(Outgoing(BODY.render(self._request.body), BODY))
+
+    def compare(self, outgoing: Outgoing) -> None:
+        """Compare bytes that are about to be sent. Raises `ModelError` if they differ."""
+        if self._again is None or outgoing.transport.render(self._again.body) == outgoing.content:
+            return
+        where = f"at {self._again.at}, sha256 of the body {self._again.sha256[:12]}…"
+        raise ModelError("invalid_request", f"{DIFFERS} ({where})")

@@ -1,0 +1,112 @@
+"""Bytes of a request as they are sent: its body, and what the transport adds to it.
+
+>>> Transport(add={"stream": True}).render({"model": "m"})
+b'{"model":"m","stream":true}'
+>>> Transport.of({"style": "text"}).render({"prompt": "User: hi"})
+b'User: hi'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from stenolog.domain.errors import CallerError
+
+from .request import Body
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+BEHAVIOUR = ("anthropic-beta", "anthropic-version", "openai-beta")
+"""Headers that change what a provider does with a body. No other header is recorded: it may be a secret."""
+DEFAULT_STYLE = "compact"
+PROMPT = "prompt"
+"""The key of the text in the body of a model that reads plain text."""
+
+
+class Transport(NamedTuple):
+    """What a transport does to a body before it is sent, so that the bytes can be rebuilt from the log.
+
+    `add` are the fields appended to the body, `remove` the keys that it loses because they stand in the
+    `path`. `style` is how the body is written:
+
+    - `compact`: JSON without blanks, in UTF-8
+    - `spaced`: JSON as Python's `json.dumps` writes it, in ASCII
+    - `text`: the prompt of a program, as UTF-8
+    - `string`: the prompt as a JSON text in ASCII
+    - `lines`: the prompt as UTF-8; a backslash marks each line that equals the end line in `after`
+
+    `before` and `after` stand around it. `headers` are those of `BEHAVIOUR` that were sent.
+    """
+
+    method: str = ""
+    path: str = ""
+    add: Mapping[str, Any] = NOTHING
+    remove: tuple[str, ...] = ()
+    style: str = DEFAULT_STYLE
+    before: str = ""
+    after: str = ""
+    headers: Mapping[str, str] = NOTHING
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Transport:
+        """Return the transport that a receipt names. Raises `CallerError` for one of a later release."""
+        if strange := sorted({*stored} - {*cls._fields}):
+            raise CallerError(f"transport: {strange[0]!r} is not known here")
+        return cls(**{**stored, "remove": tuple(stored.get("remove", ()))})
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The transport as a receipt holds it, without defaults."""
+        plain = {"add": dict(self.add), "remove": list(self.remove), "headers": dict(self.headers)}
+        fields = {**self._asdict(), **plain}
+        return {name: value for name, value in fields.items() if value and value != DEFAULT_STYLE}
+
+    def patched(self, body: Body) -> Body:
+        """Return the body with the fields of the transport."""
+        kept = {key: value for key, value in body.items() if key not in self.remove}
+        return {**kept, **self.add}
+
+    def render(self, body: Body) -> bytes:
+        """Return the bytes that are sent. Raises `CallerError` for a body that cannot be written so."""
+        return self.before.encode() + self._written(body) + self.after.encode()
+
+    def _written(self, body: Body) -> bytes:
+        try:
+            match self.style:
+                case "compact":
+                    separators = (",", ":")
+                    text = json.dumps(
+                        self.patched(body), ensure_ascii=False, separators=separators, allow_nan=False
+                    )
+                    return text.encode()
+                case "spaced":
+                    return json.dumps(self.patched(body), allow_nan=False).encode()
+                case "text":
+                    return str(body[PROMPT]).encode("utf-8", "replace")
+                case "string":
+                    return json.dumps(body[PROMPT]).encode()
+                case "lines":
+                    return self._escaped(body[PROMPT]).encode("utf-8", "replace")
+                case _:
+                    raise CallerError(f"transport: the style {self.style!r} is not known here")
+        except (ValueError, TypeError, KeyError) as error:
+            raise CallerError(f"the body cannot be sent as {self.style}: {error}") from None
+
+    def _escaped(self, prompt: str) -> str:
+        end = self.after.strip("\n")
+        return "\n".join(f"\\{row}" if row.rstrip("\r") == end else row for row in prompt.split("\n"))
+
+
+class Outgoing(NamedTuple):
+    """The bytes of a request that is about to be sent, and the transport that made them of its body."""
+
+    content: bytes
+    transport: Transport
+
+    @property
+    def sha256(self) -> str:
+        """The sha256 of the bytes."""
+        return sha256(self.content).hexdigest()
