@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from stenolog import ModelError, TextPart, Tool, ToolCall, Usage
+from stenolog.adapters.engine import dispatch
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
 from stenolog.engine import Agent, AgentTool, Parallel, RoundRobin, Team
@@ -30,6 +31,7 @@ TOOL_ROUNDS = 6
 """Maximum number of answers that call tools in one simulation, so that it ends."""
 NAMES = ("ann", "bob", "eve", "zoe")
 """Two members of the team, a worker of the first, and a summariser."""
+dispatch.SAMPLED = 1.0  # the engine checks every request, also in a process that pytest did not start
 FAILURES = ("rate_limited", "overloaded", "network", "invalid_response", "context_length")
 
 

@@ -42,7 +42,7 @@ def rebuilt(conversation: Conversation, request: Request) -> Request:
 def _fresh(conversation: Conversation) -> Iterator[Conversation]:
     """The conversation through a connection of its own; a log in memory has only one."""
     log = conversation.log
-    if log.datastore.in_memory:
+    if log.recorder.is_private:
         yield conversation
         return
     with open_log(log.path) as fresh:
