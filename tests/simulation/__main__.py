@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 
 from .shrink import command, loaded, shrink
-from .simulation import Outcome, play, simulate
+from .simulation import Outcome, play, simulate, simulate_task
 
 SHARE = 50
 """Seconds between two lines of progress, and seeds in one task."""
@@ -55,16 +55,10 @@ def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
     seeds = range(options.first, options.first + options.seeds)
     tasks = [(seed, options.thorough) for seed in seeds]
     if options.jobs < 2:
-        yield from map(_simulated, tasks)
+        yield from map(simulate_task, tasks)
         return
     with get_context("spawn").Pool(options.jobs, maxtasksperchild=40) as pool:
-        yield from pool.imap_unordered(_simulated, tasks, chunksize=SHARE)
-
-
-def _simulated(task: tuple[int, bool]) -> Outcome:
-    logging.disable(logging.CRITICAL)
-    seed, thorough = task
-    return simulate(seed, thorough=thorough)
+        yield from pool.imap_unordered(simulate_task, tasks, chunksize=SHARE)
 
 
 def _told(outcome: Outcome, *, short: bool, thorough: bool = False) -> int:

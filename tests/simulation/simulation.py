@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import sys
 import tempfile
 import warnings
@@ -81,6 +82,13 @@ class Outcome(NamedTuple):
 def simulate(seed: int, *, thorough: bool = False) -> Outcome:
     """Simulate a seed."""
     return play(Run(seed, tuple(actions.script(seed))), thorough=thorough)
+
+
+def simulate_task(task: tuple[int, bool]) -> Outcome:
+    """Simulate a seed, thoroughly or not, in a process that logs nothing."""
+    logging.disable(logging.CRITICAL)
+    seed, thorough = task
+    return simulate(seed, thorough=thorough)
 
 
 def play(run: Run, *, thorough: bool = False, copy: Path | None = None) -> Outcome:

@@ -17,6 +17,7 @@ from tests.simulation.shrink import command, dumped, loaded, minimal, shrink
 from tests.simulation.simulation import play, simulate
 from tests.simulation.test_planted_faults import first_failure, lost_fence
 
+ROOT = Path(__file__).parents[2]
 FAST, ALL = 100, 1_000
 SHARE = 25
 
@@ -46,7 +47,7 @@ def test_a_seed_decides_everything_in_another_process_too() -> None:
     there = subprocess.run(
         [sys.executable, "-c", f"from tests.simulation.simulation import simulate\n{told}"],
         env={**os.environ, "PYTHONHASHSEED": "7"},
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -87,3 +88,12 @@ def test_what_is_left_out_is_all_that_is_not_needed() -> None:
     left = minimal([*items], lambda rest: needed <= set(rest))
 
     assert left == [items[3], items[8]]
+
+
+def test_the_command_simulates_many_seeds_in_several_processes() -> None:
+    arguments = ["-m", "tests.simulation", "--seeds", "6", "-j", "2"]
+
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("6 seeds, ")
+    assert ", 0 failed, " in done.stdout
