@@ -30,7 +30,6 @@ from stenolog.adapters.store import reader
 from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
-from stenolog.events import Damaged
 from stenolog.models import ModelCall, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import opened, run, worked
@@ -352,13 +351,12 @@ def test_one_corrupt_record_does_not_stop_the_rest_from_loading(room: Room) -> N
         )
 
     with room.opened() as conversation:
-        read = list(conversation.entries())
+        kinds = [entry.event.kind for entry in conversation.entries()]
         with pytest.raises(CorruptLogError, match="position 3"):
             list(conversation.entries(strict=True))
         problems = verify(conversation.log).problems
 
-    assert [entry.position for entry in read if isinstance(entry.event, Damaged)] == [3]
-    assert [entry.event.text for entry in read if isinstance(entry.event, UserMessage)] == [*"0234"]
+    assert kinds == ["mode_switch", "user_message", "damaged", *["user_message"] * 3]
     assert {problem.conversation for problem in problems} == {"room"}
     assert min(problem.position for problem in problems) == 3
     assert shown(other.request("coder")) == [((2,), "user")]
