@@ -14,7 +14,6 @@ from benchmarks._ratio import Row, compared
 from stenolog import Conversation, Fold
 from stenolog.adapters import log as logs
 from stenolog.adapters.queries.folds import persistent_fold
-from stenolog.adapters.store.event_rows import EVENT
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
@@ -22,7 +21,7 @@ from stenolog.domain.parts import ToolCall
 ENTRIES = 20_000
 LIMIT = 1.2
 TEXT = "The failing test is the one that counts the rows of the ledger. "
-SELECT = f"""SELECT {EVENT} FROM stored_events
+SELECT = """SELECT originator_version, entry_id, at, digest, topic, state FROM stored_events
     WHERE originator_id = 1 AND originator_version > ? ORDER BY originator_version LIMIT 512"""
 
 

@@ -13,8 +13,8 @@ ABOUT_SQLITE = {
     "contrib/workflow/files.py": "reads databases of other programs",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
-    "adapters/verify/salvage.py": "reads the pages of a damaged file",
-    "adapters/verify/trace.py": "looks for a value in every row of a file",
+    "adapters/verify/salvage.py": "reads the pages of a damaged file, and writes a new one",
+    "adapters/verify/trace.py": "looks for a value in tables that follow the log in its own file",
 }
 """What may know SQLite, and why."""
 WORDS = {"datastore", "execute", "executemany"}

@@ -24,8 +24,6 @@ WHOLE = (
 TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
 STATE = "iif(erased IS NULL, state, x'')"
 """Topic and payload as they are read: whatever stands beside the mark of an erasure is no payload."""
-EVENT = f"originator_version, entry_id, at, digest, {TOPIC}, {STATE}"
-"""The columns from which an `Entry` is built."""
 CHECKED = "originator_version, entry_id, at, digest, topic, state, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
 payload_of = itemgetter(5)
@@ -100,7 +98,7 @@ def page(
 ) -> list[Row]:
     """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
 
-    `columns` is `WHOLE` or `EVENT`; the sixth of either is the payload. Where `topics` are given, the rows of
+    `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. Where `topics` are given, the rows of
     other known ones are passed over, and erased ones; their payloads are not read. A topic that is not known
     may be a damaged one.
     """

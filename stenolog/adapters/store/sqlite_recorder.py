@@ -16,7 +16,7 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError
 
-from . import blob_rows, conversation_rows, event_rows, integrity, sqlite_batches
+from . import blob_rows, conversation_rows, event_rows, sqlite_batches
 from .appends import Sources
 from .database import LogDatastore
 from .group_commit import PendingWrite
@@ -301,6 +301,8 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:
+        from . import integrity  # late: few programs inspect
+
         with integrity.inspecting(self.datastore) as connection:
             yield integrity.SqliteInspection(self.datastore, connection)
 
