@@ -98,14 +98,10 @@ def page(
 ) -> list[Row]:
     """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
 
-    `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. Where `topics` are given, the rows of
-    other known ones are passed over, and erased ones; their payloads are not read. A topic that is not known
-    may be a damaged one.
+    `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. `topics` as in `_only`.
     """
-    others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
-    only = f"AND erased IS NULL AND topic NOT IN ({', '.join('?' * len(others))})" if topics else ""
-    asked = (stream, after, upto, *(others if topics else ()))
-    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", asked)
+    only, others = _only(topics)
+    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (stream, after, upto, *others))
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
@@ -113,6 +109,17 @@ def page(
         size += _bytes(chunk)
     cursor.close()
     return rows
+
+
+def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The condition by which rows of other known topics, and erased ones, are passed over, and its values.
+
+    Their payloads are not read. A topic that is not known may be a damaged one.
+    """
+    if not topics:
+        return "", ()
+    others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
+    return f"AND erased IS NULL AND topic NOT IN ({', '.join('?' * len(others))})", others
 
 
 def _bytes(rows: list[Row]) -> int:
@@ -207,9 +214,9 @@ def select(
     topics: Sequence[str] = (),
 ) -> list[Row]:
     """The rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
-    only = f"AND erased IS NULL AND topic IN ({', '.join('?' * len(topics))})" if topics else ""
+    only, others = _only(topics)
     order = f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
-    values = (stream, after, upto, *topics, -1 if limit is None else limit)
+    values = (stream, after, upto, *others, -1 if limit is None else limit)
     return connection.execute(f"SELECT {CHECKED} {BETWEEN} {only} {order}", values).fetchall()
 
 

@@ -148,7 +148,7 @@ class LogRecorder(ProcessRecorder, ABC):
         """The events of a conversation with `gt` < version <= `lte`, inherited ones too.
 
         `page`: only as many as are read well at once, some hundred, fewer where they are long, and all of
-        them from one stream; none left: empty. `topics`: only these, and nothing that was erased.
+        them from one stream; none left: empty. `topics`: no others that are known, and nothing erased.
         """
 
     @abstractmethod

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from eventsourcing.persistence import StoredEvent
 
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import START, Cursor, Segment, Stream
@@ -77,6 +78,17 @@ def test_pages_give_the_same_one_after_another(
 
     assert found == [1, 2, 3, 4, 5]
     assert recorder.stretch(grandchild, 0, 9) == (3, (3, recorder.digest_at(grandchild, 3)))
+
+
+@pytest.mark.parametrize("page", [False, True])
+def test_of_some_topics_no_other_known_one_is_read_but_what_nobody_knows_is(
+    recorder: LogRecorder, page: bool
+) -> None:
+    for version, topic in enumerate(["mode_switch@1", "user_message@1", "odd@7", "user_message@1"], 1):
+        recorder.insert_events([StoredEvent("demo", version, topic, b"{}")])
+    found = recorder.select_events("demo", topics=["user_message@1"], page=page)
+
+    assert [event.originator_version for event in found] == [2, 3, 4]
 
 
 def test_lineage_says_which_stream_holds_which_positions(
