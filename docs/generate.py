@@ -45,7 +45,7 @@ PREFACE = """\
 | `chat`, `run`, `record` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
 | `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
-| `verify` | `conversations`, `blobs`, `head`, `anomalies`, `requests`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
+| `verify` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
 | `fsck` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
 | `gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
 | `budget` | `conversation`, `agent`, `api`, `rows` |

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 from stenolog import AssistantMessage, Receipt, UserMessage
 from stenolog.adapters.log import open as open_log
+from stenolog.projections.requests.receipts import proofs
+from stenolog.projections.requests.transport import Transport
 
 Cli = Callable[..., Any]
 
@@ -130,8 +133,61 @@ def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None
     assert [one["reason"] for one in found["not-provable"]] == ["the entry at 4 was erased"]
 
 
-def test_strict_is_for_requests(kept: Cli) -> None:
-    assert kept("verify", "--strict").status == 2
+def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_with_strict(kept: Cli) -> None:
+    assert kept("verify", "--strict").status == 0
+    with open_log("talks.db", clock=lambda: datetime(2026, 3, 4, tzinfo=UTC)) as log:
+        log["other"].extend(AssistantMessage(agent=agent, text="?") for agent in ("coder", "coder", "tester"))
+
+    ran, strict = kept("verify"), kept("verify", "--strict")
+
+    assert (ran.status, strict.status) == (0, 1)
+    assert ran.err.startswith("· 'coder': 2 answers without a receipt (2026-03-04)")
+    assert strict.err.startswith("✗ 'coder': 2 answers without a receipt (2026-03-04)")
+    data = kept("verify", "--json").envelope["data"]
+    assert data["without_receipt"] == [
+        {"agent": "coder", "day": "2026-03-04", "answers": 2},
+        {"agent": "tester", "day": "2026-03-04", "answers": 1},
+    ]
+
+
+def test_what_is_wrong_has_one_of_three_severities(kept: Cli) -> None:
+    def severity() -> str:
+        return str(kept("verify", "--requests", "--json").envelope["data"]["severity"])
+
+    assert severity() == "none"
+    with_receipt(pipeline="requests@0")
+    assert severity() == "housekeeping"
+    with_receipt(sha256="0" * 64)
+    assert severity() == "integrity"
+
+
+def test_a_receipt_of_bytes_sent_proves_them_and_an_older_one_the_body(kept: Cli) -> None:
+    with open_log("talks.db") as log:
+        body = log["talk"].request("coder").body
+    transport = {"method": "POST", "add": {"stream": True}}
+    sent = sha256(Transport.of(transport).render(body)).hexdigest()
+    with_receipt(sent=sent, transport=transport)
+    assert kept("verify", "--requests").status == 0
+    with_receipt(sent=sent, transport=transport)
+
+    ran = kept("verify", "--requests")
+
+    assert ran.status == 1
+    assert f"the bytes sent: expected sha256 {sent[:12]}…, found" in ran.err
+    with open_log("talks.db") as log:
+        found = [(proof.outcome, proof.covers) for proof in proofs(log["talk"].entries())]
+    assert found == [("same", "body"), ("same", "body"), ("same", "sent"), ("differs", "sent")]
+
+
+def test_a_transport_of_a_later_release_is_not_provable(kept: Cli) -> None:
+    with_receipt(sent="0" * 64, transport={"style": "cbor"})
+    with_receipt(sent="0" * 64, transport={"compression": "zstd"})
+
+    ran = kept("verify", "--requests")
+
+    assert ran.status == 0
+    assert "the style 'cbor' is not known here" in ran.err
+    assert "'compression' is not known here" in ran.err
 
 
 def test_two_processes_say_what_one_says(kept: Cli) -> None:

@@ -29,7 +29,7 @@ from .view_commands import step_lines
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
-    from stenolog.adapters.verify.report import Anomaly, Problem, Report
+    from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt
     from stenolog.adapters.verify.requests import CheckedRequests, Proved
     from stenolog.projections.requests.receipts import Checked
 
@@ -102,7 +102,7 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
     help="A head kept elsewhere, of a conversation or of the log: it must stand there.",
 )
 @click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
-@click.option("--strict", is_flag=True, help="With --requests: one that is not provable is a failure too.")
+@click.option("--strict", is_flag=True, help="An answer without a receipt fails, or a request not provable.")
 @takes_jobs
 @takes_conversation
 def verify_command(
@@ -114,10 +114,9 @@ def verify_command(
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
     from stenolog.adapters.verify.integrity import verify
+    from stenolog.adapters.verify.report import severity
     from stenolog.adapters.verify.requests import prove
 
-    if strict and not requests:
-        raise click.UsageError("--strict goes with --requests")
     log = open_log(db)
     subject = find_conversation(log, target) if target else log
     report = verify(subject, head=head, watch=progress, jobs=jobs)
@@ -129,7 +128,10 @@ def verify_command(
         "head": report.head or None,
         "anomalies": len(report.anomalies),
         "requests": request_data(proved) if requests else None,
+        "without_receipt": report.without_receipt,
+        "severity": severity(report, (proof.outcome for one in proved for proof in one.proofs)),
     }
+    receipts += receipt_notes(report.without_receipt, strict=strict)
     notes = (
         *(_problem(problem) for problem in report.problems),
         *(_anomaly(anomaly) for anomaly in report.anomalies),
@@ -301,6 +303,16 @@ def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnos
         for reason, number in sorted(reasons.items()):
             message = f"{conversation.conversation!r}: {number} not provable: {reason}"
             yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, conversation.conversation)
+
+
+def receipt_notes(without: Sequence[WithoutReceipt], *, strict: bool) -> Iterator[Diagnostic]:
+    """Answers that have no receipt, by agent, with the first and the last day."""
+    for agent, days in groupby(without, lambda one: one.agent):
+        found = [*days]
+        span = " to ".join(dict.fromkeys((found[0].day, found[-1].day)))
+        number = counted(sum(one.answers for one in found), "answer")
+        message = f"{agent!r}: {number} without a receipt ({span}): nothing proves what was sent"
+        yield Diagnostic("error" if strict else "note", "answer-without-receipt", message)
 
 
 def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:

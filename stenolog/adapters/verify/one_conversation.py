@@ -18,7 +18,7 @@ from stenolog.adapters.store.store_values import LAST, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
 from stenolog.domain.errors import StenologError
-from stenolog.domain.events import Event, ModeSwitch, Unknown, erasure_of
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown, erasure_of
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step
@@ -202,6 +202,11 @@ class Check:
         self.found.anomalies += [
             Anomaly(self.held.name, move.position, move.lane, move.anomaly) for move in moves if move.anomaly
         ]
+        match entry.event:
+            case AssistantMessage(receipt=None, source=None, agent=agent):
+                self.found.without_receipt[agent, f"{entry.time:%Y-%m-%d}"] += 1
+            case _:
+                pass
         if erased := erasure_of(entry.event):
             why = f": {erased.reason}" if erased.reason else ""
             which = ", ".join(map(str, erased.positions))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 Code: TypeAlias = Literal[
@@ -55,6 +57,17 @@ class Checked(NamedTuple):
     entries: int
 
 
+class WithoutReceipt(NamedTuple):
+    """Answers of an agent, on one day, that have no receipt: nobody can prove what they answer.
+
+    Imported answers, which never had one here, are not counted.
+    """
+
+    agent: str
+    day: str
+    answers: int
+
+
 class Report(NamedTuple):
     """The result of `verify`.
 
@@ -68,10 +81,27 @@ class Report(NamedTuple):
     notes: tuple[str, ...]
     blobs: int
     head: str = ""
+    without_receipt: tuple[WithoutReceipt, ...] = ()
 
     @property
     def ok(self) -> bool:
         return not self.problems
+
+
+Severity: TypeAlias = Literal["none", "housekeeping", "integrity"]
+
+
+def severity(report: Report, outcomes: Iterable[str] = ()) -> Severity:
+    """Return how bad it is, from a report and the outcomes of the requests that were built again.
+
+    `integrity`: the log or a request is not what it was. `housekeeping`: something cannot be proved, or came
+    out of order, and nothing says that it was changed.
+    """
+    found = {*outcomes}
+    if report.problems or "differs" in found:
+        return "integrity"
+    unproved = report.notes or report.anomalies or report.without_receipt or "not-provable" in found
+    return "housekeeping" if unproved else "none"
 
 
 class Findings:
@@ -87,6 +117,7 @@ class Findings:
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
         self.blobs = 0
         self.log_head = ""
+        self.without_receipt: Counter[tuple[str, str]] = Counter()
 
     def add(self, other: Findings) -> None:
         """Take in what was found in further conversations."""
@@ -95,6 +126,7 @@ class Findings:
         self.problems += other.problems
         self.anomalies += other.anomalies
         self.notes += other.notes
+        self.without_receipt.update(other.without_receipt)
         for sha, place in other.named_blobs.items():
             self.named_blobs.setdefault(sha, place)
 
@@ -112,6 +144,7 @@ class Findings:
             tuple(self.notes),
             self.blobs,
             self.log_head,
+            tuple(WithoutReceipt(*place, number) for place, number in sorted(self.without_receipt.items())),
         )
 
 
