@@ -13,7 +13,9 @@ from .shrink import command, loaded, shrink
 from .simulation import Outcome, play, simulate, simulate_task
 
 SHARE = 50
-"""Seconds between two lines of progress, and seeds in one task."""
+"""Seconds between two lines of progress."""
+CHUNK = 10
+"""Seeds that a process takes at once."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +60,7 @@ def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
         yield from map(simulate_task, tasks)
         return
     with get_context("spawn").Pool(options.jobs, maxtasksperchild=40) as pool:
-        yield from pool.imap_unordered(simulate_task, tasks, chunksize=SHARE)
+        yield from pool.imap_unordered(simulate_task, tasks, chunksize=CHUNK)
 
 
 def _told(outcome: Outcome, *, short: bool, thorough: bool = False) -> int:
