@@ -37,7 +37,7 @@ PREFACE = """\
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `output` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `stats` | `conversations`, `by`, `rows`, `total` |
-| `explain` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by` |
+| `explain` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
 | `blame` | `conversation`, `links`, `gap`, `possible` |
 | `why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
 | `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |

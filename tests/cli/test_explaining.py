@@ -240,3 +240,20 @@ def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: 
 
     assert len(gone) >= 4
     assert gone == sorted(gone)
+
+
+def test_the_bytes_of_an_answer_are_shown_by_their_sources(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["talk"].append(UserMessage(text="Né", to=("coder",)))
+        receipt = log["talk"].request("coder").receipt
+        log["talk"].append(AssistantMessage(agent="coder", text="So.", receipt=receipt))
+
+    found = cli("explain", "talk", "3", "--bytes", "--json").envelope["data"]["bytes"]
+    lines = cli("explain", "talk", "3", "--bytes").out.splitlines()
+    refused = cli("explain", "talk", "1", "--bytes")
+
+    assert [one["first"] for one in found] == [0, *(one["end"] for one in found[:-1])]
+    assert len(lines) == len(found)
+    assert any("/messages/0" in line and line.endswith(" 2") for line in lines)
+    assert refused.status != 0
+    assert "expected an answer with a receipt at 1" in refused.err

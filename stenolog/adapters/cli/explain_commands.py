@@ -27,6 +27,7 @@ from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_ag
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
+    from stenolog.domain.entry import Entry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,16 +45,21 @@ def takes_conditions(function: F) -> F:
 @click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("position")
 @click.option("--at", default="@", help="Up to this position or time.")
+@click.option(
+    "--bytes", "as_bytes", is_flag=True, help="Of an answer: the bytes it was asked by, part by part."
+)
 @takes_conditions
 @takes_db
 def explain_command(
-    db: Path, target: str, position: str, at: str, api: str, policy: str | None
+    db: Path, target: str, position: str, at: str, as_bytes: bool, api: str, policy: str | None
 ) -> CommandResult:
     """Show where an entry went. Into whose requests, when, in which form; what it led to."""
     from stenolog.projections.analysis.explain import explain
 
     conversation = find_conversation(open_log(db), target)
     log = list(conversation.entries(at=resolve(conversation, at)))
+    if as_bytes:
+        return _bytes_of(conversation, log, resolve(conversation, position))
     told = explain(
         log, resolve(conversation, position), api=api, policy=policy_of(policy), **_means(conversation)
     )
@@ -63,6 +69,21 @@ def explain_command(
         from .render_explain import explanation_drawn
 
         return explanation_drawn(told, log)
+
+    return CommandResult(data, draw)
+
+
+def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> CommandResult:
+    """The byte ranges of the request that an answer answers."""
+    from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request
+
+    request, transport = sent_request(log, position, **_means(conversation))
+    found = byte_ranges(request, transport)
+    data = {"conversation": conversation.name, "position": position, "bytes": found}
+
+    def draw() -> Iterable[Piece]:
+        for one in found:
+            yield f"{one.first:>9,} {one.end - one.first:>9,}  {one.pointer or '/'}  {one.source}"
 
     return CommandResult(data, draw)
 

@@ -1,0 +1,196 @@
+"""Byte ranges of a request as it was sent: parts of the conversation, and the frame around them.
+
+The ranges tile the bytes: the first begins at 0, each begins where the one before ends, and the last ends
+with the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.requests import Request, RequestPart, build
+from stenolog.projections.requests.body_digest import MESSAGES, TURN
+from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.transport import PROMPT, Transport
+
+SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+TOOLS = "tools"
+ITEMS = ("content", "parts")
+"""The keys of a message that its pieces stand under, on one API or another."""
+FRAME = "frame"
+PARAMETER = "parameter"
+
+
+class ByteRange(NamedTuple):
+    """The bytes from `first` to before `end`: a JSON pointer, and where they come from.
+
+    `source` names the rules and positions of the parts in it, else `tools`, `parameter` or `frame`, which is
+    the JSON between the values. `parts` are indexes of the request's parts.
+    """
+
+    first: int
+    end: int
+    pointer: str
+    source: str
+    parts: tuple[int, ...] = ()
+
+
+class _Piece(NamedTuple):
+    content: bytes
+    pointer: str
+    source: str
+    parts: tuple[int, ...] = ()
+
+
+def sent_request(
+    entries: Iterable[Entry],
+    position: int,
+    *,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> tuple[Request, Transport]:
+    """Return the request that the answer at a position answers, and the transport it was sent by.
+
+    Raises `PositionNotFoundError`; `InvalidEventError` for an entry without a receipt.
+    """
+    log = list(entries)
+    if not 1 <= position <= len(log):
+        raise PositionNotFoundError(f"expected a position from 1 to {len(log)}, found {position}")
+    event = log[position - 1].event
+    if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
+        raise InvalidEventError(f"expected an answer with a receipt at {position}, found none")
+    receipt = event.receipt
+    request = build(
+        log[: receipt.view],
+        event.agent,
+        task=event.task,
+        api=receipt.api.partition("@")[0],
+        policy=receipt.policy,
+        blobs=blobs,
+        counters=counters,
+    )
+    return request, Transport.of(receipt.transport)
+
+
+def byte_ranges(request: Request, transport: Transport) -> tuple[ByteRange, ...]:
+    """Return the ranges of the bytes sent, in order."""
+    frame = [_Piece(transport.before.encode(), "", FRAME)], [_Piece(transport.after.encode(), "", FRAME)]
+    found: list[ByteRange] = []
+    for piece in (*frame[0], *_Writer(request, transport).pieces(), *frame[1]):
+        first = found[-1].end if found else 0
+        if piece.content:
+            found.append(ByteRange(first, first + len(piece.content), *piece[1:]))
+    return tuple(found)
+
+
+class _Writer:
+    """The bytes of one body, piece by piece."""
+
+    def __init__(self, request: Request, transport: Transport) -> None:
+        self.body = request.body
+        self.parts = request.parts
+        self.transport = transport
+        self.is_compact = transport.style != "spaced"
+        self.comma, self.colon = (",", ":") if self.is_compact else (", ", ": ")
+        self.owners: dict[int, list[int]] = {}
+        for index, part in enumerate(request.parts):
+            self.owners.setdefault(part.message, []).append(index)
+
+    def pieces(self) -> Iterator[_Piece]:
+        if self.transport.style in ("text", "string", "lines"):
+            yield from self._prompt()
+            return
+        opening = "{"
+        for key, value in self.transport.patched(self.body).items():
+            yield self._frame(opening + self._json(key) + self.colon, f"/{key}")
+            yield from self._field(key, value)
+            opening = self.comma
+        yield self._frame("}" if opening != "{" else "{}", "")
+
+    def _field(self, key: str, value: Any) -> Iterator[_Piece]:
+        if key in MESSAGES and isinstance(value, list):
+            yield from self._several(value, f"/{key}", [self.owners.get(at, []) for at in range(len(value))])
+        elif key in SYSTEM:
+            yield self._value(
+                value, f"/{key}", [at for at in self._front() if self.parts[at].role == "system"]
+            )
+        elif key == TOOLS:
+            others = [at for at in self._front() if self.parts[at].role != "system"]
+            yield self._value(value, f"/{key}", others)._replace(source=TOOLS)
+        elif key in MESSAGES:
+            yield self._value(value, f"/{key}", [*range(len(self.parts))])
+        else:
+            yield self._value(value, f"/{key}", [])._replace(source=PARAMETER)
+
+    def _several(self, values: Sequence[Any], pointer: str, owners: Sequence[list[int]]) -> Iterator[_Piece]:
+        """A list, with the parts that each of its items is of."""
+        for at, value in enumerate(values):
+            yield self._frame(self.comma if at else "[", pointer)
+            yield from self._message(value, f"{pointer}/{at}", owners[at])
+        yield self._frame("]" if values else "[]", pointer)
+
+    def _message(self, message: Any, pointer: str, owners: list[int]) -> Iterator[_Piece]:
+        """A message whole, or its pieces one by one, if they are its parts one by one."""
+        key = next((key for key in ITEMS if isinstance(message, dict) and key in message), "")
+        items = message[key] if key else None
+        if len(owners) < 2 or not isinstance(items, list) or len(items) != len(owners):
+            yield self._value(message, pointer, owners)
+            return
+        opening = "{"
+        for name, value in message.items():
+            yield self._frame(opening + self._json(name) + self.colon, f"{pointer}/{name}")
+            if name == key:
+                yield from self._items(items, f"{pointer}/{name}", owners)
+            else:
+                yield self._frame(self._json(value), f"{pointer}/{name}")
+            opening = self.comma
+        yield self._frame("}", pointer)
+
+    def _items(self, items: Sequence[Any], pointer: str, owners: Sequence[int]) -> Iterator[_Piece]:
+        for at, item in enumerate(items):
+            yield self._frame(self.comma if at else "[", pointer)
+            yield self._value(item, f"{pointer}/{at}", [owners[at]])
+        yield self._frame("]", pointer)
+
+    def _prompt(self) -> Iterator[_Piece]:
+        """The prompt of a program, turn by turn, if its turns are the messages one by one."""
+        before, after = (len(text.encode()) for text in (self.transport.before, self.transport.after))
+        whole = self.transport.render(self.body)
+        whole = whole[before : len(whole) - after]
+        turns = TURN.split(self.body[PROMPT])
+        last = max(self.owners, default=-1)
+        if self.transport.style != "text" or len(turns) != last + 1:
+            yield _Piece(whole, f"/{PROMPT}", self._source([*range(len(self.parts))]))
+            return
+        for at, turn in enumerate(turns):
+            yield self._frame("\n\n" if at else "", f"/{PROMPT}")
+            owners = self.owners.get(at, [])
+            content = turn.encode("utf-8", "replace")
+            yield _Piece(content, f"/{PROMPT}, turn {at}", self._source(owners), tuple(owners))
+
+    def _front(self) -> list[int]:
+        return self.owners.get(-1, [])
+
+    def _json(self, value: Any) -> str:
+        separators = (self.comma, self.colon)
+        return json.dumps(value, ensure_ascii=not self.is_compact, separators=separators)
+
+    def _value(self, value: Any, pointer: str, owners: Sequence[int]) -> _Piece:
+        return _Piece(self._json(value).encode(), pointer, self._source(owners), tuple(owners))
+
+    def _frame(self, text: str, pointer: str) -> _Piece:
+        return _Piece(text.encode(), pointer, FRAME)
+
+    def _source(self, owners: Sequence[int]) -> str:
+        return "; ".join(dict.fromkeys(_named(self.parts[at]) for at in owners)) or PARAMETER
+
+
+def _named(part: RequestPart) -> str:
+    """Return a part's rule and positions: `attributed 12, 13`."""
+    return " ".join([part.rule, ", ".join(map(str, part.positions))]).rstrip()
