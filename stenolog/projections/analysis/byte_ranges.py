@@ -188,9 +188,9 @@ class _Writer:
         return _Piece(text.encode(), pointer, FRAME)
 
     def _source(self, owners: Sequence[int]) -> str:
-        return "; ".join(dict.fromkeys(_named(self.parts[at]) for at in owners)) or PARAMETER
+        return "; ".join(dict.fromkeys(_source_name(self.parts[at]) for at in owners)) or PARAMETER
 
 
-def _named(part: RequestPart) -> str:
+def _source_name(part: RequestPart) -> str:
     """Return a part's rule and positions: `attributed 12, 13`."""
     return " ".join([part.rule, ", ".join(map(str, part.positions))]).rstrip()
