@@ -11,7 +11,7 @@ from dataclasses import replace
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
+from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage, erasure_of
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_error
@@ -86,12 +86,14 @@ def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
             return (*waiting, entry.position)
         case UserMessage(replaces=int(position)) if position in waiting:
             return tuple(other for other in waiting if other != position)
+        case UserMessage() as said if erasure := erasure_of(said):
+            return tuple(other for other in waiting if other not in erasure.positions)
         case _:
             return waiting
 
 
 NOBODY: tuple[int, ...] = ()
-queue = Fold("queue", NOBODY, _evolve)
+queue = Fold("queue", NOBODY, _evolve, version=2)
 """The positions of the messages that wait for the lanes to come to rest, the oldest first."""
 QUEUE = folds.persistent_fold(queue, tuple[int, ...])
 

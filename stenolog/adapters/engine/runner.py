@@ -23,7 +23,7 @@ from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ClaimLostError, InvalidEventError, OperationalError, StoreTimeoutError
-from stenolog.domain.events import Event
+from stenolog.domain.events import Event, is_erased
 from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
@@ -254,6 +254,9 @@ class Runner:
         if not scribe.queue or any(lane.status in BUSY for lane in lanes):
             return False
         waited = self.conversation.entry(scribe.queue[0])
+        if is_erased(waited.event):  # since the last look
+            scribe.catch_up()
+            return True
         scribe.settle(lambda _: (dequeue(waited),) if waited.position in scribe.queue else ())
         return True
 
