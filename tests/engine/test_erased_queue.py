@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from stenolog import StreamDelta, Team, UserMessage
+from stenolog import Entry, EntryAppended, StreamDelta, Team, UserMessage
 from stenolog.engine import Agent
 from stenolog.models import Scripted
 from tests.engine.given import answers, opened, run
@@ -14,12 +14,12 @@ from tests.engine.given import answers, opened, run
 def test_a_message_that_is_erased_while_it_waits_is_not_said_and_stops_no_run(tmp_path: Path) -> None:
     async def main() -> None:
         async for happened in team.run(conversation, "Go"):
-            if isinstance(happened, StreamDelta) and not erased:
-                waits = await team.send(conversation, "a secret", on_input="queue")
-                erased.append(waits[-1].position)
-                await asyncio.to_thread(conversation.erase, *erased)
+            if isinstance(happened, StreamDelta) and not waits:
+                waits.extend(await team.send(conversation, "a secret", on_input="queue"))
+            elif isinstance(happened, EntryAppended) and happened.entry in waits:
+                await asyncio.to_thread(conversation.erase, happened.entry.position)
 
-    erased: list[int] = []
+    waits: list[Entry] = []
     team = Team([Agent("coder", llm=Scripted("one two three", piece=4, pause=0.1))])
     with opened(tmp_path / "t.db") as conversation:
         run(main())
