@@ -17,6 +17,7 @@ from random import Random
 import stenolog
 from stenolog import Entry
 from stenolog.adapters import cli
+from stenolog.adapters.verify.requests import prove
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.sendable import takes_part
@@ -94,7 +95,9 @@ def clean(path: Path) -> None:
     with stenolog.open(path) as log:
         conversations = {name: [*log[name].entries()] for name in log.names(archived=True)}
     assert sum(map(len, conversations.values())) > len(conversations)
-    assert asked("verify", "--requests", "--strict", "--db", str(path)) == ""
+    assert asked("verify", "--requests", "--db", str(path)) == ""
+    with stenolog.open(path) as log:  # some answers are a program's own, so that they have no receipt
+        assert {proof.outcome for one in prove(log) for proof in one.proofs} <= {"same"}
     for name in conversations:
         assert asked("fsck", name, "--all-prefixes", "--db", str(path)) == ""
     if HERE:
