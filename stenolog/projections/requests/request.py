@@ -298,7 +298,7 @@ class Request:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
         return digest(self.body, self._encoded)
 
-    @property
+    @cached_property
     def receipt(self) -> Receipt:
         """The receipt for the answer to this request, by which the request can be rebuilt and proved."""
         return Receipt(
