@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def places(log: Log, text: str = SECRET) -> list[tuple[str, str, int, str]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
+def log(tmp_path: Path) -> Iterator[Log]:
     with stenolog.open(tmp_path / "talks.db") as log:
         attach_table(log, SAID)
         demo = log["demo"]
@@ -49,7 +50,8 @@ def log(tmp_path: Path) -> Log:
         demo.append(UserMessage(text=f"It is {SECRET}.", to=["a"]))
         ask(demo, "a", "anthropic")
         ask(demo, "b", "openai-chat")
-        return stenolog.open(tmp_path / "talks.db")
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log
 
 
 def test_entries_requests_answers_and_tables(log: Log) -> None:

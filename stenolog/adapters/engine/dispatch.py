@@ -14,7 +14,7 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import to_entry
 from stenolog.domain.errors import ModelError
-from stenolog.projections.requests import Request, build
+from stenolog.projections.requests import Api, Request, build
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 SAMPLED = 0.01
@@ -23,7 +23,7 @@ BODY = Transport()
 DIFFERS = "not asked: the request built again from the log differs from the one about to be sent"
 
 
-def rebuilt(conversation: Conversation, request: Request) -> Request:
+def rebuilt(conversation: Conversation, request: Request, api: str | Api) -> Request:
     """Build a request again from the store: no window and no cache of this process takes part."""
     with _fresh(conversation) as fresh:
         records = fresh.records(at=request.at)
@@ -32,7 +32,7 @@ def rebuilt(conversation: Conversation, request: Request) -> Request:
             entries,
             request.agent,
             task=request.task,
-            api=request.api.partition("@")[0],
+            api=api,
             blobs=fresh.log.blobs,
             counters=COUNTERS,
         )
@@ -50,16 +50,17 @@ def _fresh(conversation: Conversation) -> Iterator[Conversation]:
 
 
 class DispatchCheck:
-    """The check of one call. Nothing is compared before `begin`."""
+    """The check of one call of a model on an API. Nothing is compared before `begin`."""
 
-    def __init__(self, conversation: Conversation, request: Request) -> None:
+    def __init__(self, conversation: Conversation, request: Request, api: str | Api) -> None:
         self._conversation = conversation
         self._request = request
+        self._api = api
         self._again: Request | None = None
 
     def begin(self) -> None:
         """Build the request again, and compare its body. Raises `ModelError` if it differs."""
-        self._again = rebuilt(self._conversation, self._request)
+        self._again = rebuilt(self._conversation, self._request, self._api)
         self.compare(Outgoing(BODY.render(self._request.body), BODY))
 
     def compare(self, outgoing: Outgoing) -> None:

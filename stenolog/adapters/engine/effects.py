@@ -97,7 +97,7 @@ async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel)
     # A request that tells everything is for a new session: in the old one it would stand twice.
     session = effect.lane.session if begun.request.policy.history.delta else ""
     prompt = ModelCall(begun.request.body, begun.claim.key, address, host.conversation.name, session)
-    check = DispatchCheck(host.conversation, begun.request)
+    check = DispatchCheck(host.conversation, begun.request, agent.llm.api)
 
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
