@@ -95,7 +95,7 @@ def take(view: View, entry: Entry) -> None:
     """Take the next entry of the log into a view, and let go of what its policy has no room for (stage 7)."""
     arrival = view.take(entry)
     if caps(view.policy):
-        fit(view, lambda: contents(view))
+        fit(view, lambda: contents(view))  # 7
         if arrival.made:
             tidy(view, contents(view))
 
@@ -104,11 +104,11 @@ def contents(view: View) -> Contents:
     """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
     entries, lane, agent = view.entries, view.lane, view.lane.agent
     context = read(entries, view.settings, view.pairing, view.summaries, agent)
-    left_out = visible(entries, lane, context, view.memory.answered)
-    shown = edited(entries, left_out, lane, context, view.policy.pins)
-    messages = [message for entry in shown.shown for message in view.messages_of(entry)]
+    left_out = visible(entries, lane, context, view.memory.answered)  # 1
+    shown = edited(entries, left_out, lane, context, view.policy.pins)  # 2
+    messages = [message for entry in shown.shown for message in view.messages_of(entry)]  # 3 and 4
     here = {entry.position for entry in shown.shown}
-    units = with_notes(grouped(messages, view.style, view.pairing.results, here), shown.anew)
+    units = with_notes(grouped(messages, view.style, view.pairing.results, here), shown.anew)  # 5
     return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
 
 
@@ -120,11 +120,11 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
     units, delivered = since_last_turn(view, shown.units)
     units = with_away(units, shown.entries, view.lane, view.policy.away, view.memory.began)
     said = [*chain.from_iterable(units)]
-    around = surround(view, tools_called(said), shown.entries)
+    around = surround(view, tools_called(said), shown.entries)  # 6
     end = said[-1] if said else None
     messages = [*around.first, *said, *preview_note(end), *around.behind]
     chosen = api_of(api)
-    rendered = chosen.render(messages, around.prefix, blobs)
+    rendered = chosen.render(messages, around.prefix, blobs)  # 8
     rules = {**dict.fromkeys(delivered, "delivered"), **shown.left_out}
     gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)
     words = {position for part in rendered.parts for position in part.positions}

@@ -138,8 +138,8 @@ class View:
         pair = self.pairing.pairs.get(entry.position)
         call = pair.call if pair else None
         tool = call.name if call is not None and self.lane.owns(call) else ""
-        shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)
-        messages = attribute(entry, self.style, pair, shorter)
+        shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)  # stage 3
+        messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)
 
     def cut(self, gone: Collection[int], rule: str) -> None:
