@@ -46,7 +46,7 @@ class Maker:
 
 
 def claude_code(make: Maker) -> Iterator[Json]:
-    """The records of a Claude Code session, without end."""
+    """Measure the records of a Claude Code session, without end."""
     session, parent = make.id(), None
 
     def record(kind: str, **fields: Any) -> Json:
@@ -89,7 +89,7 @@ def claude_code(make: Maker) -> Iterator[Json]:
 
 
 def codex(make: Maker) -> Iterator[Json]:
-    """The records of a Codex rollout, without end."""
+    """Measure the records of a Codex rollout, without end."""
 
     def record(kind: str, **payload: Any) -> Json:
         return {"timestamp": make.time(), "type": kind, "payload": payload}

@@ -75,7 +75,7 @@ def memory(folder: Path, given: Path, what: str) -> Iterator[Row]:
 
 
 def peak(*arguments: object) -> float:
-    """The most memory that `stenolog ARGUMENTS` has taken in a process of its own, in MB."""
+    """Return the most memory that `stenolog ARGUMENTS` has taken in a process of its own, in MB."""
     command = [sys.executable, "-c", CHILD, *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
     return round(int(done.stderr.split()[-1]) * 1024 / MB)

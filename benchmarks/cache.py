@@ -147,7 +147,7 @@ def conversation(request: Request) -> list[bytes]:
 
 
 def parts(message: dict[str, Any]) -> Iterator[object]:
-    """The parts of a message, each with its role; a message of one text is one."""
+    """Measure the parts of a message, each with its role; a message of one text is one."""
     inside = next((key for key in ("content", "parts") if isinstance(message.get(key), list)), "")
     rest = {key: value for key, value in message.items() if key != inside}
     for part in message.get(inside, [{}]):
@@ -171,7 +171,7 @@ def talk(turns: int, seed: int = 1) -> Iterator[Event]:
 
 
 def between(turns: int, told: Sequence[Event]) -> Iterator[Event]:
-    """The same, with a card, and one of these events after each turn."""
+    """Measure the same, with a card, and one of these events after each turn."""
     yield ModeSwitch(
         cards={"coder": AgentCard(model="gpt-5.2", persona="You write code.")}, joins=["coder", "reviewer"]
     )
@@ -195,7 +195,7 @@ TO_OTHERS = (
 
 
 def called(turn: int, random: Random) -> AssistantMessage:
-    """A call of a tool, with a few words before it."""
+    """Return a call of a tool, with a few words before it."""
     call = ToolCall(id=f"c{turn}", name="shell", arguments=json.dumps({"cmd": text(random, 120)}))
     return AssistantMessage(agent="coder", text=text(random, 100), tool_calls=[call])
 

@@ -114,5 +114,5 @@ def accounted(job: tuple[Path, str, int]) -> Found:
 
 
 def of(file: Path) -> Iterable[Talk]:
-    """The conversations of a file of the corpus."""
+    """Return the conversations of a file of the corpus."""
     return damaged() if file == DAMAGED else conversations(file)

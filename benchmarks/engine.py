@@ -66,7 +66,7 @@ def run() -> Iterable[Row]:
 
 
 def against_hand(folder: Path, what: str, steps: int, rounds: int) -> Row:
-    """A run of the engine against the same by hand."""
+    """Return a run of the engine against the same by hand."""
     with asyncio.Runner() as loop, logs.open(folder / f"{steps}.db") as log:
         engine, hand = running(loop, log["engine"], steps), by_hand(loop, log["hand"], steps)
         ours_s, floor_s = compared(engine, hand, rounds)
@@ -75,7 +75,7 @@ def against_hand(folder: Path, what: str, steps: int, rounds: int) -> Row:
 
 
 def in_a_long_log(folder: Path) -> Row:
-    """The same run at the end of a short log and of a long one."""
+    """Return the same run at the end of a short log and of a long one."""
     with (
         asyncio.Runner() as loop,
         logs.open(folder / "short.db") as short,

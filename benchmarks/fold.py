@@ -41,7 +41,7 @@ def run() -> Iterable[Row]:
 def compared(
     name: str, work: Callable[[], object], decode: Callable[[], object], number: int, limit: float
 ) -> Row:
-    """The least CPU of both, as a ratio, for so many entries."""
+    """Return the least CPU of both, as a ratio, for so many entries."""
     ours_s, decode_s = least(work, decode, ROUNDS)
     note = f"{ours_s / number * 1e6:.1f} against {decode_s / number * 1e6:.1f} µs of CPU an entry"
     return Row(f"{name}, against decoding it", ours_s / decode_s, limit, note=note)
@@ -59,7 +59,7 @@ def taking(log: list[Entry], chosen: Policy) -> Callable[[], object]:
 
 
 def turns(number: int) -> Iterator[Event]:
-    """The turns of one agent."""
+    """Measure the turns of one agent."""
     for nth in range(number):
         yield UserMessage(text=TEXT[:200])
         yield called("coder", nth, "read_file", "shell")
@@ -80,6 +80,6 @@ def team_turns(number: int) -> Iterator[Event]:
 
 
 def called(agent: str, nth: int, *tools: str) -> Event:
-    """An answer that calls these tools."""
+    """Return an answer that calls these tools."""
     calls = [ToolCall(id=f"{nth}-{tool}", name=tool, arguments='{"path": "ledger.py"}') for tool in tools]
     return AssistantMessage(agent=agent, tool_calls=calls)

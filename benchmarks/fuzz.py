@@ -78,12 +78,13 @@ def _faults(made: Window, wire: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def afresh(made: Window, entries: list[Entry]) -> Window:
-    """The window folded once more from the first entry on."""
+    """Return the window folded once more from the first entry on."""
     return window(made.lane, made.policy, entries[: made.position], made.counter)
 
 
 def taken_up(made: Window, entries: list[Entry]) -> Window:
-    """The window that goes on from its own mark, with the entries that the mark names and no others."""
+    """Return the window that goes on from its own mark, with the entries that the mark names and no
+    others."""
     mark = made.snapshot
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     return Window(made.lane, made.policy, made.counter, mark, [e for e in entries if e.position in held])

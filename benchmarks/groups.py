@@ -72,7 +72,7 @@ def one_after_another(log: Log) -> float:
 
 
 def in_threads(log: Log) -> float:
-    """The same, by a thread for each conversation."""
+    """Return the same, by a thread for each conversation."""
     begun = Barrier(WRITERS + 1)
 
     def work(name: str) -> None:
@@ -91,7 +91,7 @@ def in_threads(log: Log) -> float:
 
 
 def in_tasks(path: Path, group: type[GroupCommit]) -> float:
-    """The same, by a task for each conversation."""
+    """Return the same, by a task for each conversation."""
 
     async def work(talk: AsyncConversation) -> None:
         for _ in range(EACH):

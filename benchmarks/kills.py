@@ -56,7 +56,7 @@ def happened(kills: int, processes: int) -> Story:
 
 
 def rows(story: Story) -> Iterator[Row]:
-    """A row for each promise."""
+    """Measure a row for each promise."""
     notes = {
         "entry": counted(story, "entries acknowledged", "kills", "kills with effects in flight"),
         "twice": counted(story, "calls that may not be repeated", "calls whose outcome is unknown"),

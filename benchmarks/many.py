@@ -83,7 +83,8 @@ def opened() -> Callable[[Log], object]:
 
 
 def appended() -> Callable[[Log], object]:
-    """An append to conversations that nobody has opened yet, ten at a time, in either log the same ones."""
+    """Return an append to conversations that nobody has opened yet, ten at a time, in either log the same
+    ones."""
     names = cycle([name_of(number) for number in range(1, FEW + 1)])
     return lambda log: [log[next(names)].append(UserMessage(text="Go on.")) for _ in range(10)]
 

@@ -64,7 +64,7 @@ def run() -> Iterable[Row]:
 
 
 def made(path: Path, entries: int) -> Path:
-    """A file with a conversation of so many entries."""
+    """Return a file with a conversation of so many entries."""
     with logs.open(path, synchronous="normal") as log:
         talk = log["talk"]
         events = iter(conversation(entries - 1))

@@ -46,7 +46,7 @@ def run() -> Iterable[Row]:
 
 
 def measured() -> dict[str, Pieces]:
-    """The pieces of a turn with the whole history in each request, and under a budget."""
+    """Return the pieces of a turn with the whole history in each request, and under a budget."""
     found = {}
     for name, policy in POLICIES.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def pieces(took: Pieces) -> Pieces:
 
 
 def medians(works: dict[str, Callable[[], object]]) -> Pieces:
-    """The median seconds of each, called in turns."""
+    """Return the median seconds of each, called in turns."""
     times: dict[str, list[float]] = {name: [] for name in works}
     gc.collect()
     gc.disable()
@@ -128,7 +128,7 @@ def encoded(events: Iterable[Event]) -> None:
 
 
 def by_hand(path: Path, payloads: list[bytes]) -> Callable[[], None]:
-    """The same rows in SQLite, a commit each, without fsync."""
+    """Return the same rows in SQLite, a commit each, without fsync."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
@@ -158,7 +158,7 @@ def synced(path: Path) -> Callable[[], None]:
 
 
 def table(found: dict[str, Pieces]) -> str:
-    """The pieces as Markdown: milliseconds, and their share of the turn."""
+    """Return the pieces as Markdown: milliseconds, and their share of the turn."""
     names = next(iter(found.values()))
     lines = [["", *found], ["---", *["---:"] * len(found)]]
     lines += [[piece, *(cell(pieces, piece) for pieces in found.values())] for piece in names]
@@ -166,5 +166,5 @@ def table(found: dict[str, Pieces]) -> str:
 
 
 def cell(pieces: Pieces, piece: str) -> str:
-    """A piece in milliseconds."""
+    """Return a piece in milliseconds."""
     return f"{pieces[piece] * 1e3:.2f} ({pieces[piece] / pieces['a turn']:.0%})"

@@ -62,13 +62,14 @@ def prefixes(log: Log, what: str) -> Row:
 
 
 def _cpu() -> float:
-    """The seconds of CPU of this process and of those that have ended."""
+    """Return the seconds of CPU of this process and of those that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def longer() -> Row:
-    """A request of a long log against one of a short log: each is made, and read, from what has changed."""
+    """Return a request of a long log against one of a short log: each is made, and read, from what has
+    changed."""
 
     def one_request(entries: int) -> float:
         log = session_log(1, entries)
@@ -81,7 +82,7 @@ def longer() -> Row:
 
 
 def verified(log: Log) -> Row:
-    """A log in which each answer has a receipt: everything worked out anew, the requests too."""
+    """Return a log in which each answer has a receipt: everything worked out anew, the requests too."""
     kinds = [conversation(seed, TURNS) for seed in range(KINDS)]
     for number in range(TALKS):
         log[f"talk {number}"].extend(kinds[number % KINDS])

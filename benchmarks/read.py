@@ -54,12 +54,12 @@ def skipping(talk: Conversation) -> list[Row]:
 
 
 def everything(kind: type[Event]) -> Fold[int]:
-    """The same fold, given every entry."""
+    """Return the same fold, given every entry."""
     return Fold("all", 0, lambda total, entry: total + isinstance(entry.event, kind))
 
 
 def over(talk: Conversation, count: Fold[int]) -> int:
-    """The fold over the whole conversation, from the beginning."""
+    """Return the fold over the whole conversation, from the beginning."""
     assert talk.stream.key is not None
     talk.log.checkpoints.drop(talk.stream.key)
     return talk.fold(persistent_fold(count, int))

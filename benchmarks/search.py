@@ -35,7 +35,7 @@ def run() -> Iterable[Row]:
 
 
 def indexing(folder: Path) -> Iterator[Row]:
-    """The first search of a log, in CPU, against inserts of the same words into a table of FTS5."""
+    """Measure the first search of a log, in CPU, against inserts of the same words into a table of FTS5."""
     with filled(folder / "talks.db", INDEXED) as log:
         words = [searchable_text(entry.event) for entry in log["talk"].entries()]
         beside = folder / "talks.db-search"
@@ -57,7 +57,7 @@ def indexing(folder: Path) -> Iterator[Row]:
 
 
 def looking(short: Log, long: Log) -> Iterator[Row]:
-    """The same searches in a long log and in a short one; the rare word stands in both as often."""
+    """Measure the same searches in a long log and in a short one; the rare word stands in both as often."""
     for log in (short, long):
         log["talk"].extend([UserMessage(text=f"the {RARE} in hay")] * 10)
         log.search(RARE)
@@ -82,7 +82,7 @@ def after_an_append(log: Log) -> object:
 
 
 def filled(path: Path, entries: int) -> Log:
-    """A log of so many entries: 5,000 different ones, and copies of them, made by the database."""
+    """Return a log of so many entries: 5,000 different ones, and copies of them, made by the database."""
     log = logs.open(path, synchronous="normal")
     log["talk"].extend(turns(min(entries, TEXTS)))
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -35,7 +35,7 @@ def size(name: str, text: str) -> Row:
 
 
 def growth() -> Row:
-    """The bytes that the second half of a log adds, against those of the first."""
+    """Return the bytes that the second half of a log adds, against those of the first."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "talks.db")
         written(path, LATIN * 20, ENTRIES)

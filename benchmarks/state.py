@@ -31,7 +31,7 @@ def run() -> Iterable[Row]:
 
 
 def filled(talk: Conversation, entries: int) -> Conversation:
-    """The conversation with so many entries, folded once."""
+    """Return the conversation with so many entries, folded once."""
     events = iter(conversation(entries - 1))
     while batch := list(islice(events, BATCH)):
         talk.extend(batch)

@@ -46,7 +46,7 @@ def run() -> Iterable[Row]:
 
 
 def explained() -> Row:
-    """The same requests with their explanations and without."""
+    """Return the same requests with their explanations and without."""
     made = window(CODER, BUDGET, entries(*conversation(SHORT)))
 
     def on_all_wires() -> object:
@@ -63,7 +63,7 @@ def explained() -> Row:
 
 
 def folded() -> Iterator[Row]:
-    """The first request of a log that was never asked for one: every entry is looked at once."""
+    """Measure the first request of a log that was never asked for one: every entry is looked at once."""
     short, long = (entries(*conversation(length)) for length in (LONG // 10, LONG))
     for name, chosen in POLICIES.items():
         long_s, short_s = (cpu_seconds(fold(log, chosen)) / len(log) for log in (long, short))
@@ -77,7 +77,7 @@ def fold(log: list[Entry], chosen: Policy) -> Callable[[], object]:
 
 
 def filled(talk: Conversation, length: int) -> Conversation:
-    """The conversation with so many entries, and one request made."""
+    """Return the conversation with so many entries, and one request made."""
     events = iter(conversation(length - 1))
     while batch := list(islice(events, BATCH)):
         talk.extend(batch)
@@ -86,7 +86,7 @@ def filled(talk: Conversation, length: int) -> Conversation:
 
 
 def turn(talk: Conversation) -> Callable[[], object]:
-    """A turn more, and the request after it."""
+    """Return a turn more, and the request after it."""
 
     def ask() -> object:
         talk.extend(conversation(4))
@@ -120,7 +120,7 @@ def in_window(request: Request) -> int:
 
 
 def counting(rows: list[Entry]) -> Callable[..., Iterator[Entry]]:
-    """The decoding of entries that also keeps them."""
+    """Measure the decoding of entries that also keeps them."""
     read = reader._decoded
 
     def counted(*asked: Any) -> Iterator[Entry]:

@@ -81,7 +81,7 @@ A **conversation** may be abbreviated to a beginning that only one has, and left
 
 
 def cli() -> str:
-    """The command line, as its own --help says it."""
+    """Return the command line, as its own --help says it."""
     return "\n".join(_cli())
 
 
@@ -100,7 +100,7 @@ def _cli() -> Iterator[str]:
 
 
 def exit_codes() -> str:
-    """The table of exit codes."""
+    """Return the table of exit codes."""
     rows = (f"| {exit.code} | {exit.meaning} | {_names(exit.errors)} |" for exit in EXITS)
     head = f"# Exit codes\n\n{MADE}\n\n| code | meaning | errors |\n|---|---|---|\n"
     tail = "\n\nAn error has the code of the nearest class above it that stands in the table.\n"
@@ -112,7 +112,7 @@ def _names(classes: tuple[type[BaseException], ...]) -> str:
 
 
 def error_tree() -> str:
-    """The tree of errors, and what each one means."""
+    """Return the tree of errors, and what each one means."""
     tree = (errors.__doc__ or "").partition("\n\n")[2].strip()
     classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
     words = "\n".join(f"- **{cls.__name__}**: {' '.join((cls.__doc__ or '').split())}" for cls in classes)

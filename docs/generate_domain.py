@@ -49,7 +49,7 @@ A position counts from 1 within its conversation; a time is written as ISO 8601 
 
 
 def lifecycle_page() -> str:
-    """The states and triggers of a lane, as a diagram and as tables."""
+    """Return the states and triggers of a lane, as a diagram and as tables."""
     diagram = "\n".join(["stateDiagram-v2", "    [*] --> idle", *_arrows()])
     states = "\n".join(f"| `{status}` | {_does(status)} |" for status in STATES)
     triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in _triggers().items())
@@ -130,7 +130,8 @@ def _table_rows() -> Iterator[str]:
 
 
 def events_page() -> str:
-    """The events and all that they are made of: every field, its type, its default, and what it means."""
+    """Return the events and all that they are made of: every field, its type, its default, and what it
+    means."""
     sections = [_common(), *(_kind(topic, cls) for topic, cls in REGISTRY.events.items())]
     made_of = [_value(cls) for module in (parts, values, card) for cls in _classes(module)]
     text = "\n".join([*sections, "## What they are made of\n", *made_of])
@@ -187,7 +188,7 @@ def _fields(cls: type[Any], beside: type[Any] | None = None) -> str:
 
 
 def _notes(cls: type[Any]) -> dict[str, str]:
-    """The strings that stand below single fields."""
+    """Return the strings that stand below single fields."""
     [node] = ast.parse(inspect.getsource(cls)).body
     assert isinstance(node, ast.ClassDef)
     return {

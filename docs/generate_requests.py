@@ -40,7 +40,7 @@ lists where it had to.
 
 
 def requests() -> str:
-    """The policies, the rules by stage, and the laws of each API."""
+    """Return the policies, the rules by stage, and the laws of each API."""
     return "\n".join(_lines())
 
 
@@ -66,7 +66,7 @@ def _lines() -> Iterator[str]:
 
 
 def _signature(cls: type[PolicyRule]) -> str:
-    """The class with its fields and their defaults, as one would write it."""
+    """Return the class with its fields and their defaults, as one would write it."""
     shown = []
     for field in fields(cls):  # type: ignore[arg-type]
         default = getattr(field.default, "default", field.default)

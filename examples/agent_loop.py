@@ -50,7 +50,7 @@ def _calls(answer: dict[str, Any]) -> Iterator[ToolCall]:
 
 
 def clock(arguments: str) -> str:
-    """The only tool there is."""
+    """Return the only tool there is."""
     return f"14:05 in {json.loads(arguments)['zone']}"
 
 

@@ -32,7 +32,8 @@ def check(conversation: Conversation) -> None:
 
 
 def ended(failed: Sequence[LlmError]) -> int:
-    """The exit code; where calls have failed, after a line that says how many, and how the last one did."""
+    """Return the exit code; where calls have failed, after a line that says how many, and how the last one
+    did."""
     if not failed:
         return 0
     last, calls = failed[-1], "model call" if len(failed) == 1 else "model calls"
@@ -42,7 +43,7 @@ def ended(failed: Sequence[LlmError]) -> int:
 
 
 def command(conversation: Conversation, agent: str, db: str) -> str:
-    """The command that shows what the agent was sent for its last answer."""
+    """Return the command that shows what the agent was sent for its last answer."""
     answers = (entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
     views = [said.receipt.view for said in answers if said.agent == agent and said.receipt]
     at = f" --at {views[-1]}" if views else ""

@@ -21,7 +21,7 @@ def measure(room: str) -> str:
 
 
 def team() -> Team:
-    """An architect who can measure, a buyer and a critic."""
+    """Return an architect who can measure, a buyer and a critic."""
     look = ToolCall(id="c1", name="measure", arguments='{"room": "kitchen"}')
     agents = [
         Agent("architect", llm=Scripted([look], "Twelve square metres: one table.", PASS), tools=[measure]),

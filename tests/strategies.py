@@ -63,7 +63,7 @@ CALLED = AssistantMessage(
 
 
 def unions(hint: Any) -> tuple[Any, ...]:
-    """The members of a union; anything else as its only member."""
+    """Return the members of a union; anything else as its only member."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 

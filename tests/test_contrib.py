@@ -105,7 +105,7 @@ def _is_own(path: Path, module: str) -> bool:
 
 
 def _names(path: Path) -> Iterator[tuple[str, str]]:
-    """The names that a file imports, each with its module."""
+    """Yield the names that a file imports, each with its module."""
     package = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
     for node in _nodes(path):
         if isinstance(node, ast.ImportFrom):
@@ -114,7 +114,7 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """The modules that a file imports, and those that it imports from."""
+    """Yield the modules that a file imports, and those that it imports from."""
     yield from (module for module, _ in _names(path))
     for node in _nodes(path):
         if isinstance(node, ast.Import):

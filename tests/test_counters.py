@@ -40,7 +40,7 @@ SMALL = tiktoken.Encoding(**small())
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """The encodings that tiktoken knows of: only those that a test puts in here."""
+    """Yield the encodings that tiktoken knows of: only those that a test puts in here."""
     known: dict[str, Any] = {"small": small}
     monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", known)
     monkeypatch.setattr(registry, "ENCODINGS", {})

@@ -255,7 +255,8 @@ def _floor(module: str) -> int | None:
 
 
 def _imported(path: Path) -> Iterator[tuple[str, str, int]]:
-    """The module of each import of a file, relative ones resolved, the name taken out of it, and the line."""
+    """Yield the module of each import of a file, relative ones resolved, the name taken out of it, and the
+    line."""
     package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -267,7 +268,7 @@ def _imported(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    """The modules that a file imports, with the line, and the names that it takes out of them."""
+    """Yield the modules that a file imports, with the line, and the names that it takes out of them."""
     for module, name, line in _imported(path):
         yield module, line
         if name:
@@ -275,14 +276,14 @@ def _imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _targets(path: Path, names: set[str]) -> Iterator[str]:
-    """The modules of ours that a file imports, also where it takes one out of its package by name."""
+    """Yield the modules of ours that a file imports, also where it takes one out of its package by name."""
     for module, name, _ in _imported(path):
         target = f"{module}.{name}"
         yield target if target in names else module
 
 
 def _importers(library: str) -> set[str]:
-    """The packages of adapters (or the modules above them) that import a library."""
+    """Return the packages of adapters (or the modules above them) that import a library."""
     return {
         ".".join(_name(path).split(".")[:3])
         for path in MODULES
@@ -300,7 +301,7 @@ def _impure_call(node: ast.AST) -> str:
 
 
 def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef]]:
-    """The module, its public classes and functions, and the public methods of classes without a base,
+    """Yield the module, its public classes and functions, and the public methods of classes without a base,
     since a method that stands in for its base's is explained there.
     """
     yield "", tree
@@ -314,7 +315,8 @@ def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef |
 
 
 def _needs_no_words(node: ast.ClassDef | ast.FunctionDef) -> bool:
-    """A private name; a property, explained where its class is; a check whose decorator says the sentence."""
+    """Return a private name; a property, explained where its class is; a check whose decorator says the
+    sentence."""
     calls = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
     said = any(isinstance(argument, ast.Constant) for call in calls for argument in call.args)
     names = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}
@@ -326,7 +328,7 @@ def _needs_no_words(node: ast.ClassDef | ast.FunctionDef) -> bool:
 
 
 def _tracked(pattern: str = "*") -> list[Path]:
-    """The files of the project that are under version control, or all where there is no git."""
+    """Return the files of the project that are under version control, or all where there is no git."""
     listed = subprocess.run(
         ["git", "ls-files", "--", pattern], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -34,12 +34,12 @@ class Row(NamedTuple):
 
 
 def lists(page: str) -> list[tuple[str, str]]:
-    """The number of each line that has a list of tests, and the list, in their order."""
+    """Return the number of each line that has a list of tests, and the list, in their order."""
     return [(f"{system}.{number}", listed) for system, number, listed in TESTS.findall(page)]
 
 
 def rows(page: str) -> list[Row]:
-    """The lines of all tables, in their order."""
+    """Return the lines of all tables, in their order."""
     listed = dict(lists(page))
     return [
         Row(int(system), int(number), cells.split(" | "), listed.get(f"{system}.{number}", ""))
@@ -107,7 +107,8 @@ def test_each_system_has_an_example_with_one_command_and_an_outcome() -> None:
 
 
 def found(tree: ast.Module, path: list[str]) -> Iterator[ast.stmt]:
-    """The classes and the function by which a test is named, the outer first; none where one is missing."""
+    """Yield the classes and the function by which a test is named, the outer first; none where one is
+    missing."""
     body, chain = tree.body, list[ast.stmt]()
     for part in path:
         named = [node for node in body if isinstance(node, NAMED) and node.name == part]
@@ -138,7 +139,7 @@ def switched_off(tree: ast.Module, path: list[str]) -> Iterator[str]:
 
 
 def marks(value: ast.expr) -> Iterator[str]:
-    """The marks of a module: one, or a list of them."""
+    """Yield the marks of a module: one, or a list of them."""
     for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
         yield ast.unparse(each)
 

@@ -122,7 +122,7 @@ def rows(found: dict[str, Found]) -> Iterator[Row]:
 
 
 def limited(found: dict[str, Found]) -> Iterator[Row]:
-    """The rows, each with its figures."""
+    """Measure the rows, each with its figures."""
     ours, bounded = found.get("stenolog", {}), found.get("stenolog_32k", {})
     yield from turn_rows(ours)
     yield from budget_rows(bounded)
@@ -133,7 +133,7 @@ def limited(found: dict[str, Found]) -> Iterator[Row]:
 
 
 def turn_rows(ours: Found) -> Iterator[Row]:
-    """A turn against those of the floors."""
+    """Measure a turn against those of the floors."""
     for length, floor, limit in (
         (10, "floor", 1.3),
         (1_000, "floor_cached", 1.5),
@@ -146,7 +146,8 @@ def turn_rows(ours: Found) -> Iterator[Row]:
 
 
 def timed(name: str, ours: Found, what: str, floor: str, limit: float) -> Iterator[Row]:
-    """A row for the ratios to a floor within each round, if there are any; its note has both medians."""
+    """Measure a row for the ratios to a floor within each round, if there are any; its note has both
+    medians."""
     value, own, other = ratio(ours, what, floor), seconds(ours, what), against(ours, what, floor)
     if value and own and other:
         yield Row(name, value, limit, note=f"{own * 1e3:.2f} against {other * 1e3:.2f} ms")

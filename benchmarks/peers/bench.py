@@ -141,7 +141,7 @@ def kept(quick: bool = False) -> dict[str, dict[str, Any]]:
 
 
 def planned(found: dict[str, dict[str, Any]]) -> Plan:
-    """The plan by which it was found."""
+    """Return the plan by which it was found."""
     return Plan(**next((store["plan"] for store in found.values() if "plan" in store), {}))
 
 

@@ -43,7 +43,7 @@ class Child:
         return {"import_s": time.perf_counter() - start}
 
     def about(self) -> dict[str, Any]:
-        """The versions."""
+        """Return the versions."""
         versions = {name: metadata.version(name) for name in self.type.packages}
         python = ".".join(map(str, sys.version_info[:3]))
         return {"versions": versions, "python": python, "sqlite": sqlite3.sqlite_version}
@@ -74,7 +74,7 @@ class Child:
         return closed
 
     def durability(self, path: str) -> dict[str, Any]:
-        """The journal and the level that a turn is written with, by the statements that set them."""
+        """Return the journal and the level that a turn is written with, by the statements that set them."""
         set_by: list[str] = []
         library: Any = sqlite3
         real = library.connect
@@ -134,7 +134,7 @@ class Child:
         return {"list_s": time.perf_counter() - start, "messages": len(messages)}
 
     def at(self, conversation: str, turn: int) -> dict[str, Any]:
-        """The list as it was after a turn."""
+        """Return the list as it was after a turn."""
         start = time.perf_counter()
         messages = self.peer.at(conversation, turn)
         seconds = time.perf_counter() - start
@@ -147,7 +147,7 @@ class Child:
         return {"fork_s": time.perf_counter() - start}
 
     def interleave(self, conversations: int, turns: int, allowed_s: float) -> dict[str, Any]:
-        """A turn of each conversation in turns, until the time is over."""
+        """Return a turn of each conversation in turns, until the time is over."""
         names = [f"m{number}" for number in range(conversations)]
         scripts = [turn(name, number) for number in range(1, turns + 1) for name in names]
         start = time.perf_counter()
@@ -192,7 +192,7 @@ class Child:
             self.peer.turn(turn(conversation, number), acknowledge)
 
     def kept(self, conversation: str, turns: list[int]) -> dict[str, Any]:
-        """The ids of what the store holds ("?": it was never said), and the faults of the request."""
+        """Return the ids of what the store holds ("?": it was never said), and the faults of the request."""
         known = {event.said: event.id for number in turns for event in turn(conversation, number)}
         ids = [known.get(said, "?") for said in self.peer.kept(conversation)]
         broken = workload.broken(self.peer.said(self.peer.messages(conversation)))
@@ -209,7 +209,7 @@ def _in_wal_mode(path: Path) -> None:
 
 
 def _level(statements: list[str], default: str) -> str:
-    """The synchronous level that was set last before the first row was written."""
+    """Return the synchronous level that was set last before the first row was written."""
     for statement in statements:
         words = statement.lower().replace("=", " ").split()
         if words[:2] == ["pragma", "synchronous"] and len(words) > 2:

@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def names(asked: str | None) -> list[str]:
-    """The stores that take part: the floors always do."""
+    """Return the stores that take part: the floors always do."""
     chosen = [*KNOWN] if asked is None else [*FLOORS, *asked.split(",")]
     unknown = sorted(set(chosen) - set(KNOWN))
     if unknown:

@@ -141,5 +141,5 @@ def integrity(path: str) -> str:
 
 
 def ids(number: int) -> list[str]:
-    """The ids of a turn."""
+    """Return the ids of a turn."""
     return [f"{TALK}/{number}/{step}" for step in range(STEPS)]

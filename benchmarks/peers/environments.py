@@ -18,7 +18,8 @@ class NotInstalled(Exception):
 
 
 def python(known: Known) -> str:
-    """The interpreter that has the library; its environment is made where it is missing or out of date."""
+    """Return the interpreter that has the library; its environment is made where it is missing or out of
+    date."""
     if not known.environment:
         return sys.executable
     wanted = HERE / "requirements" / f"{known.environment}.txt"

@@ -24,7 +24,7 @@ BATCH = 100
 
 
 def written(event: Event) -> stenolog.Event:
-    """An event of the workload as stenolog takes it down."""
+    """Return an event of the workload as stenolog takes it down."""
     if event.kind == "user":
         return UserMessage(text=event.text)
     if event.kind == "result":
@@ -34,7 +34,7 @@ def written(event: Event) -> stenolog.Event:
 
 
 def read(event: stenolog.Event) -> tuple[Any, ...]:
-    """An event of the log in the form that the harness compares."""
+    """Return an event of the log in the form that the harness compares."""
     match event:
         case UserMessage(text=text):
             return ("user", text)
@@ -70,7 +70,7 @@ class Stenolog(Peer):  # type: ignore[misc]
         self.log.close()
 
     def talk(self, conv: str) -> Conversation:
-        """A handle that is made once; a new conversation opens with its agent."""
+        """Return a handle that is made once; a new conversation opens with its agent."""
         if conv not in self.talks:
             talk = self.talks[conv] = self.log[conv]
             if not talk.position:

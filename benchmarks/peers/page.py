@@ -120,7 +120,7 @@ def measured(found: dict[str, Found]) -> str:
 
 
 def limits(found: dict[str, Found]) -> str:
-    """The rows with limits, as Markdown."""
+    """Return the rows with limits, as Markdown."""
     lines = ["| | limit | measured | |", "|---|---:|---:|---|"]
     for row in acceptance.rows(found):
         unit = f" {TIMES}" if row.unit == "x" else row.unit
@@ -175,7 +175,7 @@ def failures(found: dict[str, Found]) -> list[tuple[str, str]]:
 
 
 def picture(found: dict[str, Found]) -> str:
-    """The plot of turns."""
+    """Return the plot of turns."""
     lines = []
     for name, store in found.items():
         timed = [(float(length), seconds(store, f"turn {length}")) for length in planned(found).lengths]

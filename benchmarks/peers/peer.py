@@ -43,11 +43,11 @@ class Peer:
         raise NotImplementedError
 
     def messages(self, conversation: str) -> Any:
-        """The list for the next model call, built from the store."""
+        """Return the list for the next model call, built from the store."""
         raise NotImplementedError
 
     def said(self, messages: Any) -> list[Said]:
-        """A list of the library's own as it is compared; never timed."""
+        """Return a list of the library's own as it is compared; never timed."""
         raise NotImplementedError
 
     def kept(self, conversation: str) -> list[Said]:
@@ -73,7 +73,7 @@ class Peer:
             self.append(event)
 
     def at(self, conversation: str, turn: int) -> Any:
-        """The list as it was when that turn had ended."""
+        """Return the list as it was when that turn had ended."""
         raise Unsupported
 
     def fork(self, conversation: str, turn: int, name: str) -> None:

@@ -35,7 +35,7 @@ class Line(NamedTuple):
 
 
 def plot(lines: list[Line], title: str, note: str) -> str:
-    """The picture of lines that have at least a point."""
+    """Return the picture of lines that have at least a point."""
     lines = [line for line in lines if line.points]
     across = Scale([x for line in lines for x, _ in line.points], LEFT, WIDTH - RIGHT)
     up = Scale([y for line in lines for _, y in line.points], HEIGHT - BOTTOM, TOP)
@@ -65,14 +65,14 @@ class Scale:
         return round(self.first + share * (self.last - self.first), 1)
 
     def ticks(self, steps: tuple[int, ...] = (1,)) -> list[float]:
-        """The powers of ten that are in it, times each step."""
+        """Return the powers of ten that are in it, times each step."""
         decades = range(math.floor(math.log10(self.least)), math.ceil(math.log10(self.most)) + 1)
         ticks = [step * 10.0**decade for decade in decades for step in steps]
         return [tick for tick in ticks if self.least <= tick <= self.most]
 
 
 def grid(across: Scale, up: Scale) -> list[str]:
-    """The lines behind, with their numbers."""
+    """Return the lines behind, with their numbers."""
     drawn = []
     for x in (10.0, 100.0, 1_000.0, 4_000.0):
         if across.least <= x <= across.most:
@@ -88,7 +88,7 @@ def grid(across: Scale, up: Scale) -> list[str]:
 
 
 def drawn(lines: list[Line], across: Scale, up: Scale) -> list[str]:
-    """The lines, each with its name on the right; what is ours on top."""
+    """Return the lines, each with its name on the right; what is ours on top."""
     names = spread([up(line.points[-1][1]) for line in lines])
     others = iter(OTHERS * len(lines))
     colours = [HUES.get(line.kind) or next(others) for line in lines]
@@ -122,6 +122,6 @@ def spread(wanted: list[float]) -> list[float]:
 
 
 def label(x: float, y: float, text: str, style: str = "", anchor: str = "start", fill: str = "") -> str:
-    """A piece of text."""
+    """Return a piece of text."""
     colour = f' style="fill:{fill}"' if fill else ""
     return f'<text x="{x}" y="{y}" class="{style}" text-anchor="{anchor}"{colour}>{escape(text)}</text>'

@@ -183,7 +183,7 @@ def interleaved(bench: Bench) -> None:
 
 
 def medians(answers: Answers) -> dict[str, float]:
-    """The median seconds of a turn of each store."""
+    """Return the median seconds of a turn of each store."""
     return {name: median(answer["wall"]) for name, answer in answers.items()}
 
 
@@ -201,22 +201,22 @@ def ratio(found: dict[str, Any], what: str, floor: str) -> float | None:
 
 
 def against(found: dict[str, Any], what: str, floor: str) -> float | None:
-    """The seconds of a floor, in the middle of the same rounds."""
+    """Return the seconds of a floor, in the middle of the same rounds."""
     return middle(other for _, other in pairs(found, what, floor))
 
 
 def pairs(found: dict[str, Any], what: str, floor: str) -> list[tuple[float, float]]:
-    """The seconds of a store and of a floor, round by round."""
+    """Return the seconds of a store and of a floor, round by round."""
     beside = 1 + FLOORS.index(floor)
     return [(round[0], round[beside]) for round in found.get(what, []) if round[beside]]
 
 
 def seconds(found: dict[str, Any], what: str) -> float | None:
-    """The seconds, in the middle of all rounds."""
+    """Return the seconds, in the middle of all rounds."""
     return middle(round[0] for round in found.get(what, []))
 
 
 def middle(numbers: Iterable[float]) -> float | None:
-    """The median, if there is one."""
+    """Return the median, if there is one."""
     series = list(numbers)
     return median(series) if series else None

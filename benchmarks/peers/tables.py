@@ -52,7 +52,7 @@ def beside(plan: Plan) -> list[Measure]:
 
 
 def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") -> str:
-    """A row for each store that was measured, and what a dash means where there is one."""
+    """Return a row for each store that was measured, and what a dash means where there is one."""
     lines = [["", *(column.title for column in columns)], ["---", *[align] * len(columns)]]
     for name, store in found.items():
         if "not_measured" not in store:
@@ -67,7 +67,7 @@ def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") 
 
 
 def turn(what: str) -> Cell:
-    """A turn, and how many times the floor's."""
+    """Return a turn, and how many times the floor's."""
 
     def cell(store: Found) -> str:
         own, times = seconds(store, what), ratio(store, what, "floor")
@@ -79,7 +79,7 @@ def turn(what: str) -> Cell:
 
 
 def milliseconds(what: str, title: str) -> Measure:
-    """A time in the middle of all rounds."""
+    """Return a time in the middle of all rounds."""
 
     def cell(store: Found) -> str:
         own = seconds(store, what)
@@ -134,13 +134,13 @@ def of_kills(*kinds: str) -> Cell:
 
 
 def versions(store: Found) -> str:
-    """The versions of the distributions."""
+    """Return the versions of the distributions."""
     told = store.get("about", {}).get("versions", {})
     return ", ".join(f"{name} {version}" for name, version in told.items()) or "the standard library"
 
 
 def journal(store: Found) -> str:
-    """The durability of a turn."""
+    """Return the durability of a turn."""
     about = store.get("about")
     if not about:
         return NONE
@@ -175,7 +175,7 @@ def ahead(found: dict[str, Found], ours: str) -> str:
 
 
 def short(name: str) -> str:
-    """A floor by its name alone, others with what they store in."""
+    """Return a floor by its name alone, others with what they store in."""
     return name if name in FLOORS else KNOWN[name].title
 
 

@@ -77,7 +77,7 @@ Turn = tuple[Event, Event, Event, Event, Event]
 
 @cache
 def page(alphabet: Alphabet) -> str:
-    """A long text of words that are no words, to cut from."""
+    """Return a long text of words that are no words, to cut from."""
     chance = random.Random(f"{SEED} {alphabet}")
     letters = LETTERS[alphabet]
     words = ["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(2_000)]
@@ -86,7 +86,7 @@ def page(alphabet: Alphabet) -> str:
 
 
 def turn(conversation: str, number: int, alphabet: Alphabet = "latin") -> Turn:
-    """The turn of that number."""
+    """Return the turn of that number."""
     chance, whole = random.Random(f"{SEED} {conversation} {number}"), page(alphabet)
 
     def text(step: int, size: int) -> str:
@@ -108,7 +108,7 @@ def turn(conversation: str, number: int, alphabet: Alphabet = "latin") -> Turn:
 
 
 def events(conversation: str, turns: int, alphabet: Alphabet = "latin") -> Iterator[Event]:
-    """The events of the first turns."""
+    """Measure the events of the first turns."""
     return (event for number in range(1, turns + 1) for event in turn(conversation, number, alphabet))
 
 
@@ -118,7 +118,7 @@ def said(conversation: str, turns: int) -> list[Said]:
 
 
 def content(conversation: str, turns: int, alphabet: Alphabet = "latin") -> int:
-    """The bytes of what is said, in UTF-8: texts and arguments, without any form around them."""
+    """Return the bytes of what is said, in UTF-8: texts and arguments, without any form around them."""
     return sum(
         len(event.text.encode()) + sum(len(call.arguments.encode()) for call in event.calls)
         for event in events(conversation, turns, alphabet)

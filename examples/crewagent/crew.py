@@ -58,7 +58,7 @@ def write_file(path: str, text: str) -> str:
 
 
 def crew(model: Model) -> Agent:
-    """The agent, whose card is recorded when the team begins."""
+    """Return the agent, whose card is recorded when the team begins."""
     return Agent(
         "crew",
         llm=model,

@@ -72,12 +72,12 @@ class Unsteady(Scripted):
 
 
 def scripted() -> Scripted:
-    """The model of the story."""
+    """Return the model of the story."""
     return Unsteady(lambda prompt: answer(prompt.body), endless=True, pause=0.005)
 
 
 def answer(body: dict[str, Any]) -> Any:
-    """The answer to what was said last; what was found is told from where it was broken off."""
+    """Return the answer to what was said last; what was found is told from where it was broken off."""
     words, results = _asked(body)
     turns = [*ANSWERS[words], _rest] if words == READ else ANSWERS[words]
     turn = turns[min(results, len(turns) - 1)]

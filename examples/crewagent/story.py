@@ -63,7 +63,8 @@ class Story:
                 pass
 
     def _request(self, receipt: Receipt | None) -> Iterator[str]:
-        """The request of an answer, built again: its size, what changes around the conversation, its cut."""
+        """Yield the request of an answer, built again: its size, what changes around the conversation, its
+        cut."""
         if receipt is None:
             return
         request = self._talk.request("crew", receipt.view)
@@ -80,7 +81,7 @@ class Story:
 
 
 def _around(request: Request) -> Iterator[str]:
-    """The words that stand before and behind the conversation in this mode, each with its rule."""
+    """Yield the words that stand before and behind the conversation in this mode, each with its rule."""
     begins = min(part.message for part in request.parts if part.role != "system" and part.message >= 0)
     for message, said in enumerate(request.body["messages"]):
         rules = [part.rule for part in request.parts if part.message == message and part.role == "system"]

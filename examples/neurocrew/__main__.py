@@ -54,7 +54,8 @@ async def conversation(log: stenolog.Log, options: argparse.Namespace) -> None:
 
 
 def begin(conversation: Conversation, *, typing: bool) -> Iterable[str] | None:
-    """The lines to say, or None for those that somebody types. Tells what is there from an earlier start."""
+    """Return the lines to say, or None for those that somebody types. Tells what is there from an earlier
+    start."""
     over = not typing and f"console:{len(SCRIPT)}" in {entry.id for entry in conversation.entries()}
     if over:
         show(f"({conversation.log.path} has this from an earlier start; --db another.db begins anew.)")
@@ -70,7 +71,7 @@ def begin(conversation: Conversation, *, typing: bool) -> Iterable[str] | None:
 
 
 def script() -> Iterator[str]:
-    """The lines, shown as they are said."""
+    """Yield the lines, shown as they are said."""
     for line in SCRIPT:
         show(f"\n> {line}")
         yield line
@@ -86,7 +87,7 @@ def show(*texts: str) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(prog="python -m examples.neurocrew", description=__doc__)
     parser.add_argument("--db", default="neurocrew.db", help="the file of the log")
     parser.add_argument("--console", action="store_true", help="type yourself")

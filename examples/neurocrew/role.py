@@ -54,7 +54,7 @@ def prompts() -> Iterator[str]:
 
 
 def answer(role: str, prompt: str) -> str:
-    """The answer to the last words of anybody else; a pass where it has none."""
+    """Return the answer to the last words of anybody else; a pass where it has none."""
     if prompt == "ping":
         return "pong"
     mine = ("System: ", "User: [", f"Assistant ({NAMES[role]}): ")

@@ -23,7 +23,7 @@ async def on_telegram(team: Team, log: Log, base_url: str | None) -> None:
 
 
 def settings() -> tuple[str, dict[str, str], list[int]]:
-    """The token, the tokens, and the chats; what is missing is said at once."""
+    """Return the token, the tokens, and the chats; what is missing is said at once."""
     token, tokens, chats = (os.environ.get(f"TELEGRAM_{name}", "") for name in ("TOKEN", "TOKENS", "CHATS"))
     needed = {"TELEGRAM_TOKEN (or TELEGRAM_TOKENS)": token or tokens, "TELEGRAM_CHATS": chats.strip(" ,")}
     if missing := " and ".join(name for name, value in needed.items() if not value):

@@ -90,7 +90,7 @@ async def ask(conversation: Conversation, working: Team, question: str) -> None:
 
 
 async def replayed(conversation: Conversation, crew: list[Agent]) -> str:
-    """The whole workflow once more, in memory, without a model: the log answers in its place."""
+    """Return the whole workflow once more, in memory, without a model: the log answers in its place."""
     recording = Replay(conversation, at=answer_to(conversation, "done").position)
     with stenolog.open(":memory:") as log:
         again = team([recording.agent(agent) for agent in crew])

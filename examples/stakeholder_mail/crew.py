@@ -33,7 +33,7 @@ WRITER = (
 
 
 def agents(model: Model) -> list[Agent]:
-    """The three agents; one of them will be on many lanes."""
+    """Return the three agents; one of them will be on many lanes."""
     return [
         Agent("orchestrator", llm=model, persona=ORCHESTRATOR, policy=STAYS),
         Agent("planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
@@ -42,13 +42,13 @@ def agents(model: Model) -> list[Agent]:
 
 
 def team(of: list[Agent]) -> Team:
-    """The agents as a team; what names nobody is for the orchestrator."""
+    """Return the agents as a team; what names nobody is for the orchestrator."""
     return Team(of, turns=ByAddress(default=["orchestrator"]))
 
 
 def quality(mail: AssistantMessage) -> dict[str, Any]:
-    """The score of a mail, which is kept with it: the share of checks that it passes. A reviewer of your own
-    may be anything that is quick and pure; a model that reviews is another agent.
+    """Return the score of a mail, which is kept with it: the share of checks that it passes. A reviewer of
+    your own may be anything that is quick and pure; a model that reviews is another agent.
     """
     words = len(mail.text.split())
     checks = {

@@ -12,12 +12,12 @@ from .workflow import DONE, INPUTS, Inputs
 
 
 def scripted() -> Model:
-    """A model that answers for all three agents."""
+    """Return a model that answers for all three agents."""
     return Scripted(reply, name="scripted", endless=True, piece=12, pause=PAUSE_SECONDS)
 
 
 def reply(prompt: ModelCall) -> str:
-    """The answer to a request."""
+    """Return the answer to a request."""
     said = [str(message.get("content") or "") for message in prompt.body["messages"]]
     match prompt.lane.partition("/")[0]:
         case "planner":
@@ -43,7 +43,8 @@ def _plans(inputs: Inputs) -> list[dict[str, str]]:
 
 
 def _mail(brief: str, wish: str) -> str:
-    """A mail of the sentences of the report that the brief asks for; of one where it is to be short."""
+    """Return a mail of the sentences of the report that the brief asks for; of one where it is to be
+    short."""
     found = re.search(r"Write to (\w+).*about (.+)\.", brief)
     assert found is not None, "the planner has said so"
     words = found[2].split(", ")

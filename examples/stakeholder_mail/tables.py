@@ -16,7 +16,7 @@ from .workflow import lacks, quality_of
 
 
 def scored(entry: Entry) -> Iterator[dict[str, Any]]:
-    """The row of a mail; an edit is put in the place of what it edits, since it is of the same task."""
+    """Yield the row of a mail; an edit is put in the place of what it edits, since it is of the same task."""
     match entry.event:
         case AssistantMessage(agent="writer", task=task) as mail:
             noted = quality_of(mail)
@@ -48,7 +48,7 @@ def tables(log: Log) -> None:
 
 
 def answer(db: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of columns, and the rows, as any program is given them that reads SQLite."""
+    """Return the names of columns, and the rows, as any program is given them that reads SQLite."""
     try:
         with closing(sqlite3.connect(f"{Path(db).resolve().as_uri()}?mode=ro", uri=True)) as connection:
             cursor = connection.execute(query)

@@ -71,7 +71,7 @@ def begin(conversation: Conversation) -> None:
 
 
 async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent]:
-    """The report comes in; the orchestrator hands on to the planner, whose plan becomes briefs."""
+    """Yield the report comes in; the orchestrator hands on to the planner, whose plan becomes briefs."""
     begin(conversation)
     if failures(conversation):  # a model could not be asked when this was started before: once more
         await team.resume(conversation)
@@ -111,7 +111,7 @@ def briefs(conversation: Conversation) -> Iterator[NewEntry]:
 
 
 def planned(conversation: Conversation) -> list[dict[str, str]]:
-    """The mails of the plan; none where there is no plan yet, or what stands there is none."""
+    """Return the mails of the plan; none where there is no plan yet, or what stands there is none."""
     try:
         mails = json.loads(said(_plans(conversation)[-1]).text)["mails"]
         return [{"to": str(mail["to"]), "about": str(mail["about"])} for mail in mails]
@@ -147,12 +147,12 @@ def quality_of(mail: AssistantMessage) -> dict[str, Any]:
 
 
 def in_words(quality: dict[str, Any]) -> str:
-    """The score, and which checks it was lowered by."""
+    """Return the score, and which checks it was lowered by."""
     return f"quality {quality['score']:.0%}" + (f" (lacks: {lacking})" if (lacking := lacks(quality)) else "")
 
 
 def lacks(quality: dict[str, Any]) -> str:
-    """The checks that the mail does not pass."""
+    """Return the checks that the mail does not pass."""
     return ", ".join(check for check, passed in quality.items() if passed is False)
 
 

@@ -43,7 +43,7 @@ def prompts() -> Iterator[str]:
 
 
 def answer(session: str, prompt: str) -> str:
-    """The answer to what it was asked last, with what it remembers of the session."""
+    """Return the answer to what it was asked last, with what it remembers of the session."""
     page = re.search(r"\w+\.html", session)
     _, reply = max(ANSWERS, key=lambda known: prompt.rfind(known[0]))
     return reply.format(page=page[0] if page else "no page yet")

@@ -15,7 +15,7 @@ Part: TypeAlias = tuple[str, str | ToolCall]
 
 
 def scripted(part: Sequence[Part]) -> Model:
-    """A model that gives the last answer in its part whose cue it was sent."""
+    """Return a model that gives the last answer in its part whose cue it was sent."""
 
     def answer(prompt: ModelCall) -> str | ToolCall:
         sent = "\n".join(str(message.get("content") or "") for message in prompt.body["messages"])

@@ -52,7 +52,8 @@ def note(conversation: Conversation, at: int, phase: str) -> str:
 
 
 def team(model: Model | None = None) -> Team:
-    """The team; `model` in the place of the scripts. The executor is a program with a session of its own."""
+    """Return the team; `model` in the place of the scripts. The executor is a program with a session of its
+    own."""
     coder = CommandLine([sys.executable, str(Path(__file__).with_name("coder.py"))], mode="long-lived")
     agents = [
         Agent(

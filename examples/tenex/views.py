@@ -19,7 +19,8 @@ LEGEND = (
 
 
 def side_by_side(conversation: Conversation, at: int) -> Table:
-    """A row for each entry with words, a column for each agent: how it is shown it, or why it is not."""
+    """Return a row for each entry with words, a column for each agent: how it is shown it, or why it is
+    not."""
     agents = conversation.state(at).members
     cells = {agent: dict(marks(conversation.request(agent, at))) for agent in agents}
     columns = Column(), Column("said", ratio=1, no_wrap=True), *(Column(short(agent)) for agent in agents)
@@ -62,5 +63,5 @@ def said(entry: Entry) -> str:
 
 
 def short(agent: str) -> str:
-    """An agent's name for a table: the last word of it."""
+    """Return an agent's name for a table: the last word of it."""
     return agent.rpartition("-")[2]

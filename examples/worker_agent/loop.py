@@ -46,7 +46,8 @@ class Standing(NamedTuple):
 
 
 def after(standing: Standing, entry: Entry) -> Standing:
-    """The standing after one more entry. Nothing is changed in place, and nothing is kept elsewhere."""
+    """Return the standing after one more entry. Nothing is changed in place, and nothing is kept
+    elsewhere."""
     state, transitions = step(standing.state, entry)
     return Standing(state, track_usage(standing.accounts, entry), transitions[-1].decision)
 
@@ -99,7 +100,7 @@ async def _effect(
 async def _answered(
     conversation: Conversation, agent: str, model: Model, decision: Decision
 ) -> AssistantMessage | LlmError:
-    """The model's answer to the agent's request, with the receipt of what it was shown."""
+    """Return the model's answer to the agent's request, with the receipt of what it was shown."""
     request = conversation.request(agent, api=model.api).check()
     try:
         async for said in model.stream(ModelCall(request.body, request.sha256, agent, conversation.name)):

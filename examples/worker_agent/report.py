@@ -87,7 +87,7 @@ class Steps:
         yield f"     {shortened(_words(entry), width() - 5 - len(then))}{then}"
 
     def _made_for(self, entry: Entry) -> str:
-        """The position that was the cause; the run and its node."""
+        """Return the position that was the cause; the run and its node."""
         match entry.event:
             case (
                 AssistantMessage(cause=int(cause))
@@ -130,7 +130,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _ended(conversation: Conversation) -> str:
-    """The last words, or the reason of an error; a switch of settings ends nothing."""
+    """Return the last words, or the reason of an error; a switch of settings ends nothing."""
     ends = [
         getattr(entry.event, "message", "") or getattr(entry.event, "text", "")
         for entry in conversation.entries()

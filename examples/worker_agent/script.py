@@ -22,7 +22,7 @@ class Sent(NamedTuple):
 
 
 def scripted() -> Model:
-    """A model that plays every agent of this example."""
+    """Return a model that plays every agent of this example."""
     return Scripted(_answer, endless=True, pause=PAUSE_SECONDS)
 
 
@@ -92,7 +92,7 @@ def _summariser(sent: Sent) -> object:
 
 
 def _pages(sent: Sent) -> dict[int, str]:
-    """The pages whose words it has before it, be it in a result or in a summary."""
+    """Return the pages whose words it has before it, be it in a result or in a summary."""
     return {int(page): word for page, word in re.findall(r"Page (\d+): (\w+)", sent.words)}
 
 

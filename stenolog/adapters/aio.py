@@ -50,7 +50,7 @@ BATCH = 128
 
 
 def open_async(path: str | os.PathLike[str], **options: Any) -> AsyncLog:
-    """The log at `path`, opened by `async with` or `await`. The options are those of `open`."""
+    """Return the log at `path`, opened by `async with` or `await`. The options are those of `open`."""
     return AsyncLog(lambda: logs.open(path, **options))
 
 
@@ -96,14 +96,14 @@ class AsyncLog:
         return AsyncConversation(self, name)
 
     async def names(self, **which: Any) -> list[str]:
-        """The names of the conversations, the oldest first; `which` of them as for `Log.names`."""
+        """Return the names of the conversations, the oldest first; `which` of them as for `Log.names`."""
         return await self.run(self.sync.names, **which)
 
     async def count(self, **which: Any) -> int:
         return await self.run(self.sync.count, **which)
 
     async def search(self, query: str, **wanted: Any) -> list[Hit]:
-        """The entries that say these words; `wanted` as for `Log.search`."""
+        """Return the entries that say these words; `wanted` as for `Log.search`."""
         return await self.run(self.sync.search, query, **wanted)
 
     async def exists(self, name: str) -> bool:
@@ -180,7 +180,7 @@ class AsyncConversation:
         return conversation.written(drafts, records)
 
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> AsyncIterator[Entry]:
-        """The entries with `after` < position <= `at`; see `Conversation.entries`."""
+        """Yield the entries with `after` < position <= `at`; see `Conversation.entries`."""
         return self.log.each(lambda: self._sync().entries(after, at, strict=strict))
 
     async def entry(self, position: int) -> Entry:
@@ -194,7 +194,7 @@ class AsyncConversation:
         return self.log.each(lambda: self._sync().records(after, at))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
-        """The entries behind `after`, then each new one; see `Conversation.tail`."""
+        """Yield the entries behind `after`, then each new one; see `Conversation.tail`."""
         mark = await self.position() if after is None else after
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
         with self.log.sync.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
@@ -264,18 +264,19 @@ class AsyncConversation:
         await self._run(lambda conversation: conversation.delete())
 
     async def sync(self) -> Conversation:
-        """The conversation underneath, for what runs in threads of its own."""
+        """Return the conversation underneath, for what runs in threads of its own."""
         return await self.log.run(self._sync)
 
     def _sought(self) -> Conversation:
-        """The conversation, which its first append has yet to find in the log: nothing is read here."""
+        """Return the conversation, which its first append has yet to find in the log: nothing is read
+        here."""
         return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
 
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))
 
     def _sync(self) -> Conversation:
-        """The conversation underneath; asked for in a thread, since finding it reads the log."""
+        """Return the conversation underneath; asked for in a thread, since finding it reads the log."""
         if self._conversation is None:
             self._conversation = self.log.sync[self._name]
         return self._conversation

@@ -99,11 +99,11 @@ class Log(LogHandle):
     """
 
     def __getitem__(self, name: str) -> Conversation:
-        """The conversation of that name; one that does not exist yet is made by its first append."""
+        """Return the conversation of that name; one that does not exist yet is made by its first append."""
         return Conversation(self, self.stream(name))
 
     def handle(self, found: Stream) -> Conversation:
-        """A handle on a stream; where the stream stands is remembered for the handles after it."""
+        """Return a handle on a stream; where the stream stands is remembered for the handles after it."""
         return Conversation(self, self.remembered(found))
 
     def search(
@@ -119,8 +119,8 @@ class Log(LogHandle):
         newest: bool = False,
         progress: Callable[[int], object] = lambda _: None,
     ) -> list[Hit]:
-        """The entries of any conversation, archived ones too, that say these words: the best of the newest
-        2,000 of them first, or the newest first.
+        """Return the entries of any conversation, archived ones too, that say these words: the best of the
+        newest 2,000 of them first, or the newest first.
 
         Words are looked for together; `"a phrase"`, `begin*`, `this OR that`, `-without`. Case and accents
         do not matter. `conversation` finds what it inherits, too; `agent` what that agent said; `kinds` are
@@ -221,11 +221,12 @@ class Conversation(StreamHandle):
         return [appends.prepare(edge, draft) for draft in drafts]
 
     def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
-        """The entries that drafts have become."""
+        """Return the entries that drafts have become."""
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
-        """The entries behind `after` (None: only new ones), then each one as it is appended, by anybody.
+        """Yield the entries behind `after` (None: only new ones), then each one as it is appended, by
+        anybody.
 
         It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
@@ -241,7 +242,7 @@ class Conversation(StreamHandle):
         return folds.fold_at(self, folds.SETTINGS, self._at(at))
 
     def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
-        """The state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
+        """Return the state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
         return folds.fold_at(self, kept, self._at(at))
 
     def timeline(self, at: int | None = None) -> list[TimelineItem]:
@@ -302,7 +303,8 @@ class Conversation(StreamHandle):
     def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
     ) -> Conversation:
-        """A new conversation that shares the entries up to `after` (None: all) and then goes its own way.
+        """Return a new conversation that shares the entries up to `after` (None: all) and then goes its own
+        way.
 
         No entry is copied. Tool calls that are open there are closed with "not run in this fork";
         `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given. Raises
@@ -358,7 +360,7 @@ class Conversation(StreamHandle):
         return ((entry.position, entry) for entry in self.entries(after))
 
     def _entry(self, record: Record, draft: NewEntry) -> Entry:
-        """The entry that a draft has become."""
+        """Return the entry that a draft has become."""
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else draft.event
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
@@ -367,5 +369,5 @@ class Conversation(StreamHandle):
 
 
 def drafted(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
-    """The events as drafts."""
+    """Return the events as drafts."""
     return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]

@@ -58,12 +58,12 @@ _ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """The role; where only an agent is named, that of agents. Empty where there is none."""
+    """Return the role; where only an agent is named, that of agents. Empty where there is none."""
     return as_str(message.get("role")) or (AGENT if message.keys() & NAMED else "")
 
 
 def kind_of(message: dict[str, Any]) -> str:
-    """The role to compare by, however it is written."""
+    """Return the role to compare by, however it is written."""
     return role_of(message).strip().casefold()
 
 
@@ -80,7 +80,7 @@ def agent_of(message: dict[str, Any]) -> str:
 
 
 def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
-    """The entry ids of messages with these keys, where the log holds entries with those ids.
+    """Return the entry ids of messages with these keys, where the log holds entries with those ids.
 
     Messages of one key are told apart by numbers. As far as the list begins with how the log ends, each has
     its id from there, so that those cut off at the list's beginning still count.
@@ -103,7 +103,7 @@ def _goes_on(keys: Sequence[str], before: Sequence[str], start: int) -> bool:
 
 
 def _key(record: Record) -> str:
-    """A digest of all that a message holds; of one without a time or an id, its place besides."""
+    """Return a digest of all that a message holds; of one without a time or an id, its place besides."""
     digest = _digest(record.value)
     is_told_apart = any(record.value.get(name) for name in (*_TIMES, *_IDS))
     return digest if is_told_apart else f"{record.line}-{digest}"
@@ -243,7 +243,8 @@ def is_chat(document: Json) -> bool:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The chat of a file that was recognised as one. Raises `UnknownFormatError` where it has no messages."""
+    """Yield the chat of a file that was recognised as one. Raises `UnknownFormatError` where it has no
+    messages."""
     document = reading.document(stream)
     told = document if isinstance(document, dict) else {}
     place = _list_in(told)
@@ -259,7 +260,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _list_in(document: dict[str, Any]) -> str:
-    """The key of the messages, empty where there is none; where there are two, that of a list."""
+    """Return the key of the messages, empty where there is none; where there are two, that of a list."""
     there = [name for name in _LISTS if name in document]
     return next((name for name in there if isinstance(document[name], list)), there[0] if there else "")
 
@@ -273,7 +274,7 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
 
 
 def _sound(messages: list[Any], reading: JsonLinesReader) -> Iterator[Record]:
-    """The messages that have a role and content; why the others are passed over is told."""
+    """Yield the messages that have a role and content; why the others are passed over is told."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
             reading.skipped.append(Skipped(number, fault, "message"))
@@ -299,7 +300,7 @@ def _unwritable(value: Json) -> str:
 
 
 def _name(about: dict[str, Any]) -> str:
-    """The name of its file, which it may have lost: by the chat's id."""
+    """Return the name of its file, which it may have lost: by the chat's id."""
     id = about.get("chat_id", as_dict(about.get("metadata")).get("chat_id"))
     named = str(id) if isinstance(id, int) and not isinstance(id, bool) else as_str(id)
     return f"chat_{named}" if named else ""

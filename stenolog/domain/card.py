@@ -10,7 +10,8 @@ from .values import Tool
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with the policy as JSON, from a value of `stenolog.context` or several, or from JSON."""
+    """Return the fields with the policy as JSON, from a value of `stenolog.context` or several, or from
+    JSON."""
     if not fields.get("policy"):
         return fields
     return {**fields, "policy": policy(fields["policy"]).json}

@@ -60,13 +60,13 @@ class Registry:
         self._classes: dict[str, Any] = dict(self.events)
 
     def topics(self, kinds: Iterable[type[Event]]) -> tuple[str, ...]:
-        """The topics, old ones too, whose payloads are read as events of these kinds."""
+        """Return the topics, old ones too, whose payloads are read as events of these kinds."""
         wanted = set(kinds)
         known = (*self.events, *self.upcasts)
         return tuple(topic for topic in known if self.events[self._newest(topic)] in wanted)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
-        """The topic and payload of an event. Raises `InvalidEventError` where it cannot be stored."""
+        """Return the topic and payload of an event. Raises `InvalidEventError` where it cannot be stored."""
         if isinstance(event, Unknown):
             return self._dump_unknown(event)
         topic = self._topics.get(type(event))
@@ -79,7 +79,7 @@ class Registry:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
-        """The event of a stored payload. Raises `CorruptLogError` where the bytes are not what `dump`
+        """Return the event of a stored payload. Raises `CorruptLogError` where the bytes are not what `dump`
         wrote."""
         cls = self._classes.get(topic)
         try:

@@ -24,7 +24,7 @@ LEFT = "The agent left before a result was there."
 
 
 def decide(state: State, command: Event) -> tuple[Event, ...]:
-    """The events that record the command.
+    """Return the events that record the command.
 
     Raises `IllegalCommandError`, naming the state, the command and what would be legal, and
     `UnsupportedVersionError` where the log holds an event that only a later release understands, and
@@ -109,7 +109,7 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
 
 
 def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[LaneState, ...]:
-    """The lanes that a cancel or a continue is for; every one of them has to be able to."""
+    """Return the lanes that a cancel or a continue is for; every one of them has to be able to."""
     lanes = control_targets(state, control)
     if not lanes:
         known = ", ".join(f"{lane.address} is {lane.status}" for lane in state.lanes.values()) or "no lane"
@@ -120,7 +120,8 @@ def _able(state: State, control: Control, trigger: Trigger, command: Event) -> t
 
 
 def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
-    """An approval or a refusal; a call that needs no approval is approved already, and not to be refused."""
+    """Return an approval or a refusal; a call that needs no approval is approved already, and not to be
+    refused."""
     found = named_call(state, control.call) if control.call is not None else None
     if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
@@ -178,7 +179,8 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
-    """A change of settings, and results for the calls that leave with their agent; no change is nothing."""
+    """Return a change of settings, and results for the calls that leave with their agent; no change is
+    nothing."""
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")

@@ -111,7 +111,8 @@ def interrupted_call(
     why: str,
     retry_at: datetime | None,
 ) -> LlmError:
-    """A model call that nobody knows the end of, with what had streamed; no `retry_at`: a person decides."""
+    """Return a model call that nobody knows the end of, with what had streamed; no `retry_at`: a person
+    decides."""
     return LlmError(
         agent=lane.agent,
         task=lane.task,
@@ -126,7 +127,8 @@ def interrupted_call(
 
 
 def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
-    """The result of a call that was begun and may not be run again: that nobody knows what came of it."""
+    """Return the result of a call that was begun and may not be run again: that nobody knows what came of
+    it."""
     return ToolResult(
         call_id=call.id,
         call=ref(call),
@@ -176,10 +178,10 @@ def _goes_on(message: UserMessage, lane: LaneState) -> bool:
 
 
 def late(result: ToolResult) -> ToolResult:
-    """The result of a call that was closed before it came: it stands where it arrived."""
+    """Return the result of a call that was closed before it came: it stands where it arrived."""
     return replace(result, tags=(*result.tags, LATE))
 
 
 def ref(call: OpenCall) -> CallRef:
-    """The call as an event names it."""
+    """Return the call as an event names it."""
     return CallRef(entry=call.entry, index=call.nth)

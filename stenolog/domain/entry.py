@@ -66,25 +66,25 @@ class Record(NamedTuple):
 
 
 def content_hash(salt: bytes, payload: bytes) -> bytes:
-    """The sha256 that stands for a payload in the chain, 32 bytes."""
+    """Return the sha256 that stands for a payload in the chain, 32 bytes."""
     return sha256(salt + payload).digest()
 
 
 def chain(previous: bytes, position: int, id: str, at: int, topic: str, size: int, content: bytes) -> bytes:
-    """The digest of one entry, 32 bytes; `content` is its `content_hash`."""
+    """Return the digest of one entry, 32 bytes; `content` is its `content_hash`."""
     header = f"{position}\n{id}\n{at}\n{topic}\n{size}\n"
     return sha256(previous + header.encode() + content).digest()
 
 
 def seal(previous: bytes, position: int, id: str, at: int, topic: str, salt: bytes, payload: bytes) -> Record:
-    """The record of a new entry, chained to the digest before it."""
+    """Return the record of a new entry, chained to the digest before it."""
     size = len(payload)
     digest = chain(previous, position, id, at, topic, size, content_hash(salt, payload))
     return Record(position, id, at, topic, salt, payload, digest, size)
 
 
 def digest_of(previous: bytes, record: Record) -> bytes:
-    """The digest that a record must have, after `previous`."""
+    """Return the digest that a record must have, after `previous`."""
     content = record.erased
     if content is None:
         content = content_hash(record.salt, record.payload)
@@ -117,7 +117,7 @@ def microseconds(time: datetime) -> int:
 
 
 def check_name(text: str, *, what: str) -> str:
-    """The text, if it can name a conversation or an entry: 1 to 200 printable characters."""
+    """Return the text, if it can name a conversation or an entry: 1 to 200 printable characters."""
     try:
         if not 0 < len(text) <= LONGEST_NAME:
             raise InvalidEventError(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")
@@ -131,7 +131,7 @@ def check_name(text: str, *, what: str) -> str:
 
 
 def contiguous(entries: Iterable[Entry], *, after: int = 0) -> Iterator[Entry]:
-    """The entries, checked to follow each other without a gap from `after` on."""
+    """Yield the entries, checked to follow each other without a gap from `after` on."""
     for entry in entries:
         if entry.position != after + 1:
             raise CorruptLogError(

@@ -67,7 +67,7 @@ UNCHANGED = Unchanged.UNCHANGED
 
 
 def spoken(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with `parts` in the place of `text` and `tool_calls`."""
+    """Return the fields with `parts` in the place of `text` and `tool_calls`."""
     text, calls = fields.get("text", ""), tuple(fields.get("tool_calls", ()))
     rest = {name: given for name, given in fields.items() if name not in ("text", "tool_calls")}
     if not text and not calls:
@@ -78,7 +78,7 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
+    """Return the fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
     policy = getattr(fields.get("turns"), "turns", None)
     return {**fields, "turns": policy} if isinstance(policy, TurnPolicy) else fields
 

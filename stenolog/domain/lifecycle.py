@@ -100,7 +100,7 @@ Table: TypeAlias = Mapping[tuple[Status, Trigger], tuple[Row, ...]]
 
 
 def machine(model: object = None) -> Machine:
-    """The declaration as the library's own machine: for drawing it, and for checking the table."""
+    """Return the declaration as the library's own machine: for drawing it, and for checking the table."""
     return Machine(
         model=model,
         states=list(STATES),
@@ -112,7 +112,7 @@ def machine(model: object = None) -> Machine:
 
 
 def compile_table(declared: Machine) -> Table:
-    """The machine as a frozen table.
+    """Return the machine as a frozen table.
 
     Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that are
     never reached, since one before them holds whenever they do.
@@ -152,7 +152,7 @@ TABLE: Final[Table] = compile_table(machine())
 
 
 def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tuple[Row, Status] | None:
-    """The row that decides, and the state after it; None where the table lists nothing."""
+    """Return the row that decides, and the state after it; None where the table lists nothing."""
     for row in TABLE.get((status, trigger), ()):
         for name, wanted in row.guards:
             if holds(name) is not wanted:
@@ -163,5 +163,5 @@ def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tupl
 
 
 def legal(status: Status) -> tuple[Trigger, ...]:
-    """The triggers that the table lists for a state, in the order of their declaration."""
+    """Return the triggers that the table lists for a state, in the order of their declaration."""
     return tuple(trigger for (source, trigger) in TABLE if source == status)

@@ -148,12 +148,12 @@ class UsageByLane(NamedTuple):
     pass_token: str = ""
 
     def lane(self, where: str) -> LaneUsage:
-        """The account of a lane; an empty one where it has done nothing."""
+        """Return the account of a lane; an empty one where it has done nothing."""
         return self.lanes.get(where) or NEW._replace(since=self.since)
 
 
 def track_usage(accounts: UsageByLane, entry: Entry) -> UsageByLane:
-    """The accounts after the entry."""
+    """Return the accounts after the entry."""
     event = entry.event
     match event:
         case UserMessage():
@@ -180,7 +180,7 @@ def limit_reached(
     now: datetime | None = None,
     unpriced: Sequence[str] = (),
 ) -> str:
-    """The limit that a lane has reached, in words; empty where it may go on.
+    """Return the limit that a lane has reached, in words; empty where it may go on.
 
     `cost` is what the account's tokens have cost, in micro-dollars. `unpriced` are the models in it that have
     no price: no cost can be kept with them, so the limit counts as reached. The time is not limited where it
@@ -232,7 +232,8 @@ def _set(accounts: UsageByLane, where: str, account: LaneUsage) -> UsageByLane:
 
 
 def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime) -> UsageByLane:
-    """A message, or a word to go on, starts anew those that it is for; a decision, the time of its lane."""
+    """Return a message, or a word to go on, starts anew those that it is for; a decision, the time of its
+    lane."""
     control = message.control
     if message.author_kind == "system" or not message.in_context:
         return accounts
@@ -249,7 +250,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
 
 
 def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
-    """The time that a person took for a decision is not the lane's own."""
+    """Return the time that a person took for a decision is not the lane's own."""
     waited = {
         where: account._replace(since=time)
         for where, account in accounts.lanes.items()
@@ -270,7 +271,7 @@ def added(tokens: dict[str, Tokens], model: str, used: Usage) -> dict[str, Token
 
 
 def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass_token: str) -> LaneUsage:
-    """An answer is a step; one that calls nothing ends the row of calls."""
+    """Return an answer is a step; one that calls nothing ends the row of calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
     if message.purpose != "answer" or message.replaces is not None:
@@ -297,7 +298,8 @@ def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:
 
 
 def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
-    """A result closes its call, the nearest of its id where it names none; the last one ends the round."""
+    """Return a result closes its call, the nearest of its id where it names none; the last one ends the
+    round."""
     found = [
         (account.answered, -call.nth, where)
         for where, account in accounts.lanes.items()
@@ -364,7 +366,7 @@ def _content(part: UserPart) -> str:
 
 
 def _rounded(account: LaneUsage) -> LaneUsage:
-    """The account once every call of the last answer has its result."""
+    """Return the account once every call of the last answer has its result."""
     calls, last, before = account.calls, account.last, account.before
     now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))
     failing = tuple(each for each in calls if each.failed)
@@ -391,7 +393,7 @@ def _call_text(calls: Sequence[RecentCall]) -> str:
 
 
 def _hash(parts: Iterable[str]) -> str:
-    """A short hash of several texts."""
+    """Return a short hash of several texts."""
     whole = sha256()
     for part in parts:
         text = part.encode("utf-8", "surrogatepass")

@@ -39,7 +39,7 @@ class ValueMeta(type):
     from_shorthand: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def __call__(cls, /, **fields: Any) -> Any:
-        """A value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
+        """Return a value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
         prepared = cls.prepare(fields)
         for name, given in prepared.items():
             if type(given) is list:
@@ -52,7 +52,7 @@ class ValueMeta(type):
             raise InvalidEventError(f"{cls.__name__}: {what}") from None
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields as they are stored, from the fields as they are given."""
+        """Return the fields as they are stored, from the fields as they are given."""
         return fields if cls.from_shorthand is None else cls.from_shorthand(fields)
 
     def found(cls, given: object) -> str:
@@ -61,7 +61,7 @@ class ValueMeta(type):
 
 
 def first_error(error: ValidationError, cls: Any) -> str:
-    """The first complaint, with its place and what was found."""
+    """Return the first complaint, with its place and what was found."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
     place = "/".join(map(str, ours))
@@ -74,7 +74,8 @@ def first_error(error: ValidationError, cls: Any) -> str:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
-    """A frozen, slotted, strictly validated dataclass with keyword-only fields; lists become tuples."""
+    """Return a frozen, slotted, strictly validated dataclass with keyword-only fields; lists become
+    tuples."""
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
         made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
@@ -84,7 +85,8 @@ def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
 
 
 def construct(cls: type[T], **fields: Any) -> T:
-    """A value of fields that are known to be right, as they are stored, and the defaults of the others.
+    """Return a value of fields that are known to be right, as they are stored, and the defaults of the
+    others.
 
     Nothing is validated: a program that asks one question need not wait until a validator is built.
     """
@@ -105,7 +107,7 @@ def _default(declared: Any) -> Any:
 
 
 def tag(name: str) -> Any:
-    """The default of a discriminating field: given by itself, and yet always written.
+    """Return the default of a discriminating field: given by itself, and yet always written.
 
     A factory that takes the validated data is never compared by `exclude_defaults`.
     """
@@ -116,7 +118,8 @@ class PositionalMeta(ValueMeta):
     """The type of values whose fields may be given by place as well: `LastN(50)`."""
 
     def __call__(cls, /, *placed: Any, **given: Any) -> Any:
-        """A rule of these fields. Raises `InvalidPolicyError`, which says what was expected and found."""
+        """Return a rule of these fields. Raises `InvalidPolicyError`, which says what was expected and
+        found."""
         names = [each.name for each in dataclasses.fields(cls)]  # type: ignore[arg-type]
         if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
             raise InvalidPolicyError(
@@ -149,12 +152,12 @@ def is_needed(field: dataclasses.Field[Any]) -> bool:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
 def rule(cls: type[T]) -> type[T]:
-    """A value whose fields may be given by place."""
+    """Return a value whose fields may be given by place."""
     return frozen_value(cls, PositionalMeta)
 
 
 def non_default_fields(rule: Any) -> dict[str, Any]:
-    """The fields of a rule that are not at their defaults, as JSON."""
+    """Return the fields of a rule that are not at their defaults, as JSON."""
     shown = {}
     for each in dataclasses.fields(rule):
         given = getattr(rule, each.name)
@@ -183,7 +186,7 @@ def in_utc(time: datetime) -> datetime:
 
 
 def check_json(value: Any, depth: int = 0) -> Any:
-    """The JSON value itself, if what is written of it can be read again; else a `ValueError`.
+    """Return the JSON value itself, if what is written of it can be read again; else a `ValueError`.
 
     No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
     levels.
@@ -212,20 +215,21 @@ def check_json(value: Any, depth: int = 0) -> Any:
 
 
 def deep_copy_json(value: Any) -> Any:
-    """The JSON value with objects and lists of its own."""
+    """Return the JSON value with objects and lists of its own."""
     if isinstance(value, dict):
         return {key: deep_copy_json(inner) for key, inner in value.items()}
     return [deep_copy_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def check_utf8(text: str) -> str:
-    """The text, if it can be written as UTF-8; else a `ValueError`."""
+    """Return the text, if it can be written as UTF-8; else a `ValueError`."""
     text.encode()
     return text
 
 
 def clean(text: str) -> str:
-    """The text as it can be written: halves of a surrogate pair become their character, a lone one U+FFFD."""
+    """Return the text as it can be written: halves of a surrogate pair become their character, a lone one
+    U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

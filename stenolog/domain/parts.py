@@ -106,7 +106,7 @@ Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | R
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
-    """The text among the parts, one line break between two texts."""
+    """Return the text among the parts, one line break between two texts."""
     return "\n".join([part.text for part in parts if isinstance(part, TextPart)])
 
 
@@ -119,5 +119,5 @@ def says_something(parts: Iterable[Part]) -> bool:
 
 
 def calls_of(parts: tuple[Part, ...]) -> tuple[ToolCall, ...]:
-    """The tool calls among the parts, in order."""
+    """Return the tool calls among the parts, in order."""
     return tuple([part for part in parts if isinstance(part, ToolCall)])

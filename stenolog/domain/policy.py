@@ -67,7 +67,7 @@ class History(PolicyRule):
         return None, 1
 
     def fault(self) -> str:
-        """A step that is larger than the window would leave nothing of it."""
+        """Return a step that is larger than the window would leave nothing of it."""
         messages, step = self.window
         too_long = messages is not None and step > messages
         return f"expected a step of at most {messages}, found {step}" if too_long else ""
@@ -170,7 +170,7 @@ class Budget(PolicyRule):
     cut_to: Positive | None = None
 
     def fault(self) -> str:
-        """A budget limits something, and is more than its own reserve."""
+        """Return a budget limits something, and is more than its own reserve."""
         if (self.tokens, self.messages, self.characters, self.bytes) == (None,) * 4:
             return "expected tokens, messages, characters or bytes, found none of them"
         if self.reserve is not None and self.reserve >= (self.tokens or self.reserve + 1):
@@ -339,7 +339,8 @@ PolicyLike: TypeAlias = (
 
 
 def policy(*given: PolicyLike) -> Policy:
-    """The policy of a rule, of its JSON, or of several; the later one counts where two are of one slot.
+    """Return the policy of a rule, of its JSON, or of several; the later one counts where two are of one
+    slot.
 
     Raises `InvalidPolicyError`, which says what was expected, what was found, and where.
     """

@@ -40,7 +40,8 @@ MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
-    """The policy that was written for an option; None where nothing was: each agent's own, from its card.
+    """Return the policy that was written for an option; None where nothing was: each agent's own, from its
+    card.
 
     Raises `InvalidPolicyError`, which says what was expected, what was found, and for which option.
     """
@@ -54,7 +55,7 @@ def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
 
 
 def amount(written: str, what: str) -> int:
-    """A number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicyError`, for
+    """Return a number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicyError`, for
     `what`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
     number = float(match[1]) * MULTIPLES[match[2]] if match else 0
@@ -70,18 +71,19 @@ def _hint(written: str) -> str:
 
 
 def in_short(chosen: Policy) -> str:
-    """The policy as it would be written here: the short form where it has one, else its JSON."""
+    """Return the policy as it would be written here: the short form where it has one, else its JSON."""
     return _in_short(chosen) or json.dumps(chosen.json, ensure_ascii=False, separators=(",", ":"))
 
 
 def titled(chosen: Policy) -> str:
-    """The policy in a few words, for a table: the short form, and the names of what that cannot say."""
+    """Return the policy in a few words, for a table: the short form, and the names of what that cannot
+    say."""
     rest = [slot for slot in _other_rules(chosen) if slot != "budget"]
     return _in_short(chosen) or "+".join([*_pieces(chosen), *rest])
 
 
 def _in_short(chosen: Policy) -> str:
-    """The short form; empty where it has none that says everything."""
+    """Return the short form; empty where it has none that says everything."""
     short = "+".join(_pieces(chosen))
     try:
         again = _from_short(short)
@@ -133,7 +135,7 @@ def _once(again: bool, piece: str, text: str) -> None:
 
 
 def _pieces(chosen: Policy) -> Iterable[str]:
-    """The short form of what has one; of the rest the nearest."""
+    """Yield the short form of what has one; of the rest the nearest."""
     history, budget = chosen.history, chosen.budget
     fields = dict(COUNTED.values())
     number = f":{_written(getattr(history, fields[type(history)]))}" if type(history) in fields else ""

@@ -40,11 +40,11 @@ class Settings(NamedTuple):
     contexts: dict[str, int] = {}  # noqa: RUF012 - as above
 
     def card_of(self, agent: str) -> AgentCard:
-        """An agent's card; an empty one where it has none."""
+        """Return an agent's card; an empty one where it has none."""
         return self.cards.get(agent) or construct(AgentCard)
 
     def mode_of(self, agent: str) -> str:
-        """The mode that an agent works in."""
+        """Return the mode that an agent works in."""
         return self.modes.get(agent, self.mode)
 
     def scope_of(self, agent: str) -> str:
@@ -60,7 +60,8 @@ NOTHING = Settings()
 
 
 def configure(settings: Settings, entry: Entry) -> Settings:
-    """The settings after the entry: what a mode switch leaves alone stays, None goes back to the default."""
+    """Return the settings after the entry: what a mode switch leaves alone stays, None goes back to the
+    default."""
     switch = entry.event
     if not isinstance(switch, ModeSwitch):
         return settings
@@ -104,7 +105,7 @@ def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]
 
 
 def settings(entries: Iterable[Entry]) -> Settings:
-    """The settings after all the entries."""
+    """Return the settings after all the entries."""
     return reduce(configure, entries, NOTHING)
 
 
@@ -117,7 +118,7 @@ def _set(now: T, change: object, cleared: T) -> T:
 def _for_agents(
     everyone: str, single: dict[str, str], change: object, agents: Sequence[str], default: str
 ) -> tuple[str, dict[str, str]]:
-    """A setting that is for all (which ends the single ones), or for the agents named."""
+    """Return a setting that is for all (which ends the single ones), or for the agents named."""
     if change is UNCHANGED:
         return everyone, single
     if not agents:

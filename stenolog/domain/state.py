@@ -62,12 +62,12 @@ def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]
 
 
 def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
-    """The summaries that hold once one more does."""
+    """Return the summaries that hold once one more does."""
     return (*(other for other in summaries if not made.holds(other)), made)
 
 
 def in_words(spans: Sequence[PositionRange]) -> str:
-    """The spans as `1-4, 7-9`."""
+    """Return the spans as `1-4, 7-9`."""
     return ", ".join(f"{span.first}-{span.last}" for span in spans)
 
 
@@ -171,7 +171,7 @@ class State(NamedTuple):
     turn_state: TurnState = TurnState()
 
     def lane(self, where: str) -> LaneState:
-        """The lane of an address; a new, idle one where nobody has worked yet."""
+        """Return the lane of an address; a new, idle one where nobody has worked yet."""
         found = self.lanes.get(where)
         if found is not None:
             return found
@@ -179,7 +179,7 @@ class State(NamedTuple):
         return LaneState(agent, task, asked=self.waiting)
 
     def lanes_of(self, agent: str) -> tuple[LaneState, ...]:
-        """The agent's own lane, be it a new one, and those of its tasks."""
+        """Return the agent's own lane, be it a new one, and those of its tasks."""
         tasks = (lane for lane in self.lanes.values() if lane.task and lane.agent == agent)
         return (self.lane(agent), *tasks)
 
@@ -199,12 +199,12 @@ class State(NamedTuple):
 
 
 def address(agent: str, task: str = "") -> str:
-    """The address of a lane: `agent`, or `agent/task`."""
+    """Return the address of a lane: `agent`, or `agent/task`."""
     return f"{agent}/{task}" if task else agent
 
 
 def find_call(state: State, result: ToolResult) -> tuple[LaneState, OpenCall] | None:
-    """The open call that a result belongs to: the one it names, else the nearest of its id."""
+    """Return the open call that a result belongs to: the one it names, else the nearest of its id."""
     if result.call is not None:
         return named_call(state, result.call)
     same = [(lane, call) for lane in state.lanes.values() for call in lane.calls if call.id == result.call_id]
@@ -214,7 +214,7 @@ def find_call(state: State, result: ToolResult) -> tuple[LaneState, OpenCall] | 
 
 
 def named_call(state: State, ref: CallRef) -> tuple[LaneState, OpenCall] | None:
-    """The open call of that entry and index, with its lane."""
+    """Return the open call of that entry and index, with its lane."""
     for lane in state.lanes.values():
         for call in lane.calls:
             if call.nth == ref.index and call.entry == ref.entry:

@@ -67,24 +67,25 @@ class _Move(NamedTuple):
 
 
 def evolve(state: State, entry: Entry) -> State:
-    """The state after the entry."""
+    """Return the state after the entry."""
     return _advance(state, entry)[0]
 
 
 def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
-    """The state after all the entries."""
+    """Return the state after all the entries."""
     return reduce(evolve, entries, state)
 
 
 def step(state: State, entry: Entry) -> StepResult:
-    """The next state, and what each lane did on the way."""
+    """Return the next state, and what each lane did on the way."""
     now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
     return StepResult(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
-    """The state after an entry, the moves that led to it, and what is out of order in the entry itself."""
+    """Return the state after an entry, the moves that led to it, and what is out of order in the entry
+    itself."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
     if taken.waiting or (taken.turn_state.holders and resting(taken.turn_state, lanes)):
@@ -97,7 +98,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
 
 
 def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, LaneState], list[_Move]]:
-    """The lanes once the lifecycle has answered the impulses, and its answers."""
+    """Return the lanes once the lifecycle has answered the impulses, and its answers."""
     if not impulses:
         return state.lanes, []
     lanes, moves = state.lanes.copy(), []
@@ -109,7 +110,7 @@ def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, Lan
 
 
 def _move(taken: State, impulse: LaneTrigger) -> _Move:
-    """The lane as the impulse leaves it; as it was where the lifecycle does not list that."""
+    """Return the lane as the impulse leaves it; as it was where the lifecycle does not list that."""
     lane, trigger, reason = impulse
     source = lane.status
     moved = move(source, trigger, lambda guard: HOLDS[guard](lane))

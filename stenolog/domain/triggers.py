@@ -92,7 +92,7 @@ def following(state: State, entry: Entry) -> Interpretation:
 
 
 def _heard_late(state: State) -> Interpretation:
-    """The message that nobody was there for is for those who have joined."""
+    """Return the message that nobody was there for is for those who have joined."""
     position = state.waiting
     state, turn = asked_lanes(state._replace(waiting=0), UserMessage(), position)
     return _asking(state, turn, position)
@@ -119,7 +119,8 @@ def _on_user_message(state: State, message: UserMessage, position: int) -> Inter
 
 
 def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTrigger:
-    """A lane that is asked; one that waits to try again waits on: its provider has not heard the message."""
+    """Return a lane that is asked; one that waits to try again waits on: its provider has not heard the
+    message."""
     waits = lane.status == "awaiting_llm" and lane.retry_at is not None
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
     # While calls are open, a message from outside may stand between two parts of one response.
@@ -144,7 +145,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Interpreta
 
 
 def _on_approval(state: State, control: Control, position: int) -> Interpretation:
-    """A call that a person approved or refused; a refusal leaves it open until its result says so.
+    """Return a call that a person approved or refused; a refusal leaves it open until its result says so.
 
     Only the approval that a call waits for counts: later ones come when it may have run.
     """
@@ -233,7 +234,7 @@ def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenC
 
 
 def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
-    """The state with the summary where it holds; else as it was, and what is wrong with it."""
+    """Return the state with the summary where it holds; else as it was, and what is wrong with it."""
     made = Summary(position, message.agent, tuple(message.covers))
     wrong = cover_fault(state, made)
     return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")

@@ -21,7 +21,7 @@ def is_pass(message: AssistantMessage, pass_token: str) -> bool:
 
 
 def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[State, NextTurn]:
-    """The lanes that have to answer a message, and the state once they are asked.
+    """Return the lanes that have to answer a message, and the state once they are asked.
 
     Those it names; where it names nobody, those whom the rule of turns gives the turn. What the system notes,
     or what is for the timeline alone, asks nobody.
@@ -44,7 +44,7 @@ def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[Stat
 
 
 def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
-    """The lanes that would have to answer a message, were it said now."""
+    """Return the lanes that would have to answer a message, were it said now."""
     return asked_lanes(state, message, state.position + 1)[1].lanes
 
 
@@ -58,7 +58,8 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
 
 
 def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
-    """The lanes that a `cancel` or a `continue` is for: the one it names, else all that it can concern.
+    """Return the lanes that a `cancel` or a `continue` is for: the one it names, else all that it can
+    concern.
 
     Where one speaks at a time, one goes on at a time: whoever had the turn last, else who comes first.
     """
@@ -77,7 +78,7 @@ def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
 
 
 def resume_turn(state: State, lanes: Iterable[LaneState], message: UserMessage, position: int) -> State:
-    """The state in which lanes that failed in their turn, and are told to go on, have it again."""
+    """Return the state in which lanes that failed in their turn, and are told to go on, have it again."""
     rule = rule_of(state.turns)
     if not rule.tracks_turns or state.turn_state.holders:
         return state
@@ -111,7 +112,7 @@ def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State,
 
 
 def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set: bool) -> State:
-    """The state after a switch of settings: a new rule, or other members.
+    """Return the state after a switch of settings: a new rule, or other members.
 
     Who has the turn keeps it. Where who had it last is no longer in line, the one before is who had it.
     """
@@ -156,7 +157,7 @@ def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
 
 
 def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, NextTurn]:
-    """The turn to those lanes, beside those who have it; or to nobody any more."""
+    """Return the turn to those lanes, beside those who have it; or to nobody any more."""
     turn_state = state.turn_state
     lanes = tuple([where for where in dict.fromkeys(given.lanes) if state.is_open(where)])
     if lanes:
@@ -170,7 +171,7 @@ def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, Nex
 
 
 def _turn(state: State, where: str, entry: Entry) -> TurnView:
-    """The turn that a lane has ended by the entry."""
+    """Return the turn that a lane has ended by the entry."""
     lane, event, turn_state = state.lane(where), entry.event, state.turn_state
     how: How = "cancelled"
     view = entry.position
@@ -187,7 +188,8 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
 
 
 def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
-    """The floor with one more turn; one that did not see the person's last words is none of their round."""
+    """Return the floor with one more turn; one that did not see the person's last words is none of their
+    round."""
     if turn.how == "answered":
         before = (
             turn_state.previous_answer_at

@@ -112,7 +112,8 @@ class ByAddress(TurnRule):
     default: Many[str] = ()
 
     def begin(self, state: State) -> NextTurn:
-        """The default; where there is none, the members; where nobody has joined, whoever has spoken."""
+        """Return the default; where there is none, the members; where nobody has joined, whoever has
+        spoken."""
         if self.default and (chosen := present(state, self.default)):
             return NextTurn(chosen)
         if state.members:
@@ -144,16 +145,16 @@ class RoundRobin(TurnRule):
         return _repeated(self.order)
 
     def line(self, state: State) -> tuple[str, ...]:
-        """The order, else the members."""
+        """Return the order, else the members."""
         return tuple(self.order) or state.members
 
     def begin(self, state: State) -> NextTurn:
-        """The one after who had it last."""
+        """Return the one after who had it last."""
         line = present(state, around(self.line(state), state.turn_state.last_holder))
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """The next one who has heard something new; nobody when all are done."""
+        """Return the next one who has heard something new; nobody when all are done."""
         line = present(state, around(self.line(state), state.turn_state.last_holder))
         if over := self._over(state, turn, len(line)):
             return NextTurn(reason=over)
@@ -192,16 +193,16 @@ class Sequential(TurnRule):
         return _repeated(self.order) if self.order else "expected an order of at least one, found none"
 
     def line(self, state: State) -> tuple[str, ...]:
-        """The order."""
+        """Return the order."""
         return tuple(self.order)
 
     def begin(self, state: State) -> NextTurn:
-        """The first."""
+        """Return the first."""
         line = present(state, self.order)
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """The next in order, or the first again where a person has spoken during the turn."""
+        """Return the next in order, or the first again where a person has spoken during the turn."""
         if turn.how == "cancelled":
             return NextTurn(reason=CANCELLED)
         first, failed = present(state, self.order)[:1], turn.how == "failed"
@@ -227,7 +228,7 @@ class Orchestrator(TurnRule):
     agent: str
 
     def line(self, state: State) -> tuple[str, ...]:
-        """The agent, and everybody whom it may hand on to."""
+        """Return the agent, and everybody whom it may hand on to."""
         return tuple(dict.fromkeys((self.agent, *state.members, *state.lanes)))
 
     def opens(self, to: Sequence[str]) -> bool:
@@ -235,11 +236,11 @@ class Orchestrator(TurnRule):
         return not to or set(to) == {self.agent}
 
     def hands_on(self, lane: str) -> bool:
-        """The agent alone hands on."""
+        """Return the agent alone hands on."""
         return lane == self.agent
 
     def begin(self, state: State) -> NextTurn:
-        """The agent."""
+        """Return the agent."""
         line = present(state, (self.agent,))
         return NextTurn(line, SPOKEN if line else f"{self.agent} is not there")
 
@@ -272,7 +273,7 @@ class Parallel(TurnRule):
         return _repeated(self.order)
 
     def line(self, state: State) -> tuple[str, ...]:
-        """The order, else the members."""
+        """Return the order, else the members."""
         return tuple(self.order) or state.members
 
     def begin(self, state: State) -> NextTurn:
@@ -287,7 +288,8 @@ def is_known(turns: object) -> bool:
 
 
 def load(turns: TurnPolicy) -> TurnRule:
-    """The rule that a log names. Raises `InvalidPolicyError` where none of that name and options is known."""
+    """Return the rule that a log names. Raises `InvalidPolicyError` where none of that name and options is
+    known."""
     if turns.rule not in TURN_RULES:
         raise InvalidPolicyError(TURN_RULES.missing(turns.rule))
     known: Any = TURN_RULES[turns.rule]
@@ -296,13 +298,13 @@ def load(turns: TurnPolicy) -> TurnRule:
 
 @lru_cache(maxsize=64)
 def _rule_from_json(known: Any, options: str) -> TurnRule:
-    """The rule of these options, as JSON; it is asked for at each turn, and takes long to make."""
+    """Return the rule of these options, as JSON; it is asked for at each turn, and takes long to make."""
     made: TurnRule = known(**json.loads(options))
     return made
 
 
 def rule_of(turns: TurnPolicy | None) -> TurnRule:
-    """The rule that holds: by address where none is set, or none of that name and options is known."""
+    """Return the rule that holds: by address where none is set, or none of that name and options is known."""
     if turns is not None:
         try:
             return load(turns)
@@ -323,7 +325,8 @@ def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
 
 
 def around(line: Sequence[str], last: str) -> Iterator[str]:
-    """The line from the one after `last` on, and round to it; from its beginning where it is not in it."""
+    """Yield the line from the one after `last` on, and round to it; from its beginning where it is not in
+    it."""
     begin = line.index(last) + 1 if last in line else 0
     yield from line[begin:]
     yield from line[:begin]

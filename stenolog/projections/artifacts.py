@@ -23,7 +23,7 @@ def is_artifact(name: str) -> bool:
 
 
 def artifacts_of(entry: Entry) -> list[FilePart]:
-    """The artifacts that an entry brings; one of a name that was there before is its new version."""
+    """Return the artifacts that an entry brings; one of a name that was there before is its new version."""
     match entry.event:
         case UserMessage(parts=parts) | ToolResult(parts=parts):
             files = (part for part in parts if isinstance(part, FilePart) and part.blob)
@@ -45,6 +45,6 @@ NONE: dict[str, Artifact] = {}
 
 @fold(initial=NONE, name="artifacts", kinds=(UserMessage, ToolResult))
 def artifacts(known: dict[str, Artifact], entry: Entry) -> dict[str, Artifact]:
-    """The artifacts by their names, after an entry."""
+    """Return the artifacts by their names, after an entry."""
     new = {file.name: Artifact(entry.position, file.media_type, file.blob) for file in artifacts_of(entry)}
     return {**known, **new} if new else known

@@ -61,7 +61,7 @@ def read(
     made: Iterable[SummaryRecord],
     agent: str = "",
 ) -> Context:
-    """The context of some entries of a log, from what is known of the whole.
+    """Return the context of some entries of a log, from what is known of the whole.
 
     It is that of an agent. Without one, an entry is out where it is so for all agents that it concerns.
     """
@@ -117,7 +117,7 @@ def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
 
 
 def summary_of(position: int, event: Event) -> Summary | None:
-    """The summary that an entry makes, where it covers something."""
+    """Return the summary that an entry makes, where it covers something."""
     match event:
         case AssistantMessage(agent=agent, covers=spans) if spans:
             return Summary(position, agent, tuple(spans))
@@ -153,7 +153,8 @@ def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
 def _valid_summaries(
     made: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
 ) -> tuple[Summary, ...]:
-    """The summaries that hold: a larger one wins, and none swallows an open call or half of another."""
+    """Return the summaries that hold: a larger one wins, and none swallows an open call or half of
+    another."""
     held: tuple[Summary, ...] = ()
     for summary, open_calls in made:
         if summary.position in out:
@@ -168,7 +169,7 @@ LEAST = 2
 
 
 def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRange, ...]:
-    """The spans that a summary for a lane may cover; none where there is too little that is new.
+    """Return the spans that a summary for a lane may cover; none where there is too little that is new.
 
     What stays as it is: the last `keep` messages, what somebody last said to the lane, or to another that has
     not answered it, what the system says, and a call whose result is not there yet, with all behind it.
@@ -212,7 +213,7 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
 
 
 def _last_question(messages: Sequence[Entry], lane: str) -> int:
-    """The position of what somebody last said to the lane; 0: nobody has."""
+    """Return the position of what somebody last said to the lane; 0: nobody has."""
     for entry in reversed(messages):
         match entry.event:
             case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
@@ -241,7 +242,7 @@ def _is_systems(entry: Entry) -> bool:
 
 
 def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRange]:
-    """The positions from first to last without those that stay."""
+    """Yield the positions from first to last without those that stay."""
     for position in sorted(p for p in stays if first <= p <= last):
         if first < position:
             yield PositionRange(first=first, last=position - 1)

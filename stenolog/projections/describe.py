@@ -85,12 +85,12 @@ def _cut(event: AssistantMessage) -> str:
 
 
 def in_words(parts: Sequence[Part]) -> str:
-    """The parts of a message, one after the other."""
+    """Return the parts of a message, one after the other."""
     return _joined(*(_part(part) for part in parts))
 
 
 def call_in_words(call: ToolCall) -> str:
-    """A tool call, as one would write it in a program."""
+    """Return a tool call, as one would write it in a program."""
     return f"{call.name}({call.arguments})"
 
 
@@ -153,7 +153,7 @@ def searchable_text(event: Event) -> str:
 
 
 def agent_of(event: Event) -> str:
-    """The agent whose words they are; empty where they are no agent's."""
+    """Return the agent whose words they are; empty where they are no agent's."""
     match event:
         case AssistantMessage(agent=agent) | LlmError(agent=agent):
             return agent
@@ -181,7 +181,7 @@ def _part_texts(parts: Iterable[Part]) -> list[str]:
 
 
 def _argued(arguments: str) -> list[str]:
-    """The words of a call's arguments: JSON would spell a line break as a letter."""
+    """Return the words of a call's arguments: JSON would spell a line break as a letter."""
     try:
         left = [json.loads(arguments)]
     except (ValueError, RecursionError):

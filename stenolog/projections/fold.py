@@ -46,15 +46,15 @@ class Fold(Generic[S]):
     kinds: tuple[type[Event], ...] = ()
 
     def __call__(self, entries: Iterable[Entry], start: S | None = None) -> S:
-        """The state after all the entries, from the beginning or from a state kept earlier."""
+        """Return the state after all the entries, from the beginning or from a state kept earlier."""
         return reduce(self.after, entries, self.initial if start is None else start)
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[S]:
-        """The initial state, and the state after each entry."""
+        """Yield the initial state, and the state after each entry."""
         return accumulate(entries, self.after, initial=self.initial)
 
     def after(self, state: S, entry: Entry) -> S:
-        """The state after one more entry: the same, where it is of no kind that the fold looks at."""
+        """Return the state after one more entry: the same, where it is of no kind that the fold looks at."""
         if self.kinds and not isinstance(entry.event, self.kinds):
             return state
         return self.evolve(state, entry)

@@ -23,7 +23,8 @@ class JsonDifference(NamedTuple):
 
 
 def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDifference | None:
-    """The first place, in document order, where two decoded JSON values differ; None where they are equal."""
+    """Return the first place, in document order, where two decoded JSON values differ; None where they are
+    equal."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
         pairs = [(key, expected.get(key, NOTHING), found.get(key, NOTHING)) for key in keys]
@@ -41,7 +42,7 @@ def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDiffer
 
 
 def preview(value: Any) -> str:
-    """A value as JSON, shortened where it is long."""
+    """Return a value as JSON, shortened where it is long."""
     if value is NOTHING:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)

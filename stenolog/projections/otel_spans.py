@@ -106,7 +106,7 @@ class _Watch:
         self._asked: dict[str, datetime] = {}
 
     def take(self, entry: Entry) -> list[Span]:
-        """The spans that end with this entry, the children before their parent."""
+        """Return the spans that end with this entry, the children before their parent."""
         before = self._state
         self._settings = configure(self._settings, entry)
         self._state, moves = step(before, entry)
@@ -135,7 +135,7 @@ class _Watch:
         self._works[move.lane] = _Work(trace, id, entry.time, entry.position, parent)
 
     def _called(self, entry: Entry, before: State, work: _Work | None) -> Iterator[Span]:
-        """The call of a model or a tool that an entry tells of."""
+        """Yield the call of a model or a tool that an entry tells of."""
         match entry.event:
             case AssistantMessage() | LlmError() as said:
                 yield from self._asked_model(
@@ -147,7 +147,7 @@ class _Watch:
                 pass
 
     def _moved(self, entry: Entry, moves: Iterable[Transition]) -> Iterator[Span]:
-        """The work that is over; when a model is asked is remembered."""
+        """Yield the work that is over; when a model is asked is remembered."""
         for move in moves:
             if move.target == "awaiting_llm":
                 self._asked.setdefault(move.lane, entry.time)
@@ -243,7 +243,7 @@ class _Watch:
         )
 
     def _rests(self, entry: Entry, move: Transition, work: _Work) -> Span:
-        """The lane's work is over."""
+        """Return the lane's work is over."""
         agent = move.lane.partition("/")[0]
         failed = self._state.lane(move.lane).category if move.target == "failed" else ""
         parent = self._settings.parent
@@ -281,7 +281,7 @@ class _Watch:
 
 
 def _lane_of(event: Known | Unknown) -> str:
-    """The lane that says it: the one that gives a task, too, for one of its calls."""
+    """Return the lane that says it: the one that gives a task, too, for one of its calls."""
     match event:
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
             return address(agent, task)
@@ -292,7 +292,7 @@ def _lane_of(event: Known | Unknown) -> str:
 
 
 def _stable_id(entry: Entry, what: str, digits: int = 16) -> str:
-    """An id that is the same whenever the log is read, and another in every other log."""
+    """Return an id that is the same whenever the log is read, and another in every other log."""
     return sha256(f"{entry.digest} {what}".encode()).hexdigest()[:digits]
 
 
@@ -302,7 +302,7 @@ def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
 
 
 def _child(said: ToolResult | AssistantMessage | LlmError) -> str | None:
-    """The conversation that the words were made in: a worker's, or a fork."""
+    """Return the conversation that the words were made in: a worker's, or a fork."""
     ours = said.meta.get("stenolog")
     child = ours.get("child") if isinstance(ours, dict) else None
     name = child.get("conversation") if isinstance(child, dict) else None

@@ -132,17 +132,17 @@ _UNSAFE = re.compile(
 
 
 def safe(text: str) -> str:
-    """The text with everything that a terminal would obey spelled out; tabs and line feeds stay."""
+    """Return the text with everything that a terminal would obey spelled out; tabs and line feeds stay."""
     return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The text on one line, blanks run together."""
+    """Return the text on one line, blanks run together."""
     return " ".join(safe(text).split())
 
 
 def safe_json(data: Any, *, indent: int | None = None) -> str:
-    """The data as JSON that a terminal does not obey; a reader of JSON gets the same data."""
+    """Return the data as JSON that a terminal does not obey; a reader of JSON gets the same data."""
     text = json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
     return _UNSAFE.sub(_escaped_match, text)
 

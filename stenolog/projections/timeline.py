@@ -76,7 +76,7 @@ class _Calls(NamedTuple):
 
 
 def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
-    """The whole timeline, in the order of the log; what still runs comes last.
+    """Return the whole timeline, in the order of the log; what still runs comes last.
 
     Every entry is in it once, but for mode switches that change nothing.
     """
@@ -95,7 +95,7 @@ def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
 
 
 def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineItem]:
-    """The items, and one before each answer from which on its agent was shown less."""
+    """Return the items, and one before each answer from which on its agent was shown less."""
     made: list[TimelineItem] = []
     for item in items:
         if item.position in cut and (not made or made[-1].position != item.position):
@@ -106,7 +106,7 @@ def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineI
 
 
 def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
-    """The items that an entry begins."""
+    """Yield the items that an entry begins."""
     item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
         case UserMessage() as said:
@@ -175,7 +175,7 @@ def cut_words(said: AssistantMessage) -> str:
 
 
 def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
-    """The card of one tool call, with its result where there is one."""
+    """Return the card of one tool call, with its result where there is one."""
     call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
     card = TimelineItem(
         "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call

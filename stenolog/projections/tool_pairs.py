@@ -92,7 +92,8 @@ class ToolCallIndex:
         return None
 
     def halved(self, summary: Summary) -> tuple[int, ...]:
-        """The calls or results that a summary covers without the other half, where both stand before it.
+        """Return the calls or results that a summary covers without the other half, where both stand before
+        it.
 
         Looked for once: no such pair comes later.
         """

@@ -48,7 +48,7 @@ class Histogram(NamedTuple):
     counts: dict[int, int] = {}  # noqa: RUF012 - never changed in place; `add` makes a new one
 
     def add(self, number: int) -> Histogram:
-        """The histogram with one more number; one below 0 counts as 0."""
+        """Return the histogram with one more number; one below 0 counts as 0."""
         place = bisect_right(BOUNDS, max(0, number)) - 1
         return Histogram({**self.counts, place: self.counts.get(place, 0) + 1})
 
@@ -58,7 +58,7 @@ class Histogram(NamedTuple):
         return Histogram({at: self.counts.get(at, 0) + other.counts.get(at, 0) for at in sorted(places)})
 
     def percentile(self, percent: int) -> int | None:
-        """The number that so many of a hundred do not exceed; None where there is none."""
+        """Return the number that so many of a hundred do not exceed; None where there is none."""
         rank = -(-sum(self.counts.values()) * percent // 100)
         for place, count in sorted(self.counts.items()):
             rank -= count
@@ -104,7 +104,7 @@ KINDS = ("input", "cached", "output", "written")
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of the first entry that fits the model."""
+    """Return the price of the first entry that fits the model."""
     for price in prices:
         if isinstance(price, Price):
             if fnmatchcase(model, price.model):
@@ -145,7 +145,8 @@ def _millionths(price: Price, used: Tokens) -> int:
 
 
 def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
-    """The prices of a mapping: `input`, `cached`, `output` and `written` for each pattern of names, in order.
+    """Return the prices of a mapping: `input`, `cached`, `output` and `written` for each pattern of names, in
+    order.
 
     What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says
     what was expected, what was found, and at which pattern of `where`.
@@ -301,7 +302,8 @@ def _take(used: Usage, entry: Entry) -> Usage:
 def _add(
     usage: Usage, run: str, where: str, model: str, event: AssistantMessage | LlmError | ToolResult
 ) -> Usage:
-    """The usage with an event of a lane; where it names no model, of the one that the lane used last."""
+    """Return the usage with an event of a lane; where it names no model, of the one that the lane used
+    last."""
     lanes = usage.runs.get(run, {})
     used = lanes.get(where, Used())
     model = model or used.model or usage.cards.get(where.partition("/")[0], "")

@@ -53,7 +53,7 @@ SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def entries(*events: Event | NewEntry, conversation: str = "demo") -> list[Entry]:
-    """The events as a log holds them; a `NewEntry` brings its own id and time.
+    """Return the events as a log holds them; a `NewEntry` brings its own id and time.
 
     Positions count from 1; ids are e1, e2 …; entry n stands n seconds after `START`; digests are chained.
     Nothing is added: no opening. Raises `InvalidEventError` for an event that cannot be stored.
@@ -84,7 +84,8 @@ def examples() -> dict[str, Known]:
 
 
 def example_conversation() -> list[Event]:
-    """A whole conversation: all five kinds, two agents, approvals, a retry, a cancel, leaving and joining."""
+    """Return a whole conversation: all five kinds, two agents, approvals, a retry, a cancel, leaving and
+    joining."""
     shell = Tool(name="shell", description="Run a command.", parameters={"type": "object"})
     deploy = Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
     return [

@@ -28,18 +28,18 @@ NAME = Path(sys.executable).name
 
 
 def program(*args: str) -> tuple[str, ...]:
-    """The command line of the small agent."""
+    """Return the command line of the small agent."""
     return (*PYTHON, str(PROGRAM), *args)
 
 
 def once(*args: str, **options: Any) -> CommandLine:
-    """The small agent, run for each request."""
+    """Return the small agent, run for each request."""
     given: dict[str, Any] = {"patience": 2.0} | options
     return CommandLine(program(*args), **given)
 
 
 def runs_on(format: str = "text", **options: Any) -> CommandLine:
-    """The small agent that remembers."""
+    """Return the small agent that remembers."""
     given: dict[str, Any] = {"mode": "long-lived", "format": format, "patience": 2.0} | options
     return CommandLine(program(format), **given)
 
@@ -49,7 +49,7 @@ def prompt(text: str, session: str = "", lane: str = "coder", conversation: str 
 
 
 async def asked(model: Model, text: str, session: str = "", **where: str) -> ModelResponse:
-    """The answer."""
+    """Return the answer."""
     *_, last = await pieces(model, text, session, **where)
     assert isinstance(last, ModelResponse)
     return last
@@ -76,7 +76,7 @@ async def failed(model: Model, text: str, session: str = "", **where: str) -> tu
 
 
 async def first(stream: AsyncGenerator[StreamItem, None]) -> str:
-    """The first that is said."""
+    """Return the first that is said."""
     while not isinstance(piece := await anext(stream), ResponseDelta):
         assert isinstance(piece, Progress | Outgoing)
     return piece.text

@@ -41,7 +41,7 @@ class Provider(ThreadingHTTPServer):
         """Say nothing of an agent that hung up."""
 
     def plan(self, body: dict[str, Any]) -> str:
-        """The next command; empty: all is done."""
+        """Return the next command; empty: all is done."""
         told = "\n".join(_texts(body))
         did = "\n".join([*_called(body), *DID.findall(told)])
         return next((command for command in RUN.findall(told) if command not in did), "")
@@ -172,7 +172,7 @@ def _texts(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _called(body: dict[str, Any]) -> Iterator[str]:
-    """The commands that the model has called for."""
+    """Yield the commands that the model has called for."""
     for item in body.get("input") or []:
         if isinstance(item, dict) and item.get("type") == "function_call":
             yield str(json.loads(item["arguments"]).get("cmd"))

@@ -28,7 +28,7 @@ def installed() -> Path:
 
 
 def settled(home: Path, url: str) -> dict[str, str]:
-    """The environment of agents that live in a folder and ask this provider."""
+    """Return the environment of agents that live in a folder and ask this provider."""
     home.mkdir(exist_ok=True)
     codex = home / ".codex"
     codex.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ def settled(home: Path, url: str) -> dict[str, str]:
 
 
 def model(agent: str, home: Path, url: str, **options: Any) -> Model:
-    """A model that is one of the agents."""
+    """Return a model that is one of the agents."""
     from stenolog.models import ACP, CommandLine
 
     work, more = home / "work", options.pop("more", ())

@@ -28,7 +28,7 @@ USAGE = Usage(input=33, output=5, cache_read=20, cache_write=10)
 
 
 def heard(format: str, *lines: dict[str, Any]) -> tuple[ModelResponse, list[ResponseDelta]]:
-    """The answer that the lines are, and its pieces."""
+    """Return the answer that the lines are, and its pieces."""
     ear = LinesParser(ResponseBuilder(format), OUTPUT_FORMATS[format].read)
     ear.feed("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     assert ear.turn.ended
@@ -36,13 +36,13 @@ def heard(format: str, *lines: dict[str, Any]) -> tuple[ModelResponse, list[Resp
 
 
 def message(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[str, Any]:
-    """A line of Claude Code with (some of) a message."""
+    """Return a line of Claude Code with (some of) a message."""
     said = {"id": id, "type": "message", "role": "assistant", "model": "claude-x", "content": list(content)}
     return {"type": "assistant", "message": said, "parent_tool_use_id": None, "session_id": "s1"} | more
 
 
 def event(**told: Any) -> dict[str, Any]:
-    """A line of Claude Code with a piece of a message."""
+    """Return a line of Claude Code with a piece of a message."""
     return {"type": "stream_event", "event": told, "parent_tool_use_id": None, "session_id": "s1"}
 
 

@@ -53,7 +53,7 @@ def engine(folder: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def at_work(folder: Path, ours: subprocess.Popen[bytes]) -> list[int]:
-    """The agent and its child, once they are there."""
+    """Return the agent and its child, once they are there."""
     while not (folder / "pids").exists() or not (folder / "pids").read_text().endswith("\n"):
         assert ours.poll() is None
         time.sleep(0.02)
@@ -103,7 +103,7 @@ def test_what_outlived_engine_and_watcher_is_ended_before_another_agent_begins(f
 
 
 def children(parent: int, chosen: Callable[[str], bool]) -> list[int]:
-    """The children of a process whose command line is chosen."""
+    """Return the children of a process whose command line is chosen."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

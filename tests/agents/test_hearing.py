@@ -19,7 +19,7 @@ CUTS = st.lists(st.integers(1, 5), max_size=40)
 
 
 def heard(ear: OutputParser, output: bytes, cuts: list[int]) -> tuple[ModelResponse, bool, str]:
-    """The answer, whether it has told its end, and all pieces as one."""
+    """Return the answer, whether it has told its end, and all pieces as one."""
     for cut in cuts:
         ear.feed(output[:cut])
         output = output[cut:]

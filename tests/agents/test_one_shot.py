@@ -238,7 +238,7 @@ def test_what_comes_after_the_end_of_an_answer_does_not_hold_it_up(tmp_path: Pat
 
 
 def says(folder: Path, *lines: object, code: int = 0) -> list[str]:
-    """A program that says these lines, and ends with the code."""
+    """Return a program that says these lines, and ends with the code."""
     file = folder / "said"
     file.write_text("".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in lines))
     return ["script", str(file), str(code)]

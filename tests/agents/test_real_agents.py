@@ -83,7 +83,7 @@ def tokens(event: AssistantMessage | LlmError) -> Usage | None:
 
 
 def done(tmp_path: Path) -> list[str]:
-    """The effects that the commands had."""
+    """Return the effects that the commands had."""
     return (tmp_path / "home" / "work" / "acts").read_text().split()
 
 
@@ -151,7 +151,7 @@ async def _run(team: Team, conversation: Conversation, text: str) -> None:
 
 
 def groups_of_ours() -> list[int]:
-    """The process groups of the agents at work here."""
+    """Return the process groups of the agents at work here."""
     return [int(group.partition(":")[0]) for group in groups.WATCHER.watched]
 
 

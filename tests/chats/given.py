@@ -29,12 +29,12 @@ def asked(prompt: ModelCall) -> str:
 
 
 def echo(prompt: ModelCall) -> str:
-    """An answer that repeats what was asked."""
+    """Return an answer that repeats what was asked."""
     return f"you said {asked(prompt)}"
 
 
 def team(reply: Callable[[ModelCall], object] = echo, *names: str, **options: Any) -> Team:
-    """A team of agents that answer by a function."""
+    """Return a team of agents that answer by a function."""
     models = {name: Scripted(reply, endless=True, piece=5000) for name in names or ("coder",)}
     return Team([Agent(name, llm=model) for name, model in models.items()], **options)
 
@@ -62,7 +62,7 @@ async def until(there: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 def said(log: Log, name: str = "telegram-1") -> list[UserMessage]:
-    """The messages of a conversation that say something."""
+    """Return the messages of a conversation that say something."""
     return [e.event for e in log[name].entries() if isinstance(e.event, UserMessage) and e.event.parts]
 
 

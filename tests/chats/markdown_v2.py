@@ -11,7 +11,7 @@ class CannotParse(Exception):
 
 
 def read(text: str) -> str:
-    """The text as people read it. Raises `CannotParse`."""
+    """Return the text as people read it. Raises `CannotParse`."""
     made: list[str] = []
     open_marks: list[str] = []
     at = 0

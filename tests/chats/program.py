@@ -20,7 +20,7 @@ BLOCKS = 5
 
 
 def answer(prompt: ModelCall) -> str:
-    """A long answer to what was asked, made of that alone."""
+    """Return a long answer to what was asked, made of that alone."""
     asked = next(m["content"] for m in prompt.body["messages"] if m["role"] == "user")
     code = ("```python\n" + f"x{nth} = 1\n" * 400 + "```" for nth in range(BLOCKS))
     return "\n".join([f"{asked}:", *code])

@@ -156,7 +156,7 @@ class StandIn:
             return len(self._updates[bot])
 
     def wait(self, count: int, seconds: float = 20.0) -> list[str]:
-        """The texts, once there are so many."""
+        """Return the texts, once there are so many."""
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.sent) >= count, seconds), self.texts()
             return self.texts()

@@ -45,7 +45,7 @@ def sell(cats: int) -> str:
 
 
 def answering(*calls: ToolCall) -> Callable[[ModelCall], object]:
-    """A model that makes these calls, and then is done."""
+    """Return a model that makes these calls, and then is done."""
 
     def reply(prompt: ModelCall) -> object:
         return "Done." if any(m["role"] == "tool" for m in prompt.body["messages"]) else [*calls]
@@ -54,7 +54,7 @@ def answering(*calls: ToolCall) -> Callable[[ModelCall], object]:
 
 
 def with_workers(*cats: int) -> Team:
-    """A team whose lead has workers at once, each with a call that waits for a person."""
+    """Return a team whose lead has workers at once, each with a call that waits for a person."""
     workers = [
         Agent(
             f"reader{cat}",
@@ -100,7 +100,7 @@ class Chatting(NamedTuple):
 
 
 def selling(*answers: Any, ran: list[int] | None = None) -> Team:
-    """A team of one that may sell, answer by answer."""
+    """Return a team of one that may sell, answer by answer."""
 
     @tool(approval=True)
     def sell(cats: int) -> str:
@@ -113,7 +113,7 @@ def selling(*answers: Any, ran: list[int] | None = None) -> Team:
 
 
 def sale(cats: int, id: str = "s") -> ToolCall:
-    """A call that sells."""
+    """Return a call that sells."""
     return ToolCall(id=id, name="sell", arguments=json.dumps({"cats": cats}))
 
 
@@ -158,7 +158,7 @@ def test_status_and_a_decision_show_what_workers_wait_for(log: Log) -> None:
 
 
 def asks(call: PendingApproval) -> str:
-    """The question about a call."""
+    """Return the question about a call."""
     return (
         f"{call.lane} asks to run\n```\n{call.name}({call.arguments})\n```\n"
         f"/approve {call.code} lets it, /refuse {call.code} does not."
@@ -348,7 +348,7 @@ def test_a_call_to_be_approved_is_shown_whole_in_blocks_of_code_that_it_does_not
 
 
 def rendered(*events: ModeSwitch | AssistantMessage) -> list[str]:
-    """The pieces of the last of these events."""
+    """Return the pieces of the last of these events."""
     with stenolog.open(":memory:") as log:
         *before, last = log["talk"].extend([NewEntry(event) for event in events])
         settings = NOTHING
@@ -358,7 +358,7 @@ def rendered(*events: ModeSwitch | AssistantMessage) -> list[str]:
 
 
 def _code(piece: str) -> list[str]:
-    """The lines of the blocks of code."""
+    """Return the lines of the blocks of code."""
     begun, code = None, list[str]()
     for line in piece.split("\n"):
         found = fence_of(line)

@@ -135,7 +135,7 @@ def test_a_limit_that_holds_no_code_is_refused() -> None:
 
 
 def _said(text: str) -> str:
-    """The characters of a text, without fences and blanks."""
+    """Return the characters of a text, without fences and blanks."""
     return re.sub(r"\s", "", "".join(line for line in text.splitlines() if fence_of(line) is None))
 
 

@@ -14,7 +14,7 @@ from .standin import USER, Answer, StandIn
 
 
 def shop(*sales: int) -> tuple[stenolog.Team, list[int]]:
-    """A team of one that makes these sales in one answer, and what was sold."""
+    """Return a team of one that makes these sales in one answer, and what was sold."""
     sold = list[int]()
 
     @tool(approval=True)

@@ -75,13 +75,13 @@ class Program:
 
 
 def arrived(api: StandIn) -> list[list[str]]:
-    """The pieces of each chat, each repetition directly behind its piece taken for one."""
+    """Return the pieces of each chat, each repetition directly behind its piece taken for one."""
     return [[text for text, _ in itertools.groupby(api.texts(chat))] for chat in CHATS]
 
 
 @cache
 def undisturbed() -> list[list[str]]:
-    """The pieces of each chat where nothing is killed."""
+    """Return the pieces of each chat where nothing is killed."""
     with StandIn() as api, TemporaryDirectory() as folder:
         greet(api)
         with Program(api, Path(folder)) as program:

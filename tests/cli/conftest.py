@@ -57,14 +57,14 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 @pytest.fixture
 def demo(cli: Callable[..., Ran]) -> Callable[..., Ran]:
-    """The command line, in a folder whose talks.db holds the demo."""
+    """Return the command line, in a folder whose talks.db holds the demo."""
     assert cli("demo", "--db", "talks.db").status == 0
     return cli
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with tools in it, no keys, and imports that are forgotten."""
+    """Return an empty folder with tools in it, no keys, and imports that are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "shop_tools", raising=False)

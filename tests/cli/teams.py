@@ -36,7 +36,7 @@ LONG = "a word and another " * 200
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
-    """A call in a script."""
+    """Return a call in a script."""
     return {"type": "tool_call", "name": name, "arguments": arguments}
 
 
@@ -59,6 +59,6 @@ def team(folder: Path, *turns: Any, file: str = TEAM, **options: Any) -> str:
 
 
 def events(name: str = "chat") -> list[Any]:
-    """The events of a conversation."""
+    """Return the events of a conversation."""
     with stenolog.open("talks.db") as log:
         return [entry.event for entry in log[name].entries()]

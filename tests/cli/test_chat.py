@@ -120,7 +120,7 @@ def test_a_real_server_streams_the_answer(chat: Chat, folder: Path) -> None:
 
 
 def frames_of(text: str) -> Any:
-    """A reply of the server."""
+    """Return a reply of the server."""
     return Reply(frames(ModelResponse((TextPart(text=text),), model="qwen3", finish_reason="stop")))
 
 

@@ -26,7 +26,7 @@ ORPHAN = [
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> str:
-    """A history with a call that has no result, and a result that has no call."""
+    """Return a history with a call that has no result, and a result that has no call."""
     (tmp_path / "damaged.json").write_text(json.dumps(ORPHAN))
     return "damaged.json"
 

@@ -22,7 +22,7 @@ MESSAGES = str(Path(__file__).parents[2] / "docs" / "examples" / "forgetful.json
 
 @pytest.fixture
 def told(cli: Callable[..., Any]) -> Callable[..., list[str]]:
-    """The lines that a command prints about the crew."""
+    """Return the lines that a command prints about the crew."""
     with open_log("talks.db") as log:
         for entry in crew():
             log["crew"].append(entry.event, id=entry.id, time=entry.time, expected=entry.position - 1)

@@ -25,7 +25,7 @@ CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel
 
 @pytest.fixture
 def projects(tmp_path: Path) -> Path:
-    """A folder of transcripts, as programs leave them behind."""
+    """Return a folder of transcripts, as programs leave them behind."""
     folder = tmp_path / "projects"
     (folder / "bakery" / "old").mkdir(parents=True)
     (folder / "bakery" / "session.jsonl").write_bytes(SESSION)

@@ -21,7 +21,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def many(cli: Cli) -> Cli:
-    """A database with seven conversations, one a day."""
+    """Return a database with seven conversations, one a day."""
     with open_log("talks.db") as log:
         for number in range(7):
             at = DAY + timedelta(days=number)

@@ -18,7 +18,7 @@ Cli = Callable[..., Any]
 
 @pytest.fixture
 def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
-    """A runner of this process that is at two effects."""
+    """Yield a runner of this process that is at two effects."""
     with stenolog.open("talks.db") as log:
         conversation = log["demo"]
         conversation.append(UserMessage(text="Go."))

@@ -22,7 +22,7 @@ Cli = Callable[..., Any]
 
 @pytest.fixture
 def kept(cli: Cli) -> Cli:
-    """The command line, in a folder whose talks.db holds a talk with two receipts."""
+    """Return the command line, in a folder whose talks.db holds a talk with two receipts."""
     with open_log("talks.db", entropy=bytes) as log:
         conversation = log["talk"]
         conversation.append(UserMessage(text="Never touch main", to=("coder",)))

@@ -24,7 +24,7 @@ FULL = Path("/dev/full")
 
 @pytest.fixture
 def with_a_bad_one(demo: Cli) -> Cli:
-    """The demo, and before it a conversation whose policy names a counter that nobody knows."""
+    """Return the demo, and before it a conversation whose policy names a counter that nobody knows."""
     with open_log("talks.db") as log:
         card = AgentCard(policy=Budget(tokens=16_000, counter="abacus"))
         log["bad"].append(ModeSwitch(cards={"coder": card}))

@@ -25,7 +25,7 @@ Cli = Callable[..., Ran]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, nobody at the keyboard, and imports that are forgotten."""
+    """Return an empty folder, nobody at the keyboard, and imports that are forgotten."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.delitem(sys.modules, "shop_tools", raising=False)
@@ -33,13 +33,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kinds(folder: Path, name: str = "team", db: str = "talks.db") -> list[str]:
-    """The kinds of a conversation's entries."""
+    """Return the kinds of a conversation's entries."""
     with stenolog.open(folder / db) as log:
         return [entry.event.kind for entry in log[name].entries()]
 
 
 def last(folder: Path, name: str = "team") -> Any:
-    """The last event of a conversation."""
+    """Return the last event of a conversation."""
     with stenolog.open(folder / "talks.db") as log:
         return list(log[name].entries())[-1].event
 
@@ -166,7 +166,7 @@ def test_a_team_goes_on_without_tools_that_cannot_be_reached_and_says_so(
 
 
 def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The program, once its model has begun to speak."""
+    """Return the program, once its model has begun to speak."""
     process = subprocess.Popen(
         [sys.executable, "-m", "stenolog", *arguments],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True,

@@ -22,7 +22,7 @@ TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def obeyed(text: str) -> set[str]:
-    """The characters of a text that a terminal might obey."""
+    """Return the characters of a text that a terminal might obey."""
     return {
         char
         for char in text

@@ -134,7 +134,7 @@ ROW = ("12", "coder", "last:50+tokens:16k+pins", "1,234,567", "@state/a.json", "
 
 
 def shown(width: int, *rows: tuple[str, ...]) -> list[str]:
-    """A table, as it is printed on so many cells."""
+    """Return a table, as it is printed on so many cells."""
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
         console.print(table(COLUMNS, rows))

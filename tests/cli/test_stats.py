@@ -18,7 +18,7 @@ PAID = Usage(input=200_000, output=10_000, cache_read=150_000)
 
 @pytest.fixture
 def used(cli: Cli, tmp_path: Path) -> Cli:
-    """The command line, in a folder whose talks.db holds two conversations."""
+    """Return the command line, in a folder whose talks.db holds two conversations."""
     with stenolog.open(tmp_path / "talks.db") as log:
         log["shop"].extend(
             [
@@ -42,7 +42,7 @@ def used(cli: Cli, tmp_path: Path) -> Cli:
 
 
 def rows(ran: Ran) -> list[list[str]]:
-    """The table, cell by cell, without its title and its line."""
+    """Return the table, cell by cell, without its title and its line."""
     return [line.split() for line in ran.out.splitlines()[2:] if line[:1] not in (" ", "")]
 
 

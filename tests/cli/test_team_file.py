@@ -35,7 +35,7 @@ KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "GEMINI_API_KE
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, no keys, and imports that are forgotten."""
+    """Return an empty folder, no keys, and imports that are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -46,14 +46,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(text: str) -> Path:
-    """A file of a team."""
+    """Return a file of a team."""
     path = Path("team.toml")
     path.write_text(text)
     return path
 
 
 def agent(text: str) -> Agent:
-    """The only agent of a file."""
+    """Return the only agent of a file."""
     [only] = load(written(text)).team.agents.values()
     return only
 
@@ -256,7 +256,7 @@ def test_what_is_no_model_is_refused_with_the_forms(text: str) -> None:
 
 
 def models(*names: str) -> Reply:
-    """A list of models."""
+    """Return a list of models."""
     return Reply(
         [json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode()], headers=JSON
     )

@@ -47,7 +47,7 @@ def control(action: Any, agent: str) -> Event:
 
 
 def said(agent: str, text: str = "Well", *, view: int = 0, **fields: Any) -> Event:
-    """An answer; built on what stood at `view`, where that is given."""
+    """Return an answer; built on what stood at `view`, where that is given."""
     receipt = Receipt(view=view, sha256="") if view else None
     return AssistantMessage(agent=agent, text=text, receipt=receipt, **fields)
 
@@ -57,7 +57,7 @@ def passed(agent: str, view: int = 0) -> Event:
 
 
 def called(agent: str, text: str = "", **fields: Any) -> Event:
-    """An answer that calls the tool `agent`1."""
+    """Return an answer that calls the tool `agent`1."""
     return said(agent, text, tool_calls=[ToolCall(id=f"{agent}1", name="shell")], **fields)
 
 
@@ -66,18 +66,18 @@ def failed(agent: str, category: Any = "timeout", **fields: Any) -> Event:
 
 
 def after(*events: Event) -> State:
-    """The state after the events."""
+    """Return the state after the events."""
     return fold(entries(*events))
 
 
 def last(*events: Event) -> list[Transition]:
-    """The transitions of the last event."""
+    """Return the transitions of the last event."""
     log = entries(*events)
     return list(step(fold(log[:-1]), log[-1]).transitions)
 
 
 def busy(state: State) -> list[str]:
-    """The lanes that have something to do."""
+    """Return the lanes that have something to do."""
     return [where for where, lane in state.lanes.items() if lane.status in BUSY]
 
 

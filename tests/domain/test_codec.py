@@ -52,7 +52,8 @@ HOSTILE = {
 
 
 def read(topic: str, payload: bytes) -> Event | str:
-    """The event, or what is wrong with it; any other exception than `CorruptLogError` is let through."""
+    """Return the event, or what is wrong with it; any other exception than `CorruptLogError` is let
+    through."""
     try:
         return REGISTRY.load(topic, payload)
     except CorruptLogError as error:

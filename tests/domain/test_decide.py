@@ -46,7 +46,7 @@ GONE = ModeSwitch(leaves=["coder"])
 
 
 def after(*events: Event) -> State:
-    """The state after the opening, which is e1, and the events: e2, e3 …"""
+    """Return the state after the opening, which is e1, and the events: e2, e3 …"""
     return fold(entries(OPENED, *events))
 
 

@@ -28,7 +28,7 @@ EXAMPLES = list(examples().values())
 
 
 def chained(log: list[Record], before: bytes = b"") -> list[str]:
-    """The recipe in the docstring of `stenolog.domain.entry`, followed by hand."""
+    """Return the recipe in the docstring of `stenolog.domain.entry`, followed by hand."""
     digests = []
     for record in log:
         lines = (record.position, record.id, record.time, record.topic, record.size)
@@ -40,7 +40,7 @@ def chained(log: list[Record], before: bytes = b"") -> list[str]:
 
 
 def broken(log: list[Record], before: bytes = b"") -> list[int]:
-    """The indices of the records whose digest is not what it must be."""
+    """Return the indices of the records whose digest is not what it must be."""
     found = []
     for index, record in enumerate(log):
         if digest_of(before, record) != record.digest:

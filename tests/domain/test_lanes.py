@@ -37,12 +37,12 @@ CALLED = AssistantMessage(agent="coder", tool_calls=[SHELL])
 
 
 def after(*events: Event) -> State:
-    """The state after the events."""
+    """Return the state after the events."""
     return fold(entries(*events))
 
 
 def last(*events: Event) -> Transition:
-    """The only transition of the last event."""
+    """Return the only transition of the last event."""
     log = entries(*events)
     [made] = step(fold(log[:-1]), log[-1]).transitions
     return made

@@ -37,7 +37,7 @@ def model() -> Model:
 
 
 def by_library(model: Model, status: Status, trigger: Trigger, truth: Mapping[str, bool]) -> Status | None:
-    """The state that the library goes to; None where it refuses."""
+    """Return the state that the library goes to; None where it refuses."""
     model.state, model.truth = status, truth
     try:
         assert model.trigger(trigger)
@@ -47,7 +47,7 @@ def by_library(model: Model, status: Status, trigger: Trigger, truth: Mapping[st
 
 
 def by_table(status: Status, trigger: Trigger, truth: Mapping[str, bool]) -> Status | None:
-    """The state that the table goes to; None where it lists nothing."""
+    """Return the state that the table goes to; None where it lists nothing."""
     moved = move(status, trigger, lambda name: truth[name])
     return moved[1] if moved else None
 

@@ -37,7 +37,7 @@ OFF = Limits(None, None, None, None, None, None, None, None)
 
 
 def step(*calls: ToolCall, result: str = "same", is_error: bool = False) -> list[Event]:
-    """An answer that calls tools, and what they all gave back."""
+    """Return an answer that calls tools, and what they all gave back."""
     results = (ToolResult(call_id=call.id, text=result, is_error=is_error) for call in calls)
     return [AssistantMessage(agent="coder", tool_calls=calls), *results]
 

@@ -12,7 +12,7 @@ from stenolog.domain.registry import Registry
 
 
 def define(answer: int) -> type:
-    """A class of one and the same name, as a cell of a notebook defines it each time it is run."""
+    """Return a class of one and the same name, as a cell of a notebook defines it each time it is run."""
     made = type("Fruit", (), {"answer": answer, "__module__": "notebook"})
     made.__qualname__ = "Fruit"
     return made

@@ -75,7 +75,7 @@ def transitions(log: list[Entry]) -> list[Transition]:
 
 
 def in_words(made: Transition) -> str:
-    """A transition in one line."""
+    """Return a transition in one line."""
     guard = f"/{'+'.join(made.guard)}" if made.guard else ""
     way = f"{made.lane}: {made.source} -{made.trigger}{guard}-> {made.target}" if made.lane else made.kind
     decision = made.decision

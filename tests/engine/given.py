@@ -83,7 +83,7 @@ async def heard(team: Team, conversation: Conversation, *said: Any, **options: A
 
 
 def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
-    """A call of a tool."""
+    """Return a call of a tool."""
     return ToolCall(id=id, name=name, arguments=arguments)
 
 
@@ -96,16 +96,16 @@ def told(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def results(conversation: Conversation) -> list[ToolResult]:
-    """The results in it."""
+    """Return the results in it."""
     return [entry.event for entry in conversation.entries() if isinstance(entry.event, ToolResult)]
 
 
 def errors(conversation: Conversation, agent: str = "coder") -> list[LlmError]:
-    """The errors of an agent."""
+    """Return the errors of an agent."""
     events = (entry.event for entry in conversation.entries())
     return [event for event in events if isinstance(event, LlmError) and event.agent == agent]
 
 
 def answers(conversation: Conversation) -> list[AssistantMessage]:
-    """The answers in it."""
+    """Return the answers in it."""
     return [entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]

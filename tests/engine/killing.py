@@ -67,7 +67,7 @@ class Story:
     """Seconds before its kill that the oldest piece was told that is lost."""
 
     def wrong(self, kind: str) -> list[str]:
-        """The faults of a kind."""
+        """Return the faults of a kind."""
         return [fault for fault in self.faults if fault.startswith(f"{kind}:")]
 
 

@@ -34,7 +34,7 @@ REFUSED = "The user refused this call; it was not run."
 
 
 def shop(*turns: Any, ran: list[int] | None = None, **options: Any) -> Team:
-    """A team of one that may sell."""
+    """Return a team of one that may sell."""
     sold = [] if ran is None else ran
 
     @tool(approval=True)
@@ -53,12 +53,12 @@ def shop(*turns: Any, ran: list[int] | None = None, **options: Any) -> Team:
 
 
 def sale(n: int, id: str = "c1") -> ToolCall:
-    """A call that sells so many."""
+    """Return a call that sells so many."""
     return call("sell", id, f'{{"n": {n}}}')
 
 
 def first_call(conversation: Conversation) -> CallRef:
-    """The first call that waits."""
+    """Return the first call that waits."""
     _, waits = next(conversation.state().open_calls())
     return CallRef(entry=waits.entry, index=waits.nth)
 

@@ -33,7 +33,7 @@ def kept_busy(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def payer(paid: list[int], busy: list[asyncio.Event]) -> Team:
-    """A team with a tool that may run once alone; it ends once the store is busy."""
+    """Return a team with a tool that may run once alone; it ends once the store is busy."""
 
     @tool
     async def pay() -> str:

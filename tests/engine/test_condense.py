@@ -363,7 +363,8 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
 
 def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
-    """A summary for each lane behind the log, as far as there is anything to summarise; whether it holds."""
+    """Yield a summary for each lane behind the log, as far as there is anything to summarise; whether it
+    holds."""
     state = reduce(evolve, log, State())
     for lane in lanes(log):
         if lane.agent and (covers := middle(log, lane.address, keep)):

@@ -34,7 +34,7 @@ class World:
         self.failures = failures
 
     def seen(self) -> tuple[tuple[str, ...], int]:
-        """A copy."""
+        """Return a copy."""
         return tuple(self.ran), self.failures
 
 
@@ -76,7 +76,7 @@ def tools(world: World) -> list[Any]:
 
 
 def calls_once(*names: str) -> Callable[[ModelCall], object]:
-    """A model that calls these tools at once, and answers when it has their results."""
+    """Return a model that calls these tools at once, and answers when it has their results."""
 
     def turn(prompt: ModelCall) -> object:
         if "tool" in told(prompt).roles:
@@ -87,7 +87,7 @@ def calls_once(*names: str) -> Callable[[ModelCall], object]:
 
 
 def fails_first(world: World) -> Callable[[ModelCall], object]:
-    """A model that is overloaded twice."""
+    """Return a model that is overloaded twice."""
 
     def turn(prompt: ModelCall) -> object:
         world.failures += 1
@@ -129,7 +129,7 @@ def two_lanes(world: World, clock: Clock) -> Team:
 
 
 def delegating(world: World, clock: Clock, calls: int, **options: Any) -> Team:
-    """An agent that has a worker feed something, several times at once."""
+    """Return an agent that has a worker feed something, several times at once."""
     reader = Agent("reader", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
 
     def lead(prompt: ModelCall) -> object:
@@ -202,7 +202,7 @@ def faults(point: CrashPoint, made: Any) -> Iterator[str]:
 
 
 def twice(world: World, claimed: set[str], log: Log) -> Iterator[str]:
-    """The tools that must not run twice and did, or that were never begun and did not run."""
+    """Yield the tools that must not run twice and did, or that were never begun and did not run."""
     for ran, times in Counter(world.ran).items():
         name = ran.partition(" ")[0]
         if times > (2 if name == "look" else 1):

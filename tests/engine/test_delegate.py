@@ -270,7 +270,7 @@ def test_cancelling_the_caller_cancels_its_worker_and_the_workers_of_that(
 
 
 def at_work(log: Log) -> Iterator[str]:
-    """The lanes that have something to do; of a child its worker's, for a fork has its past ones."""
+    """Yield the lanes that have something to do; of a child its worker's, for a fork has its past ones."""
     for name in log:
         worker, is_child, _ = name.partition("~")
         for lane in log[name].state().lanes.values():

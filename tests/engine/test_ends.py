@@ -123,7 +123,7 @@ class TestTools:
         working.cancel()
 
     def stubborn(self, begun: asyncio.Event, error: Exception | None = None) -> BaseTool:
-        """A tool that has paid when it is cancelled."""
+        """Return a tool that has paid when it is cancelled."""
 
         @tool
         async def pay() -> str:
@@ -232,7 +232,7 @@ class TestAsk:
 
     @pytest.fixture(autouse=True)
     def crashed(self, tmp_path: Path) -> Iterator[None]:
-        """A conversation whose runner was killed while its tool ran."""
+        """Yield a conversation whose runner was killed while its tool ran."""
         paid: list[str] = []
 
         @tool

@@ -29,7 +29,7 @@ MESSAGES = 4
 
 
 def entries(files: Files) -> list[Entry]:
-    """The conversation, found whole."""
+    """Return the conversation, found whole."""
     with stenolog.open(files.log) as log:
         assert verify(log).ok
         return [*log[TALK].entries()]
@@ -90,7 +90,7 @@ def until(holds: Callable[[], object]) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    """A conversation in which the lane of `slow` has something to answer."""
+    """Return a conversation in which the lane of `slow` has something to answer."""
     files = Files(tmp_path)
     together.say(str(tmp_path), "Begin", "slow")
     return files
@@ -197,7 +197,7 @@ class TestPresence:
 
     @pytest.fixture
     def file(self, tmp_path: Path) -> str:
-        """A log without anything beside it."""
+        """Return a log without anything beside it."""
         stenolog.open(tmp_path / "log.db").close()
         (tmp_path / "log.db-lock").unlink()
         (tmp_path / "log.db-checkpoints").unlink(missing_ok=True)

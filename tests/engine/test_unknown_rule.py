@@ -46,7 +46,7 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A log whose conversation `d` stands at b's turn, by the rule."""
+    """Return a log whose conversation `d` stands at b's turn, by the rule."""
     path = tmp_path / "a.db"
     with registered(), stenolog.open(path) as log:
         opening = ModeSwitch(mode="chat", joins=["a", "b"], turns=TurnPolicy(rule="by-turns"))

@@ -59,12 +59,12 @@ def unanswered(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def words(content: Any) -> list[str]:
-    """The words of a user's message, be it a text or a list of parts."""
+    """Return the words of a user's message, be it a text or a list of parts."""
     return (content if isinstance(content, str) else " ".join(part["text"] for part in content)).split()
 
 
 def echoing(files: Files) -> Team:
-    """A team of one echo, whose calls are in the ledgers."""
+    """Return a team of one echo, whose calls are in the ledgers."""
     ran = Ledger(files.tools)
 
     async def post(call: ToolContext) -> str:
@@ -237,7 +237,8 @@ def write(folder: str, times: int) -> None:
 
 
 def lost_words(files: Files) -> list[str]:
-    """The texts that were streamed and do not stand in the log once, or that do not tell what they saw."""
+    """Return the texts that were streamed and do not stand in the log once, or that do not tell what they
+    saw."""
     with stenolog.open(files.log) as log:
         events = [entry.event for entry in log[TALK].entries()]
     answers = [event for event in events if isinstance(event, AssistantMessage)]

@@ -56,7 +56,7 @@ class Ledger:
 
 
 def lines(path: Path) -> list[list[str]]:
-    """The words of each line of a ledger."""
+    """Return the words of each line of a ledger."""
     return [line.split(" ") for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -127,7 +127,7 @@ def _call(id: str, chance: Random) -> ToolCall:
 
 
 def tools(ledger: Ledger) -> list[BaseTool]:
-    """The three tools; one of them runs in a thread."""
+    """Return the three tools; one of them runs in a thread."""
 
     def post(id: str, seconds: float, call: ToolContext) -> str:
         """Post it, once."""

@@ -126,7 +126,7 @@ def faults(name: str, entries: list[Entry]) -> Iterator[str]:
 def _started(
     name: str, folder: Path, options: tuple[str, ...], env: Mapping[str, str] | None
 ) -> subprocess.Popen[str]:
-    """The example in a process group of its own, so that a kill hits whatever it has started, too."""
+    """Return the example in a process group of its own, so that a kill hits whatever it has started, too."""
     return subprocess.Popen(
         [sys.executable, "-m", f"examples.{name}", *options],
         cwd=folder,

@@ -29,7 +29,7 @@ NAME = "neurocrew"
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of a run that nobody has killed."""
+    """Return the database of a run that nobody has killed."""
     return harness.finished(NAME, tmp_path_factory.mktemp(NAME))
 
 

@@ -31,7 +31,7 @@ def sql(path: Path, query: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a run without options."""
+    """Return the log of a run without options."""
     return finished(NAME, tmp_path_factory.mktemp("mails"))
 
 

@@ -23,7 +23,7 @@ AGENTS = ("project-manager", "planner", "reviewer", "tester", "executor")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a run that nobody disturbed."""
+    """Return the log of a run that nobody disturbed."""
     return finished("tenex", tmp_path_factory.mktemp("tenex"))
 
 
@@ -36,7 +36,7 @@ def log(path: Path) -> Iterator[Log]:
 
 @pytest.fixture
 def site(log: Log) -> Conversation:
-    """The project's conversation."""
+    """Return the project's conversation."""
     return log["opening-hours"]
 
 

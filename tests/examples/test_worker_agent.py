@@ -16,7 +16,7 @@ CHILDREN = ["reader of review", "summariser of library"]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of a run without a kill."""
+    """Return the database of a run without a kill."""
     return finished(NAME, tmp_path_factory.mktemp("done"))
 
 

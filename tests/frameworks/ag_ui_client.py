@@ -23,7 +23,7 @@ def installed() -> Path:
 
 
 def api(events: Iterable[BaseEvent]) -> list[Any]:
-    """The events as they go over the API."""
+    """Return the events as they go over the API."""
     return [json.loads(event.model_dump_json(by_alias=True)) for event in events]
 
 

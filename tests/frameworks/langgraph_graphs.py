@@ -47,7 +47,7 @@ LOOKS: list[tuple[str, dict[str, str]]] = [("look", {"where": "hat"}), ("look", 
 
 
 def talking(saver: Any, model: Any = model) -> Any:
-    """A model and its tools, in turns."""
+    """Return a model and its tools, in turns."""
     graph = StateGraph(Talk)
     graph.add_node("model", model)
     graph.add_node("tools", ToolNode([look, ask]))
@@ -58,7 +58,7 @@ def talking(saver: Any, model: Any = model) -> Any:
 
 
 def crew(saver: Any) -> Any:
-    """A researcher, who is a graph of its own, and then a writer."""
+    """Return a researcher, who is a graph of its own, and then a writer."""
     graph = StateGraph(Talk)
     graph.add_node("researcher", talking(None))
     graph.add_node("writer", lambda state: {"messages": [AIMessage("Written.", id="written", name="writer")]})
@@ -89,7 +89,8 @@ class Growing(TypedDict):
 
 
 def growing(saver: Any) -> Any:
-    """A talk whose messages are in a delta channel: checkpoints do not hold them, but what was written."""
+    """Return a talk whose messages are in a delta channel: checkpoints do not hold them, but what was
+    written."""
     graph = StateGraph(Growing)
     graph.add_node("model", lambda state: model(state))
     graph.add_node("tools", ToolNode([look, ask]))

@@ -71,7 +71,7 @@ class Breaking(Model):
 
 
 def live(conversation: Any, agents: list[Agent], *message: str, **options: Any) -> list[BaseEvent]:
-    """The events of a run, as they come."""
+    """Return the events of a run, as they come."""
 
     async def main() -> list[BaseEvent]:
         async with Team(agents) as team:
@@ -82,7 +82,7 @@ def live(conversation: Any, agents: list[Agent], *message: str, **options: Any) 
 
 
 def turn(conversation: Any, id: str, **options: Any) -> list[BaseEvent]:
-    """The events of a turn with a baker, for a client that has said its message itself."""
+    """Return the events of a turn with a baker, for a client that has said its message itself."""
 
     async def main() -> list[BaseEvent]:
         async with Team([Agent("baker", llm=Scripted("Rye."))]) as team:

@@ -82,7 +82,7 @@ def test_what_it_gives_back_is_what_the_saver_of_langgraph_gives_back(log: Log) 
 
 
 def without_chance(made: CheckpointTuple) -> Any:
-    """A checkpoint without what LangGraph draws by chance: the ids of checkpoints and tool results."""
+    """Return a checkpoint without what LangGraph draws by chance: the ids of checkpoints and tool results."""
     values = dict(made.checkpoint["channel_values"])
     values["messages"] = [(type(m).__name__, m.content) for m in values.get("messages", ())]
     written = [(channel, type(value)) for _, channel, value in made.pending_writes or ()]

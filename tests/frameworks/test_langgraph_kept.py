@@ -66,7 +66,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 
 def holding(step: int, **values: Any) -> Checkpoint:
-    """A checkpoint with these values in its channels, all of them new."""
+    """Return a checkpoint with these values in its channels, all of them new."""
     return {**empty_checkpoint(), "channel_values": values, "channel_versions": dict.fromkeys(values, step)}
 
 

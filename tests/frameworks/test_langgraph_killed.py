@@ -32,7 +32,7 @@ def dies(path: Path, within: float) -> bool:
 
 
 def ended(path: Path) -> tuple[list[str], list[str]]:
-    """The words of the graph's last state, and those that the log tells."""
+    """Return the words of the graph's last state, and those that the log tells."""
     with stenolog.open(path) as log:
         found = LangGraphSaver(log).get_tuple(CONFIG)
         assert found is not None

@@ -39,7 +39,7 @@ class Own:
 
 
 def naming(module: str, name: str, arg: object, code: int = EXT_CONSTRUCTOR_SINGLE_ARG) -> bytes:
-    """A value that names a callable, as the serializer writes one."""
+    """Return a value that names a callable, as the serializer writes one."""
     more = ["execute"] if code == EXT_METHOD_SINGLE_ARG else []
     return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb([module, name, arg, *more])))
 
@@ -79,7 +79,7 @@ def hold(log: stenolog.Log, value: list[str]) -> None:
 
 
 def gift(folder: Path, fill: Any) -> Path:
-    """An export of a foreign log's conversation."""
+    """Return an export of a foreign log's conversation."""
     with stenolog.open(folder / "foreign.db") as log:
         fill(log)
         with (folder / "gift.jsonl").open("w") as stream:

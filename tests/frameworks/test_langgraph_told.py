@@ -177,7 +177,7 @@ def test_a_call_without_an_id_is_told_and_reasoning_keeps_its_ciphertext() -> No
 
 
 def told_parts(log: stenolog.Log) -> list[object]:
-    """The parts of all that was told in the thread."""
+    """Return the parts of all that was told in the thread."""
     return [part for entry in log["one"].entries() for part in getattr(entry.event, "parts", ())]
 
 

@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def librarian(*steps: Any, **options: Any) -> Agent[None]:
-    """An agent with a tool, whose model follows a script."""
+    """Return an agent with a tool, whose model follows a script."""
     both = threading.Barrier(2, timeout=20)
 
     @function_tool

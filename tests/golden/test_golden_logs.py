@@ -29,7 +29,7 @@ each_log = pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 
 @pytest.fixture
 def log(path: Path, tmp_path: Path) -> Iterator[Log]:
-    """A copy of a golden log."""
+    """Yield a copy of a golden log."""
     with stenolog.open(shutil.copy(path, tmp_path / "log.db")) as opened:
         yield opened
 
@@ -90,7 +90,7 @@ def test_a_new_process_makes_the_request_at_the_head_of_a_golden_log(log: Log, p
 
 
 def _requests(found: Any, apis: set[str]) -> Any:
-    """The digests of all requests on some APIs."""
+    """Return the digests of all requests on some APIs."""
     return {
         (name, lane, api): digests
         for name, conversation in found["conversations"].items()

@@ -44,11 +44,11 @@ class Api(NamedTuple):
     hurried: Mapping[str, Any] = {"timeout": 0.05}
 
     def at(self, server: Server, **options: Any) -> Model:
-        """The model at the server."""
+        """Return the model at the server."""
         return self.model(self.name, base_url=server.url + self.root, **{"api_key": KEY, **options})
 
     def answer(self, *parts: Any, **fields: Any) -> ModelResponse:
-        """A whole answer of this API."""
+        """Return a whole answer of this API."""
         return ModelResponse(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
 
 
@@ -72,7 +72,7 @@ both_of_openai = pytest.mark.parametrize("api", OPENAI.values(), ids=OPENAI.keys
 
 
 async def closed_after(model: Model, asked: ModelCall) -> ModelResponse:
-    """The answer of a model that is closed then."""
+    """Return the answer of a model that is closed then."""
     answer = (await heard(model, asked)).answer
     await model.close()
     return answer

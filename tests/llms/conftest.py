@@ -19,7 +19,8 @@ GEMINI = re.compile(r"/models/([\w.-]+):streamGenerateContent")
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A provider that answers by script. What it is sent must be clean under the judges, where these are."""
+    """Yield a provider that answers by script. What it is sent must be clean under the judges, where these
+    are."""
     with Server() as server:
         yield server
     if HERE:

@@ -27,7 +27,7 @@ class Heard(NamedTuple):
 
 
 def prompt(model: Model, *events: Event, key: str = "effect-1") -> ModelCall:
-    """The request of the agent `coder` after these events, as its model's API makes it."""
+    """Return the request of the agent `coder` after these events, as its model's API makes it."""
     card = ModeSwitch(cards={"coder": AgentCard(model=model.name, tools=[SHELL])})
     body = build(log(card, *(events or (HI,))), "coder", api=model.api).body
     return ModelCall(body, key, "coder", "talk")

@@ -40,7 +40,8 @@ class Reply(NamedTuple):
 
 
 def failure(status: int, body: Any, **headers: str) -> Reply:
-    """An error with a JSON body, or with the bytes given; the header `retry-after` is named `retry_after`."""
+    """Return an error with a JSON body, or with the bytes given; the header `retry-after` is named
+    `retry_after`."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply([content], status=status, headers=JSON | named)
@@ -110,7 +111,7 @@ class Server:
         self.replies.extend(replies)
 
     def answer(self, request: Received) -> Reply:
-        """The reply to a request, which is kept."""
+        """Return the reply to a request, which is kept."""
         self.received.append(request)
         return self.replies.popleft() if self.replies else self.otherwise(request)
 

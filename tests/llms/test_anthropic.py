@@ -47,7 +47,7 @@ FOUND = opaque(
 
 
 def at(server: Server, **options: Any) -> Anthropic:
-    """The model at the server."""
+    """Return the model at the server."""
     return Anthropic(MODEL, base_url=server.url, **{"api_key": KEY, **options})
 
 
@@ -56,7 +56,7 @@ def answer(*parts: Any, finish_reason: str = "end_turn", usage: Usage | None = T
 
 
 def events(*of_blocks: dict[str, Any]) -> Iterator[bytes]:
-    """A stream with these events between its beginning and its end."""
+    """Yield a stream with these events between its beginning and its end."""
     yield api.event(api.start())
     yield from (api.event(event) for event in of_blocks)
     yield api.event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})

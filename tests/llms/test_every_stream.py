@@ -45,7 +45,7 @@ class Streamed(NamedTuple):
     parts: st.SearchStrategy[list[Any]]
 
     def events(self, answer: ModelResponse, piece: int) -> list[Any]:
-        """The events of an answer, as the SDK gives them."""
+        """Return the events of an answer, as the SDK gives them."""
         found = [frame.decode().rpartition("data: ")[2] for frame in self.api.frames(answer, piece)]
         return [json.loads(data) for data in found if data.strip() != "[DONE]"]
 
@@ -130,7 +130,7 @@ def test_what_streams_damaged_is_an_answer_that_can_be_kept_or_a_failure(
 
 
 def outcome(stream: Streamed, events: list[Any]) -> ModelResponse | str:
-    """The answer, or the category of the failure."""
+    """Return the answer, or the category of the failure."""
     try:
         return stream.read(events)[1]
     except ModelError as failed:

@@ -48,7 +48,7 @@ def whole(api: Api) -> list[bytes]:
 
 
 def failed(counted: Usage) -> bytes:
-    """The end of a response of OpenAI's that failed, with its usage."""
+    """Return the end of a response of OpenAI's that failed, with its usage."""
     error = {"code": "server_error", "message": "Overloaded"}
     told = {"status": "failed", "model": NAMED, "usage": wire_openai_responses.usage(counted)}
     return wire_openai_responses.event("failed", response=told | {"error": error})
@@ -88,7 +88,7 @@ def asked(
 
 
 def failure_of(server: Server, path: Path, api: Api) -> LlmError:
-    """The one error that is in the log when the agent is asked once."""
+    """Return the one error that is in the log when the agent is asked once."""
     (error,) = asked(server, path, api, NO_RETRIES)
     assert isinstance(error, LlmError)
     return error

@@ -30,7 +30,7 @@ RAN = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}
 
 
 def at(server: Server, **options: Any) -> Gemini:
-    """The model at the server."""
+    """Return the model at the server."""
     return Gemini(MODEL, base_url=server.url, **{"api_key": KEY, **options})
 
 
@@ -47,7 +47,7 @@ def answer(*parts: Any, finish_reason: str = "STOP", usage: Usage | None = TOKEN
 
 
 def chunks(*parts: dict[str, Any]) -> Reply:
-    """A whole answer, each part in a chunk of its own."""
+    """Return a whole answer, each part in a chunk of its own."""
     return Reply(
         [*(sse(api.chunk(MODEL, part)) for part in parts), sse(api.chunk(MODEL, finishReason="STOP"))]
     )

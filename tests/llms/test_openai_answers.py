@@ -75,7 +75,7 @@ def test_an_answer_goes_back_unharmed(server: Server, api: Api) -> None:
 
 
 def went_back(body: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The encrypted reasoning and the raw arguments in a body."""
+    """Return the encrypted reasoning and the raw arguments in a body."""
     items = body.get("input", [])
     calls = [
         call["function"] for message in body.get("messages", []) for call in message.get("tool_calls", [])

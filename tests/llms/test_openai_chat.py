@@ -25,7 +25,7 @@ def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 def piece(arguments: Any = "", **named: Any) -> dict[str, Any]:
-    """A piece of a call: of its arguments, and of what is named."""
+    """Return a piece of a call: of its arguments, and of what is named."""
     function = {"name": named.pop("name")} if "name" in named else {}
     return chunk(tool_calls=[{**named, "function": {**function, "arguments": arguments}}])
 

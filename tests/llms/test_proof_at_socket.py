@@ -48,19 +48,19 @@ def server() -> Iterator[Server]:
 
 
 def said(seed: int) -> list[Event]:
-    """A generated conversation, of `coder` among others."""
+    """Return a generated conversation, of `coder` among others."""
     return session(seed, 3 + seed)
 
 
 def receipts(conversation: Conversation) -> list[Receipt]:
-    """The receipts of the calls that the engine made, in order."""
+    """Return the receipts of the calls that the engine made, in order."""
     events = (entry.event for entry in conversation.entries())
     answers = (event for event in events if isinstance(event, AssistantMessage | LlmError))
     return [answer.receipt for answer in answers if answer.receipt is not None]
 
 
 def arrived(server: Server, mode: Mode) -> list[str]:
-    """The sha256 of the bodies that came; a fall-back's first one is no attempt of the engine's."""
+    """Return the sha256 of the bodies that came; a fall-back's first one is no attempt of the engine's."""
     bodies = [sha256(request.content).hexdigest() for request in server.received]
     return bodies[1:] if mode == "fall-back" else bodies
 

@@ -34,13 +34,13 @@ def event(data: dict[str, Any]) -> bytes:
 
 
 def start(model: str = "claude-opus-5", counted: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The event that a stream begins with."""
+    """Return the event that a stream begins with."""
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
     return {"type": "message_start", "message": {**message, "stop_reason": None, "usage": counted or {}}}
 
 
 def block(part: AssistantPart, piece: int = PIECE) -> Iterator[dict[str, Any]]:
-    """The events of one block, without its index."""
+    """Yield the events of one block, without its index."""
     match part:
         case TextPart(text=text):
             yield opened({"type": "text", "text": ""})
@@ -72,7 +72,7 @@ def _raw(raw: dict[str, Any], piece: int) -> Iterator[dict[str, Any]]:
 
 
 def opened(content_block: dict[str, Any]) -> dict[str, Any]:
-    """The beginning of a block."""
+    """Return the beginning of a block."""
     return {"type": "content_block_start", "index": 0, "content_block": content_block}
 
 
@@ -93,5 +93,5 @@ def usage(tokens: Usage) -> dict[str, Any]:
 
 
 def error(kind: str, message: str) -> dict[str, Any]:
-    """An error, as the body of a response or as an event in mid-stream."""
+    """Return an error, as the body of a response or as an event in mid-stream."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}

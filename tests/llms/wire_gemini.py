@@ -68,10 +68,10 @@ def usage(tokens: Usage) -> Body:
 
 
 def error(code: int, status: str, message: str, *details: Body) -> Body:
-    """An error, as the body of a response or as a chunk in mid-stream."""
+    """Return an error, as the body of a response or as a chunk in mid-stream."""
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
 
 
 def retry_in(delay: str) -> Body:
-    """The detail that says how long to wait."""
+    """Return the detail that says how long to wait."""
     return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}

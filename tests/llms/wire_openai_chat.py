@@ -44,7 +44,7 @@ def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, An
 
 
 def pieces(text: str, size: int) -> Iterator[str]:
-    """A text in pieces of so many characters."""
+    """Yield a text in pieces of so many characters."""
     return (text[at : at + size] for at in range(0, len(text), size))
 
 

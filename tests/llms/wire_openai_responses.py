@@ -25,7 +25,7 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
 
 
 def end(answer: ModelResponse) -> bytes:
-    """The event that a response ends with."""
+    """Return the event that a response ends with."""
     if answer.finish_reason == "completed":
         return event("completed", response=response(answer, status="completed"))
     details = {"reason": answer.finish_reason}
@@ -38,7 +38,7 @@ def event(named: str, **more: Any) -> bytes:
 
 
 def response(answer: ModelResponse, **more: Any) -> dict[str, Any]:
-    """The response that the events tell of."""
+    """Return the response that the events tell of."""
     done = more["status"] != "in_progress"
     output = [item(place, part) for place, part in enumerate(answer.parts)] if done else []
     tokens = usage(answer.usage) if done and answer.usage else None
@@ -53,7 +53,7 @@ def response(answer: ModelResponse, **more: Any) -> dict[str, Any]:
 
 
 def item(place: int, part: AssistantPart) -> dict[str, Any]:
-    """The item that a part is."""
+    """Return the item that a part is."""
     match part:
         case TextPart(text=text):
             return _message(place, {"type": "output_text", "text": text, "annotations": []})
@@ -73,7 +73,7 @@ def item(place: int, part: AssistantPart) -> dict[str, Any]:
 
 
 def begun(whole: dict[str, Any]) -> dict[str, Any]:
-    """An item as it is when nothing of it has streamed."""
+    """Return an item as it is when nothing of it has streamed."""
     empty: dict[str, dict[str, Any]] = {
         "message": {"content": []},
         "function_call": {"arguments": ""},

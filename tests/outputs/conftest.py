@@ -20,7 +20,7 @@ def log() -> Iterator[Log]:
 
 @pytest.fixture
 def conversation(log: Log) -> Conversation:
-    """A small result, a large one stored by `store_large`, one with an odd id, and an artifact."""
+    """Return a small result, a large one stored by `store_large`, one with an odd id, and an artifact."""
     conversation = log["build"]
     conversation.append(UserMessage(text="Run the tests."))
     conversation.append(ToolResult(call_id="c1", name="ls", text="a\nb"), id="small")

@@ -10,6 +10,6 @@ LARGE = "".join(f"line {n}, all is well\n" for n in range(5_000))
 
 
 def artifact(log: Log, content: str | bytes, name: str = PLAN) -> FilePart:
-    """A file of the project, kept in the log."""
+    """Return a file of the project, kept in the log."""
     data = content.encode() if isinstance(content, str) else content
     return FilePart(name=name, media_type="text/markdown", blob=log.blobs.put(data))

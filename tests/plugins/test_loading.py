@@ -145,7 +145,7 @@ def test_a_state_that_was_read_without_a_rule_is_not_kept(stenolog: Stenolog, tm
 
 
 def states_kept(folder: Path) -> int:
-    """The number of states that stand beside the log."""
+    """Return the number of states that stand beside the log."""
     with closing(sqlite3.connect(folder / "talks.db-checkpoints")) as connection:
         (count,) = connection.execute("SELECT count(*) FROM checkpoints WHERE fold = 'state'").fetchone()
     return int(count)

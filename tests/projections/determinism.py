@@ -50,7 +50,7 @@ def _requests(log: Sequence[Entry]) -> Iterator[Any]:
 
 
 def fingerprint(log: Sequence[Entry]) -> str:
-    """The hash of a log's projections."""
+    """Return the hash of a log's projections."""
     return sha256(projection_bytes(log)).hexdigest()
 
 
@@ -65,7 +65,7 @@ def _row(entry: Entry) -> tuple[str, int, str, str]:
 
 
 def read(lines: Iterable[str]) -> Iterator[list[Entry]]:
-    """The logs that `written` wrote."""
+    """Yield the logs that `written` wrote."""
     for line in lines:
         rows = [
             (id, at, REGISTRY.load(topic, payload.encode("latin-1")))

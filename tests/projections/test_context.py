@@ -42,7 +42,7 @@ def summary(*spans: tuple[int, int], agent: str = "coder") -> AssistantMessage:
 
 
 def holding(*events: Event) -> list[int]:
-    """The positions of the summaries that hold."""
+    """Return the positions of the summaries that hold."""
     return [made.position for made in of(*events).summaries]
 
 

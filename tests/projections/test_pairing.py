@@ -21,7 +21,7 @@ def result(id: str, entry: str | None = None, index: int = 0) -> ToolResult:
 
 
 def pairs(*events: Event) -> dict[int, tuple[int, int] | None]:
-    """The call of each result: the position of its entry, and its place there."""
+    """Return the call of each result: the position of its entry, and its place there."""
     return dict(pair(entries(*events)).calls)
 
 

@@ -47,7 +47,7 @@ ONE_TURN = [
 
 
 def told(*events: object, seconds: float = 1.0) -> list[Entry]:
-    """A log of the events, one every so many seconds."""
+    """Return a log of the events, one every so many seconds."""
     drafts = [NewEntry(event, time=START + timedelta(seconds=n * seconds)) for n, event in enumerate(events)]  # type: ignore[arg-type]
     return entries(*drafts)
 

@@ -69,7 +69,7 @@ def of(*events: Event) -> list[TimelineItem]:
 
 
 def in_words(item: TimelineItem) -> str:
-    """An item in one line."""
+    """Return an item in one line."""
     where = f"{item.position}+{item.result}" if item.result else f"{item.position}"
     who = f"{item.author} to {', '.join(item.to)}" if item.to else item.author
     if item.kind == "tool":

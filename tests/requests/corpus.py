@@ -45,14 +45,14 @@ class Talk(NamedTuple):
 
 
 def files(*folders: str) -> list[Path]:
-    """The data files in those folders of the corpus, or in all."""
+    """Return the data files in those folders of the corpus, or in all."""
     found = (path for path in TRANSCRIPTS.rglob("*") if path.is_file() and path.suffix != ".md")
     return sorted(path for path in found if not folders or path.relative_to(TRANSCRIPTS).parts[0] in folders)
 
 
 @cache
 def conversations(file: Path) -> tuple[Talk, ...]:
-    """The conversations of a file, forks included; none where it holds none."""
+    """Return the conversations of a file, forks included; none where it holds none."""
     with stenolog.open(":memory:") as log:
         try:
             import_file(log, file)
@@ -63,7 +63,7 @@ def conversations(file: Path) -> tuple[Talk, ...]:
 
 
 def damaged() -> Iterator[Talk]:
-    """The twelve histories as programs really leave them behind; the agent is called `agent`."""
+    """Yield the twelve histories as programs really leave them behind; the agent is called `agent`."""
     for name, told in json.loads(DAMAGED.read_text()).items():
         events = [ModeSwitch(mode="chat"), *map(_event, told)]
         entries = [Entry(name, i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
@@ -93,7 +93,7 @@ class Built(NamedTuple):
 def requests(
     conversation: Talk, chosen: PolicyLike = None, apis: Iterable[str] = tuple(MODELS), *, every: int = 1
 ) -> Iterator[Built]:
-    """The requests of each lane on each API, at every position, or at every so manieth and the last."""
+    """Yield the requests of each lane on each API, at every position, or at every so manieth and the last."""
     for lane in lanes(conversation.entries):
         for window in windows(conversation.entries, lane, chosen, blobs=conversation.blobs):
             wanted = window.position % every == 0 or window.position == len(conversation.entries)

@@ -13,12 +13,12 @@ ASKED = UserMessage(text="List the files")
 
 
 def log(*events: Event) -> list[Entry]:
-    """The events as a log; entry ids are e1, e2 …"""
+    """Return the events as a log; entry ids are e1, e2 …"""
     return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
 
 
 def chat(*events: Event, agent: str = "coder") -> Request:
-    """The request on the OpenAI API."""
+    """Return the request on the OpenAI API."""
     return build(log(*events), agent)
 
 
@@ -28,5 +28,5 @@ def said(request: Request) -> list[tuple[str, Any]]:
 
 
 def calls(text: str = "", *made: ToolCall, **fields: Any) -> AssistantMessage:
-    """An answer of the coder."""
+    """Return an answer of the coder."""
     return AssistantMessage(agent="coder", text=text, tool_calls=made, **fields)

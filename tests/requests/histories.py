@@ -86,7 +86,7 @@ BLOBS = {PNG: b"\x89PNG", LARGE: bytes(4 * 1024 * 1024)}
 
 
 def history(seed: int, longest: int = 14) -> list[Entry]:
-    """A history that depends on the seed alone."""
+    """Return a history that depends on the seed alone."""
     random = Random(seed)
     makers: list[Callable[[Random, int, list[Entry]], Event]] = [_user, _answer, _answer, _result, _result]
     makers += [_error, _switch, _odd] if random.random() < 0.7 else []

@@ -31,7 +31,7 @@ needs_judges = pytest.mark.skipif(not HERE, reason="the judges are not beside th
 
 
 def judge(api: str) -> ModuleType:
-    """The judge of an API."""
+    """Return the judge of an API."""
     if str(SHARED) not in sys.path:
         sys.path.append(str(SHARED))
     return importlib.import_module(f"judges.{api.replace('-', '_')}")
@@ -71,7 +71,8 @@ def faults(api: str, request: Request) -> Iterator[str]:
 
 
 def weighed(request: Request) -> Size:
-    """The size of a body, measured without the request's own account of its parts, at least as small."""
+    """Return the size of a body, measured without the request's own account of its parts, at least as
+    small."""
     words = list(words_of(request.body))
     sent = json.dumps(request.body, ensure_ascii=False, separators=(",", ":"))
     return Size(

@@ -83,7 +83,7 @@ def is_native(result: int, request: Request) -> bool:
 
 
 def plain(text: str) -> str:
-    """The text as it was before it was quoted."""
+    """Return the text as it was before it was quoted."""
     return text.replace("&lt;", "<")
 
 
@@ -112,7 +112,7 @@ def arguments(given: Any) -> str:
 
 
 def _said(entry: Entry) -> Iterator[tuple[str, TextPart | ToolCall]]:
-    """The texts and calls of an entry, each with what it is."""
+    """Yield the texts and calls of an entry, each with what it is."""
     kind = KINDS.get(entry.event.kind, "")
     for part in said_by(entry.event):
         match part:

@@ -49,13 +49,13 @@ def session(seed: int, length: int) -> list[Event]:
 
 
 def session_log(seed: int, length: int) -> list[Entry]:
-    """The same as entries, as `given.log` numbers them."""
+    """Return the same as entries, as `given.log` numbers them."""
     return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(session(seed, length), 1)]
 
 
 def conversation(seed: int, turns: int) -> list[Event]:
-    """A conversation with one agent, in which each answer keeps the receipt of its request: a question, an
-    answer that calls tools, their results, an answer."""
+    """Return a conversation with one agent, in which each answer keeps the receipt of its request: a
+    question, an answer that calls tools, their results, an answer."""
     session = _Session(Random(seed))
     kept = Window(LaneId("coder"), Policy(), COUNTERS[Policy().counter])
     live = RequestSession(kept, "openai-chat")
@@ -116,7 +116,8 @@ class _Session:
             yield self._summary(agent)
 
     def _step(self, agent: str) -> Iterator[Event]:
-        """An answer that calls, and what the tools gave back, in any order; now and then one never does."""
+        """Yield an answer that calls, and what the tools gave back, in any order; now and then one never
+        does."""
         random = self.random
         calls = [self._call() for _ in range(random.choice((1, 1, 1, 2, 3)))]
         said = [TextPart(text=self._words(20))] if random.random() < 0.5 else []

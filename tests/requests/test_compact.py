@@ -50,7 +50,7 @@ LARGE = {
 def shown(
     text: str, rule: TruncateToolOutput = RULE, counter: Counter = ESTIMATE, entry_id: str = "e1"
 ) -> str:
-    """The preview, which there must be."""
+    """Return the preview, which there must be."""
     made = preview(text, alias(entry_id), rule, counter)
     assert made is not None
     return made.text
@@ -198,7 +198,7 @@ def test_marks_without_an_end_are_cut_all_the_same() -> None:
 
 
 def drawn(value: Any, tokens: int = 300) -> str:
-    """The sketch of a value, written as JSON."""
+    """Return the sketch of a value, written as JSON."""
     found = parse(json.dumps(value))
     assert found is not None
     return sketch(found, tokens, ESTIMATE)

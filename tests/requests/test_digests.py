@@ -24,7 +24,7 @@ from tests.requests.sessions import session_log
 
 
 def by_hand(body: object) -> str:
-    """The sha256 of a body, as a receipt has it."""
+    """Return the sha256 of a body, as a receipt has it."""
     return sha256(json.dumps(by_hash(body), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 

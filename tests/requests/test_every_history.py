@@ -38,7 +38,7 @@ class Made(NamedTuple):
 
 @cache
 def sample(api: str) -> tuple[Made, ...]:
-    """The requests of every lane of every history, on an API."""
+    """Return the requests of every lane of every history, on an API."""
     logs = [(seed, history(seed)) for seed in SEEDS]
     return tuple(
         Made(seed, log, requested(log, lane, api, seed)) for seed, log in logs for lane in lanes(log)
@@ -46,7 +46,7 @@ def sample(api: str) -> tuple[Made, ...]:
 
 
 def requested(log: list[Entry], lane: LaneId, api: str, seed: int) -> Request:
-    """A lane's request under the policy that a seed chooses."""
+    """Return a lane's request under the policy that a seed chooses."""
     chosen = SMALL[Random(seed).choice(list(SMALL))]
     return build(log, lane.agent, task=lane.task, api=api, policy=chosen, blobs=BLOBS)
 
@@ -107,5 +107,5 @@ def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
 
 
 def rules(request: Request) -> set[str]:
-    """The rules that a request is explained by."""
+    """Return the rules that a request is explained by."""
     return {part.rule for part in request.parts} | {run.rule for run in request.omissions}

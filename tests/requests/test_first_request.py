@@ -100,7 +100,7 @@ def test_a_persona_in_which_the_plain_wire_escapes_a_marker_is_explained_as_chan
 
 
 def system_text(body: object) -> str:
-    """The first text of a body that holds the persona."""
+    """Return the first text of a body that holds the persona."""
     match body:
         case {"prompt": str(text)} | {"instructions": str(text)} | {"system": [{"text": str(text)}, *_]}:
             return text

@@ -94,7 +94,7 @@ Place = Callable[[str], Event]
 
 
 def named(name: str) -> FilePart:
-    """A file that no API can show."""
+    """Return a file that no API can show."""
     return FilePart(name=name, media_type="application/x-tar", url="https://a.b/c")
 
 
@@ -122,7 +122,7 @@ AWAY = re.compile(r"^\[(?:END OF )?MESSAGES WHILE YOU WERE AWAY\]", re.MULTILINE
 
 
 def shape(request: Request) -> list[list[str]]:
-    """The roles, and in each text what could be taken for structure."""
+    """Return the roles, and in each text what could be taken for structure."""
     body = request.body
     if "prompt" in body:
         return [["marker"] for _ in markers(body["prompt"])]
@@ -138,13 +138,13 @@ def marks(text: str, ours: Iterable[re.Pattern[str]]) -> list[str]:
 
 
 def as_seen(text: str) -> str:
-    """The text in NFKC, without format characters and variation selectors."""
+    """Return the text in NFKC, without format characters and variation selectors."""
     seen = "".join(char for char in text if category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f")
     return normalize("NFKC", seen)
 
 
 def words(message: dict[str, Any]) -> str:
-    """The texts of a message."""
+    """Return the texts of a message."""
     return "\n".join(text for text in json.loads(json.dumps(message), object_hook=_joined).split("\0"))
 
 

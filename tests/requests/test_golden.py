@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def rendered(api: str, agent: str) -> str:
-    """The body and its digest, as text that a person can compare."""
+    """Return the body and its digest, as text that a person can compare."""
     request = build(entries(*EVENTS), agent, api=api)
     kept = {
         "sha256": request.sha256,

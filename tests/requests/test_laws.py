@@ -32,7 +32,7 @@ ONE, TWO = (ToolCall(id=id, name="shell") for id in ("c1", "c2"))
 
 
 def healthy(api: str) -> Body:
-    """A body with everything that a mutation could break."""
+    """Return a body with everything that a mutation could break."""
     log = entries(
         ModeSwitch(cards={"coder": AgentCard(model="claude-opus-5", persona="You are a coder.")}),
         UserMessage(text="go"),
@@ -51,7 +51,7 @@ def healthy(api: str) -> Body:
 
 
 def _some(random: Random, body: Body, kind: str) -> tuple[list[Body], int] | None:
-    """The list that holds some result or call, and its index there."""
+    """Return the list that holds some result or call, and its index there."""
     found: list[tuple[list[Body], int]] = []
     for i, message in enumerate(body["messages"]):
         content = message["content"] if isinstance(message["content"], list) else []

@@ -33,7 +33,7 @@ ONE, TWO = (ToolCall(id=id, name=name) for id, name in (("c1", "shell"), ("c2", 
 
 
 def healthy(model: str = MODEL) -> Body:
-    """A body with everything that a mutation could break."""
+    """Return a body with everything that a mutation could break."""
     log = entries(
         ModeSwitch(cards={"coder": AgentCard(model=model, persona="You are a coder.")}),
         UserMessage(text="go"),
@@ -50,7 +50,7 @@ def healthy(model: str = MODEL) -> Body:
 
 
 def _some(random: Random, body: Body, kind: str) -> tuple[list[Body], int]:
-    """The list that holds some part of a kind, and its index there."""
+    """Return the list that holds some part of a kind, and its index there."""
     found = [
         (content["parts"], k)
         for content in body["contents"]

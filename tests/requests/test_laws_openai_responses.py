@@ -33,7 +33,7 @@ ONE, TWO = (ToolCall(id=id, name="shell") for id in ("c1", "c2"))
 
 
 def healthy() -> Body:
-    """A body with everything that a mutation could break."""
+    """Return a body with everything that a mutation could break."""
     log = entries(
         ModeSwitch(cards={"coder": AgentCard(model="gpt-5", persona="You are a coder.")}),
         UserMessage(text="go"),

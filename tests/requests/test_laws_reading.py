@@ -32,7 +32,7 @@ AROUND: tuple[Body, ...] = (
 
 @cache
 def messages(api: str) -> list[Body]:
-    """The messages of random histories, in order, and some without what they were about."""
+    """Return the messages of random histories, in order, and some without what they were about."""
     whole: list[Body] = []
     for log in map(history, range(40)):
         for lane in lanes(log):

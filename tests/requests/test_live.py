@@ -36,7 +36,7 @@ FULL = policy(None)
 
 
 def written_at_once(request: Request, api: str) -> object:
-    """The body, written in one go, of the pieces that the request is made of."""
+    """Return the body, written in one go, of the pieces that the request is made of."""
     view = request.explain._explain.view  # type: ignore[attr-defined]
     return APIS[api].render(view.pieces, view.front, BLOBS).body
 

@@ -90,7 +90,7 @@ def a_call(arguments: str) -> ToolCall:
 
 
 def size(api: str, arguments: str) -> Size:
-    """The size of a request with a call of these arguments."""
+    """Return the size of a request with a call of these arguments."""
     return build(log(ASKED, calls("", a_call(arguments))), "coder", api=api).size
 
 

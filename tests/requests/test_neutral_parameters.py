@@ -31,7 +31,7 @@ def said(api: str, **given: Any) -> dict[str, Any]:
 
 
 def lost(request: Request) -> list[tuple[int, str, str]]:
-    """The parameters that were not carried, with the position of the switch that set them."""
+    """Return the parameters that were not carried, with the position of the switch that set them."""
     return [(run.first, run.rule, run.what) for run in request.omissions]
 
 

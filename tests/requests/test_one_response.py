@@ -211,7 +211,7 @@ def test_a_response_in_parts_gives_the_requests_of_the_same_in_one(chosen: Polic
 
 
 def ends(events: list[Event], chosen: Policy) -> Iterator[tuple[str, bool]]:
-    """The request after each question and each result; ids that depend on positions are made equal."""
+    """Yield the request after each question and each result; ids that depend on positions are made equal."""
     made = window(LaneId("coder"), chosen, [])
     for entry in log(NAMED, *events):
         made.take(entry)

@@ -35,7 +35,8 @@ LOG = entries(*(event for number in range(12) for event in turn(number)))
 
 
 def requested(api: str, after: Callable[[list[Body]], object]) -> list[list[Body]]:
-    """The messages of the request after each entry, copied; `after` is done to each list before it goes."""
+    """Return the messages of the request after each entry, copied; `after` is done to each list before it
+    goes."""
     window = Window(LaneId("coder"), policy(None))
     live = RequestSession(window, api)
     said = []

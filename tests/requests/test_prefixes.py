@@ -51,7 +51,7 @@ def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alone(log: list[Entry], positions: range) -> list[Checked]:
-    """The same, each prefix by itself."""
+    """Return the same, each prefix by itself."""
     return [one for end in positions for one in checked(log[:end], apis=APIS, blobs=BLOBS)]
 
 

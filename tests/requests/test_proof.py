@@ -52,7 +52,7 @@ TALK: tuple[Event, ...] = (
 
 
 def sent(events: Sequence[Event], api: str = "openai-chat", under: Policy | None = None) -> list[Entry]:
-    """The log of a program that keeps the receipt of each request."""
+    """Return the log of a program that keeps the receipt of each request."""
     kept: list[Event] = []
     for event in events:
         if isinstance(event, AssistantMessage | LlmError) and event.receipt is None:
@@ -70,14 +70,14 @@ def outcomes(found: Sequence[Proof]) -> list[tuple[int, str]]:
 
 
 def edited(entries: list[Entry], position: int, **fields: Any) -> list[Entry]:
-    """The log with other fields in one of its events, as nobody should do."""
+    """Return the log with other fields in one of its events, as nobody should do."""
     entry = entries[position - 1]
     changed = entry._replace(event=replace(entry.event, **fields))
     return [*entries[: position - 1], changed, *entries[position:]]
 
 
 def with_receipt(**fields: Any) -> list[Entry]:
-    """A log whose only receipt is another in these fields."""
+    """Return a log whose only receipt is another in these fields."""
     entries = sent(TALK[:3])
     receipt = getattr(entries[2].event, "receipt", None)
     assert isinstance(receipt, Receipt)
@@ -274,7 +274,7 @@ def test_sections_are_small_however_long_a_request_is() -> None:
 
 
 def random_events(seed: int) -> list[Event]:
-    """A history without receipts of its own."""
+    """Return a history without receipts of its own."""
     return [
         replace(entry.event, receipt=None)
         if isinstance(entry.event, AssistantMessage | LlmError)

@@ -38,7 +38,7 @@ def request_of(
     result: ToolResult = DONE,
     **card: Any,
 ) -> Request:
-    """The request behind an answer of these parts by a model; `asked` is asked next."""
+    """Return the request behind an answer of these parts by a model; `asked` is asked next."""
     dealt = ModeSwitch(cards={"coder": AgentCard(model=asked or model, **card)})
     answer = AssistantMessage(agent="coder", model=model, parts=parts)
     made = build(log(dealt, ASKED, answer, result, UserMessage(text="And?")), "coder", api=api)

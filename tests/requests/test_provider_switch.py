@@ -74,13 +74,13 @@ SHELL = ToolCall(id="c1", name="shell")
 
 
 def request(api: str, *events: Event, policy: Prompt | None = None, **card: Any) -> Body:
-    """The body of the coder's request, on a card of the wire's own model."""
+    """Return the body of the coder's request, on a card of the wire's own model."""
     switch = ModeSwitch(cards={"coder": AgentCard(**{"model": MAKERS[api][0].model, **card})})
     return build(log(switch, *events), "coder", api=api, blobs=BLOBS, policy=policy).body
 
 
 def after(api: str, maker: Maker, *parts: Any) -> Body:
-    """The body that follows an answer with these parts."""
+    """Return the body that follows an answer with these parts."""
     calls = [part for part in parts if isinstance(part, ToolCall)]
     return request(
         api,
@@ -92,14 +92,14 @@ def after(api: str, maker: Maker, *parts: Any) -> Body:
 
 
 def shown(api: str, *parts: Any, is_error: bool = False) -> Body:
-    """The body that follows a result with these parts."""
+    """Return the body that follows a result with these parts."""
     asked = AssistantMessage(agent="coder", tool_calls=[SHELL])
     result = ToolResult(call_id=SHELL.id, parts=parts, is_error=is_error)
     return request(api, UserMessage(text="go"), asked, result)
 
 
 def places(body: object, word: str, under: str = "") -> Iterator[str]:
-    """The keys under which a word stands in a body, as a text or in one."""
+    """Yield the keys under which a word stands in a body, as a text or in one."""
     if isinstance(body, dict):
         for key, value in body.items():
             yield from places(value, word, key)

@@ -71,7 +71,7 @@ class Planted(NamedTuple):
 
 
 def word(number: int) -> str:
-    """A word for a number, of at least three letters."""
+    """Return a word for a number, of at least three letters."""
     letters = ""
     while number or len(letters) < 3:
         number, letter = divmod(number, len(LETTERS))
@@ -123,7 +123,8 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def names_of(log: list[Entry]) -> re.Pattern[str]:
-    """The names in entries and on cards: of agents, tools, calls, models, authors, files; longest first."""
+    """Return the names in entries and on cards: of agents, tools, calls, models, authors, files; longest
+    first."""
     names = {entry.id for entry in log}
     for entry in log:
         names.update(_named(json.loads(REGISTRY.dump(entry.event)[1])))
@@ -155,7 +156,7 @@ def constants(request: Request) -> set[str]:
 
 
 def every_request(log: list[Entry], lane: LaneId, seed: int) -> Iterator[Request]:
-    """The lane's request after each entry under a policy that the seed chooses, on the APIs in turn."""
+    """Yield the lane's request after each entry under a policy that the seed chooses, on the APIs in turn."""
     chosen = Random(seed).choice([*SMALL.values()])
     view = ReadView(lane, chosen, blobs=BLOBS)
     for entry in log:

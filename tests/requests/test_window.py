@@ -46,7 +46,7 @@ each_policy = pytest.mark.parametrize("chosen", SMALL.values(), ids=SMALL)
 
 
 def all_windows(entries: list[Entry], chosen: Policy) -> Iterator[Window]:
-    """The window of every lane after every entry."""
+    """Yield the window of every lane after every entry."""
     for lane in lanes(entries):
         for made in windows(entries, lane, chosen):
             if takes_part(made) and made.state.blocked is None:
@@ -142,7 +142,7 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
 
 
 def taken_up(mark: WindowSnapshot, of: Window, entries: list[Entry]) -> Window:
-    """The window that goes on from a mark, with the entries that the mark names and no others."""
+    """Return the window that goes on from a mark, with the entries that the mark names and no others."""
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     return Window(of.lane, of.policy, of.counter, mark, [e for e in entries if e.position in held])
 
@@ -167,7 +167,7 @@ FRONT = ("system", "tools", "parameters")
 
 @pytest.fixture(scope="module")
 def sent() -> list[Request]:
-    """The requests of a hundred turns with tools, under a budget."""
+    """Return the requests of a hundred turns with tools, under a budget."""
     requests = every_request(long_conversation(100), "coder", policy=Budget(tokens=BUDGET))
     return [request for request in requests if request.ready]
 

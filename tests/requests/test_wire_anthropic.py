@@ -43,7 +43,7 @@ def request(
     blobs: dict[str, bytes] | None = None,
     **card: Any,
 ) -> Request:
-    """The request on this API; it breaks no law, and the judge has nothing against it."""
+    """Return the request on this API; it breaks no law, and the judge has nothing against it."""
     switch = ModeSwitch(cards={"coder": AgentCard(model=model, **card)})
     made = build(log(switch, *events), "coder", api="anthropic", policy=policy, blobs=blobs or {})
     assert list(validate("anthropic", made.body)) == []
@@ -51,13 +51,13 @@ def request(
 
 
 def asking(**parameters: Any) -> Request:
-    """The request of a card with these parameters and one tool."""
+    """Return the request of a card with these parameters and one tool."""
     model = parameters.pop("model", "claude-opus-4-5")
     return request(ASKED, model=model, tools=(SHELL,), parameters=parameters)
 
 
 def marked(made: Request) -> list[str]:
-    """The texts of the conversation's blocks that a breakpoint stands behind."""
+    """Return the texts of the conversation's blocks that a breakpoint stands behind."""
     blocks = [block for message in made.body["messages"] for block in message["content"]]
     return [block.get("text") or block["content"] for block in blocks if "cache_control" in block]
 
@@ -102,7 +102,7 @@ def test_before_notes_behind_the_conversation_breakpoints_stand_now_and_where_th
 
 
 def unmarked(made: Request) -> list[Any]:
-    """The messages without their breakpoints."""
+    """Return the messages without their breakpoints."""
     messages: list[Any] = json.loads(json.dumps(made.body["messages"]), object_hook=_unmarked)
     return messages
 
@@ -142,7 +142,7 @@ def test_a_system_note_of_the_log_is_quoted_so_that_it_stays_as_it_was_when_the_
 
 
 def opaque(raw: str, **fields: Any) -> ProviderPart:
-    """A part of Anthropic's own."""
+    """Return a part of Anthropic's own."""
     return ProviderPart(**{"provider": "anthropic", "model": "claude-opus-4-5", "raw": raw, **fields})
 
 
@@ -302,7 +302,7 @@ def test_a_picture_or_a_file_larger_than_is_taken_is_a_line_of_text(
 
 
 def _spoiled(spoil: str) -> dict[str, Any]:
-    """The body of a request with one thing in it that is refused."""
+    """Return the body of a request with one thing in it that is refused."""
     wanted: dict[str, Any] = {"parameters": {"cache": True}, "tools": (SHELL,), "persona": "You are a coder."}
     answer = AssistantMessage(agent="coder", parts=[opaque(SEARCH), opaque(FOUND), TextPart(text="found")])
     body = request(ASKED, answer, *TURN, policy=BANNER, **wanted).body

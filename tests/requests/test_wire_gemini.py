@@ -34,7 +34,7 @@ RESULT = ToolResult(call_id="c1", text="a.py")
 
 
 def request(*events: Event, model: str = PRO, blobs: dict[str, bytes] | None = None, **card: Any) -> Request:
-    """The request on this API."""
+    """Return the request on this API."""
     switch = ModeSwitch(cards={"coder": AgentCard(model=model, **card)})
     return build(log(switch, *events), "coder", api="gemini", blobs=blobs or {})
 
@@ -45,7 +45,7 @@ def said(made: Request) -> list[tuple[str, list[Any]]]:
 
 
 def answer(*parts: Any, model: str = "gemini-3-pro") -> AssistantMessage:
-    """An answer of the coder by a model of Gemini's."""
+    """Return an answer of the coder by a model of Gemini's."""
     return AssistantMessage(agent="coder", parts=parts, model=model)
 
 

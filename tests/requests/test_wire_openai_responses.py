@@ -390,7 +390,7 @@ def test_the_calls_and_outputs_of_a_real_codex_rollout_come_back_word_for_word()
 
 
 def _calls(items: list[Any]) -> Counter[str]:
-    """The function calls and their outputs, without what only their store knows."""
+    """Return the function calls and their outputs, without what only their store knows."""
     kinds = ("function_call", "function_call_output")
     kept = ("type", "call_id", "name", "arguments", "output")
     return Counter(

@@ -54,7 +54,7 @@ class Stage(Protocol):
         """Kill a process."""
 
     def alone(self, agent: str) -> Agent:
-        """An agent for work in a fork."""
+        """Return an agent for work in a fork."""
 
 
 Deed = Callable[[Stage, Process, int, int], Awaitable[list[Entry]]]
@@ -229,7 +229,7 @@ async def import_(stage: Stage, process: Process, number: int, which: int) -> li
 
 
 def transcript(which: int) -> list[dict[str, object]]:
-    """A conversation in OpenAI's form, with a call that was not answered in every other one."""
+    """Return a conversation in OpenAI's form, with a call that was not answered in every other one."""
     call = {"id": "x1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     told: list[dict[str, object]] = [
         {"role": "user", "content": "Look at it."},

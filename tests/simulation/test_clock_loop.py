@@ -16,7 +16,7 @@ from tests.simulation.decisions import Decisions
 
 @pytest.fixture
 def loop() -> Iterator[ClockLoop]:
-    """A loop, which is closed in the end."""
+    """Yield a loop, which is closed in the end."""
     made = ClockLoop()
     yield made
     made.close()

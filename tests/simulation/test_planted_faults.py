@@ -62,7 +62,7 @@ def test_a_planted_fault_is_found_within_a_thousand_seeds(
 
 
 def first_failure() -> Outcome:
-    """The outcome of the first seed that fails, or of the last one."""
+    """Return the outcome of the first seed that fails, or of the last one."""
     for seed in range(1, ENOUGH + 1):
         outcome = simulate(seed)
         if outcome.fault:

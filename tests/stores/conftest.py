@@ -17,7 +17,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fixed_clock() -> Callable[[], datetime]:
-    """A clock that goes on by a second each time it is looked at."""
+    """Return a clock that goes on by a second each time it is looked at."""
     ticks = count()
     return lambda: START + timedelta(seconds=next(ticks))
 

@@ -30,7 +30,7 @@ HI = UserMessage(text="hi")
 
 
 def run(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """The test in an event loop of its own."""
+    """Return the test in an event loop of its own."""
 
     @wraps(test)
     def runs(*args: Any, **kwargs: Any) -> None:

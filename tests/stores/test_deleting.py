@@ -31,13 +31,14 @@ pytestmark = pytest.mark.skipif(not blob_rows.PINS_SUPPORTED, reason="blobs are 
 
 
 def holding(path: Path) -> set[str]:
-    """The files of the log in which the word stands, in whatever case."""
+    """Return the files of the log in which the word stands, in whatever case."""
     files = (each for each in path.parent.iterdir() if each.is_file())
     return {each.name.removeprefix(path.name) for each in files if WORD.encode() in each.read_bytes().lower()}
 
 
 def victim(log: Log, seed: int = 0) -> str:
-    """A conversation with the word in entries, a blob, a draft, a receipt and all sidecars; its blob."""
+    """Return a conversation with the word in entries, a blob, a draft, a receipt and all sidecars; its
+    blob."""
     chance = Random(seed)
     conversation, other = log[f"{WORD}-{seed}"], log["other"]
     conversation.append(

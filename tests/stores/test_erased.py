@@ -33,7 +33,7 @@ WHERE = "WHERE originator_version = 2"
 
 @pytest.fixture
 def kept(path: Path) -> Iterator[str]:
-    """The head of a small conversation, kept elsewhere."""
+    """Yield the head of a small conversation, kept elsewhere."""
     with stenolog.open(path) as log:
         log["demo"].append(UserMessage(text="Pay Alice", author="boss"))
         log["demo"].append(AssistantMessage(agent="a", text="Done."))

@@ -209,7 +209,7 @@ def test_who_erases_forgets_the_words_though_another_process_has_ended_the_erasu
 
 
 def demo_of(folder: Path) -> list[Entry]:
-    """The entries as a new process reads them."""
+    """Return the entries as a new process reads them."""
     with stenolog.open(folder / "log.db") as log:
         return list(log["demo"].entries())
 

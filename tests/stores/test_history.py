@@ -21,7 +21,7 @@ from tests.stores.conftest import said, texts
 
 @pytest.fixture
 def head(path: Path) -> str:
-    """The head of a log of several conversations, kept elsewhere."""
+    """Return the head of a log of several conversations, kept elsewhere."""
     with stenolog.open(path) as log:
         said(log["demo"], "a", "b")
         said(log["zeta"], "c")

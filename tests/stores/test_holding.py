@@ -50,7 +50,7 @@ def conversation(log: Log) -> Conversation:
 
 
 def anew(conversation: Conversation) -> bytes:
-    """The request of the agent, from the whole log."""
+    """Return the request of the agent, from the whole log."""
     return build(list(conversation.entries()), "coder").bytes
 
 

@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 @pytest.fixture
 def conversation(log: Log) -> Conversation:
-    """A conversation that is looked at."""
+    """Return a conversation that is looked at."""
     conversation = log["talk"]
     conversation.append(ModeSwitch(joins=["coder"]))
     for text in "abc":

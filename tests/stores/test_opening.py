@@ -34,7 +34,7 @@ def pragma(path: Path, name: str) -> object:
 
 
 def version(path: Path) -> int:
-    """The version of the format: the lower bits, below the file's own id."""
+    """Return the version of the format: the lower bits, below the file's own id."""
     return int(str(pragma(path, "user_version"))) & 0xFF
 
 

@@ -29,13 +29,13 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """The permissions of each file in a folder, by its path there."""
+    """Return the permissions of each file in a folder, by its path there."""
     files = (each for each in folder.rglob("*") if each.is_file())
     return {str(each.relative_to(folder)): stat.S_IMODE(each.stat().st_mode) for each in files}
 
 
 def used(path: Path) -> stenolog.Log:
-    """A log, still open, whose files beside it are all there."""
+    """Return a log, still open, whose files beside it are all there."""
     log = stenolog.open(path)
     pair = (UserMessage(text="a word"), AssistantMessage(agent="a", text="another"))
     log["demo"].extend(pair * 70)

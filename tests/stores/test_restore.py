@@ -23,7 +23,7 @@ __all__ = ["cli", "path"]
 
 @pytest.fixture
 def backup(path: Path) -> Path:
-    """A backup of a log that says "old"; the log has said "new" since, and its process was killed."""
+    """Return a backup of a log that says "old"; the log has said "new" since, and its process was killed."""
     with stenolog.open(path) as log:
         said(log["demo"], "old")
         log["demo"].state()

@@ -204,7 +204,7 @@ class TestSalvage:
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """A log in which the result of a call is damaged, and a fork of it."""
+        """Return a log in which the result of a call is damaged, and a fork of it."""
         path = tmp_path / "talks.db"
         with stenolog.open(path) as log:
             demo = log["demo"]

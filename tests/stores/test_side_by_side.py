@@ -45,7 +45,7 @@ def test_a_conversation_that_is_not_split_is_one_share() -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A log with several conversations, a fork, an edit nobody should make, and receipts."""
+    """Return a log with several conversations, a fork, an edit nobody should make, and receipts."""
     with open_log(tmp_path / "talks.db") as log:
         log["long"].extend(session(1, 120))
         for number in range(3):
@@ -59,7 +59,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def who(log: Log, task: str) -> tuple[str, int, int]:
-    """The task, how long the conversation is, and the process that looked."""
+    """Return the task, how long the conversation is, and the process that looked."""
     return task, log[task].position, os.getpid()
 
 

@@ -17,7 +17,7 @@ from tests.stores.workers import PATIENCE
 def sealing(
     conversation: Conversation, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None
 ) -> Append:
-    """The append of some drafts, as the store makes it."""
+    """Return the append of some drafts, as the store makes it."""
     items, edge = conversation.prepared(drafts), conversation.log.edge
     return Append(conversation.stream, items, expected, edge, fence)
 
@@ -51,7 +51,7 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
 
 
 def in_groups(hook: Callable[[], object]) -> Callable[[sqlite3.Connection], None]:
-    """A hook of transactions that is called in those of groups."""
+    """Return a hook of transactions that is called in those of groups."""
 
     def commit_hooks(_: sqlite3.Connection) -> None:
         if threading.current_thread().name == "stenolog-writer":

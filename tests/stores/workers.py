@@ -185,7 +185,8 @@ def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
 
 
 def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """The positions at which so many messages landed in the one conversation that everybody appends to."""
+    """Return the positions at which so many messages landed in the one conversation that everybody appends
+    to."""
     with stenolog.open(path) as log:
         barrier.wait(PATIENCE)
         drafts = [NewEntry(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
@@ -193,7 +194,7 @@ def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[in
 
 
 def append_strictly(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """The same, each at the position it expects; decided again whenever somebody else was first."""
+    """Return the same, each at the position it expects; decided again whenever somebody else was first."""
     positions: list[int] = []
     with stenolog.open(path) as log:
         conversation = log["demo"]

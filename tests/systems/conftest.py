@@ -11,5 +11,5 @@ from tests.systems.given import Room
 
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
-    """An empty conversation in a file of its own."""
+    """Return an empty conversation in a file of its own."""
     return Room(tmp_path / "talks.db")

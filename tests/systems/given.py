@@ -60,7 +60,7 @@ class Room(NamedTuple):
 
 
 def words(request: Request) -> list[str]:
-    """The texts of the conversation, message by message; what stands before it is left out."""
+    """Return the texts of the conversation, message by message; what stands before it is left out."""
     return [message["content"] for message in request.body["messages"][prefixed(request) :]]
 
 
@@ -75,15 +75,15 @@ def roles(request: Request) -> list[tuple[str, Any]]:
 
 
 def shown(request: Request) -> list[tuple[tuple[int, ...], str]]:
-    """The explanation of what is in the conversation: positions and rule, part by part."""
+    """Return the explanation of what is in the conversation: positions and rule, part by part."""
     return [(part.positions, part.rule) for part in request.parts if part.role not in ("system", "tools")]
 
 
 def left_out(request: Request) -> list[tuple[int, int, str]]:
-    """The explanation of what is not: first and last position, and the rule."""
+    """Return the explanation of what is not: first and last position, and the rule."""
     return [(run.first, run.last, run.rule) for run in request.omissions]
 
 
 def around(request: Request) -> list[tuple[str, int]]:
-    """The rules of the texts around the conversation, each with the index of the message it is in."""
+    """Return the rules of the texts around the conversation, each with the index of the message it is in."""
     return [(part.rule, part.message) for part in request.parts if part.role == "system"]

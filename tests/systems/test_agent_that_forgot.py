@@ -62,7 +62,7 @@ def test_the_second_turn_has_all_of_the_first(room: Room) -> None:
 
 
 def long_conversation(turns: int) -> list[Event]:
-    """A system note, and turns of some 220 tokens."""
+    """Return a system note, and turns of some 220 tokens."""
     note = UserMessage(author_kind="system", text="Never touch main.")
     said: list[Event] = [OPENING, note]
     for turn in range(turns):
@@ -153,7 +153,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_before_anything_is_sent(room: 
 
 @pytest.fixture
 def tokenizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoding]:
-    """A tokenizer of tiktoken's, under the name "small"."""
+    """Yield a tokenizer of tiktoken's, under the name "small"."""
     monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {"small": small})
     monkeypatch.setattr(registry, "ENCODINGS", {})
     token_counters._loaded.cache_clear()

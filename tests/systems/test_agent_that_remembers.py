@@ -73,7 +73,7 @@ def worked(room: Room, team: Team, question: str) -> None:
 
 
 def history(room: Room) -> list[Entry]:
-    """The messages, without the settings."""
+    """Return the messages, without the settings."""
     return [entry for entry in room.entries() if not isinstance(entry.event, ModeSwitch)]
 
 
@@ -83,7 +83,7 @@ def reasons(room: Room) -> list[str]:
 
 
 def looks(prompt: ModelCall) -> object:
-    """A model that never has enough."""
+    """Return a model that never has enough."""
     return call("ls", f"c{len(prompt.body['messages'])}")
 
 

@@ -51,7 +51,7 @@ def print_much() -> str:
 
 
 def crew(*turns: Any, policy: PolicyLike = AROUND, llm: Model | None = None, **fields: Any) -> Agent:
-    """The agent with its tools, and a script that answers for its model."""
+    """Return the agent with its tools, and a script that answers for its model."""
     model = llm or Scripted(*turns)
     tools = [look, print_much, ReadOutput()]
     return Agent("crew", llm=model, persona=PERSONA, tools=tools, policy=policy, **fields)
@@ -88,7 +88,7 @@ def switch(room: Room, **fields: Any) -> None:
 
 
 def sent(room: Room) -> list[Request]:
-    """The requests of all answers and errors, built again from their receipts."""
+    """Return the requests of all answers and errors, built again from their receipts."""
     events = [entry.event for entry in room.entries()]
     views = [event.receipt.view for event in events if getattr(event, "receipt", None)]  # type: ignore[union-attr]
     return [room.request("crew", view) for view in views]

@@ -249,7 +249,7 @@ def test_a_backend_that_began_a_new_session_by_itself_gets_the_full_history(room
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    """A room of 10,000 messages, after the opening."""
+    """Return a room of 10,000 messages, after the opening."""
     room = Room(tmp_path_factory.mktemp("crowded") / "talks.db").write(OPENING)
     said = [UserMessage(text=f"Message {n}") if n % 2 else dev(f"Answer {n}") for n in range(9_998)]
     room.write(*said[::-1])

@@ -41,7 +41,7 @@ def crew(*models: Model, moderator: str = "", retries: RetryPolicy = AT_ONCE, **
 
 
 def talked(room: Room, make: Callable[[], Team], *texts: str, at: int = 0) -> list[Entry]:
-    """A program that says this, lets the crew talk, and ends: by itself, or after so many outcomes."""
+    """Return a program that says this, lets the crew talk, and ends: by itself, or after so many outcomes."""
     found: list[Entry] = []
 
     async def work(team: Team) -> None:

@@ -55,7 +55,7 @@ def write(room: Room, n: int, together: Barrier) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
-    """The log after eight writers have written fifty answers each at the same time."""
+    """Return the log after eight writers have written fifty answers each at the same time."""
     room = Room(tmp_path_factory.mktemp("writers") / "talks.db").write(*COMPANY, *map(brief, range(WRITERS)))
     together = Barrier(WRITERS)
     with ThreadPoolExecutor(WRITERS) as pool:

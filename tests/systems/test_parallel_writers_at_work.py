@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def done(path: Path) -> Path:
-    """The mails, written."""
+    """Return the mails, written."""
     work(path, plan, write)
     return path
 

@@ -93,7 +93,7 @@ def test_parallel_agents_hear_every_word_of_the_others_exactly_once(tmp_path: Pa
 
 
 def told(conversation: Conversation, agent: str, view: int) -> list[int]:
-    """The positions of others' words in what an agent was sent."""
+    """Return the positions of others' words in what an agent was sent."""
     parts = conversation.request(agent, view).parts
     return [p for part in parts if part.rule in ("user", "attributed") for p in part.positions]
 
@@ -227,7 +227,7 @@ def hand_over(call: ToolContext, phase: str) -> str:
 
 
 def led() -> Team:
-    """The pm leads: it enters a phase, asks the coder, then the coder and the tester, and is done."""
+    """Return the pm leads: it enters a phase, asks the coder, then the coder and the tester, and is done."""
 
     def lead(prompt: ModelCall) -> object:
         sent = str(prompt.body["messages"])

@@ -13,7 +13,7 @@ from stenolog.tables import CONVERSATION, POSITION, Delete, Table
 
 
 def lines_in(entry: Entry) -> Iterator[dict[str, Any]]:
-    """A row for each line that a person says."""
+    """Yield a row for each line that a person says."""
     if isinstance(entry.event, UserMessage):
         for line in entry.event.text.splitlines():
             yield {"line": line}
@@ -24,7 +24,7 @@ lines = Table("lines", columns={"talk": CONVERSATION, "at": POSITION, "line": st
 
 
 def scores_in(entry: Entry) -> Iterator[dict[str, Any] | Delete]:
-    """The score that each mail has; "-ann" takes that of Ann away."""
+    """Yield the score that each mail has; "-ann" takes that of Ann away."""
     if isinstance(entry.event, AssistantMessage):
         name, _, score = entry.event.text.partition(" ")
         yield Delete(name[1:]) if name.startswith("-") else {"mail": name, "score": len(score)}

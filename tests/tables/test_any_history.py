@@ -55,7 +55,7 @@ def act(log: Log, what: str, name: str, text: str, number: int) -> None:
 
 
 def line_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
-    """The rows of `lines`, as one would say it in a loop over one conversation."""
+    """Yield the rows of `lines`, as one would say it in a loop over one conversation."""
     first: dict[int, int] = {}
     standing: dict[int, list[tuple[Any, ...]]] = {}
     for entry in entries:
@@ -68,7 +68,7 @@ def line_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
 
 
 def score_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
-    """The rows of `scores`, in the same way."""
+    """Yield the rows of `scores`, in the same way."""
     standing: dict[str, float] = {}
     for given_ in (row for entry in entries for row in scores_in(entry)):
         if isinstance(given_, Delete):

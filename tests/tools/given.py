@@ -11,7 +11,7 @@ from stenolog.adapters.tools.execute import execute
 
 
 def call(name: str = "f", arguments: object = None, *, raw: str | None = None) -> ToolContext:
-    """A call with these arguments, or with this raw text for them."""
+    """Return a call with these arguments, or with this raw text for them."""
     text = json.dumps({} if arguments is None else arguments) if raw is None else raw
     return ToolContext(name, text, key="key-1", lane="coder", conversation_name="build", id="c1")
 
@@ -22,19 +22,19 @@ def outcome(tool: BaseTool, arguments: object = None, *, raw: str | None = None)
 
 
 def text(found: ToolOutput) -> str:
-    """The only text of an outcome."""
+    """Return the only text of an outcome."""
     (only,) = found.content
     assert isinstance(only, str)
     return only
 
 
 def error(tool: BaseTool, arguments: object = None, *, raw: str | None = None) -> str:
-    """The words of a failure."""
+    """Return the words of a failure."""
     found = outcome(tool, arguments, raw=raw)
     assert found.is_error
     return text(found)
 
 
 def texts(found: ToolOutput) -> Sequence[str]:
-    """The texts of an outcome."""
+    """Return the texts of an outcome."""
     return [item for item in found.content if isinstance(item, str)]

@@ -31,7 +31,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool(name="odd.name/with:signs")
 def odd() -> str:
-    """A name that providers refuse."""
+    """Return a name that providers refuse."""
     return "odd"
 
 
@@ -63,7 +63,7 @@ def die() -> str:
 
 @server.tool()
 def pid() -> str:
-    """The process id."""
+    """Return the process id."""
     return str(os.getpid())
 
 
@@ -84,7 +84,7 @@ async def chatty(ctx: Context[Any]) -> str:
 
 @server.tool(structured_output=False)
 def key(ctx: Context[Any]) -> str:
-    """The idempotency key of the call."""
+    """Return the idempotency key of the call."""
     meta: Any = ctx.request_context.meta
     return str(meta)
 

@@ -12,6 +12,6 @@ from tests.transcripts.given import Import, importing
 
 @pytest.fixture
 def into(tmp_path: Path) -> Iterator[Import]:
-    """An empty log in memory, and a folder for the files that are imported into it."""
+    """Yield an empty log in memory, and a folder for the files that are imported into it."""
     with importing(tmp_path) as ready:
         yield ready

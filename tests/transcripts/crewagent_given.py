@@ -14,7 +14,7 @@ Message = dict[str, Any]
 
 
 def message(id: str, role: str, content: Any, part_type: str = "text", **fields: Any) -> Message:
-    """A message with every field that the schema has."""
+    """Return a message with every field that the schema has."""
     return {
         "id": id,
         "timestamp": "2026-01-02T03:04:05.678Z",
@@ -32,7 +32,7 @@ def call(id: str = "c1", name: str = "read", arguments: str = '{"path": "a.py"}'
 
 
 def folder(place: Path, **conversations: Any) -> Path:
-    """A folder with these conversations: their messages, or the text of the file as it is."""
+    """Return a folder with these conversations: their messages, or the text of the file as it is."""
     made = place / "conversations"
     made.mkdir(parents=True)
     entries = [
@@ -55,7 +55,7 @@ def keep(made: Path, id: str, messages: Any) -> None:
 
 
 def read(made: Path, id: str = "talk") -> Any:
-    """The messages in the folder."""
+    """Return the messages in the folder."""
     return json.loads((made / id / "messages.json").read_text())
 
 

@@ -17,7 +17,7 @@ SESSION = "11111111-2222-3333-4444-555555555555"
 
 
 def record(type: str, uuid: str, parent: str | None, **fields: Any) -> Json:
-    """A record of a Claude Code session."""
+    """Return a record of a Claude Code session."""
     return {
         "type": type,
         "uuid": uuid,
@@ -51,12 +51,12 @@ def tool_result(id: str, content: Any = "done", **fields: Any) -> Json:
 
 
 def meta(**payload: Any) -> Json:
-    """The first record of a Codex rollout."""
+    """Return the first record of a Codex rollout."""
     return codex("session_meta", id=SESSION, **payload)
 
 
 def codex(kind: str, /, **payload: Any) -> Json:
-    """A record of a Codex rollout."""
+    """Return a record of a Codex rollout."""
     return {"timestamp": "2026-01-02T03:04:05.678Z", "type": kind, "payload": payload}
 
 
@@ -65,13 +65,13 @@ def item(kind: str, /, **fields: Any) -> Json:
 
 
 def message(role: str, words: str) -> Json:
-    """A message in a Codex rollout."""
+    """Return a message in a Codex rollout."""
     kind = "output_text" if role == "assistant" else "input_text"
     return item("message", role=role, content=[{"type": kind, "text": words}])
 
 
 def screen(kind: str, /, **fields: Any) -> Json:
-    """A record that a Codex rollout keeps for the screen."""
+    """Return a record that a Codex rollout keeps for the screen."""
     return codex("event_msg", type=kind, **fields)
 
 

@@ -35,7 +35,7 @@ def event(
 
 
 def signed(who: str, made: list[Any], hashed: bytes = b"") -> Json:
-    """The event of the list that is hashed, in its usual form unless another is given."""
+    """Return the event of the list that is hashed, in its usual form unless another is given."""
     usual = json.dumps(made, separators=(",", ":"), ensure_ascii=False).encode()
     digest = sha256(hashed or usual).digest()
     names = ("pubkey", "created_at", "kind", "tags", "content")
@@ -49,12 +49,12 @@ def profile(who: str, *tags: list[str], name: str = "", at: int = -60, **fields:
 
 
 def bot(who: str, **fields: Any) -> Json:
-    """An agent's profile."""
+    """Return an agent's profile."""
     return profile(who, ["bot"], **fields)
 
 
 def entity(prefix: str, *values: bytes) -> str:
-    """A bech32 text (NIP-19): of one value, or of values each with a type (0, 1 …) and a length."""
+    """Return a bech32 text (NIP-19): of one value, or of values each with a type (0, 1 …) and a length."""
     content = (
         values[0] if len(values) == 1 else b"".join(bytes([nth, len(v)]) + v for nth, v in enumerate(values))
     )

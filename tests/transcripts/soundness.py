@@ -36,7 +36,8 @@ def words(into: Import) -> list[str]:
 
 
 def with_raw(line: dict[str, Any], raw: str | bytes) -> bytes:
-    """The record as a line, where the one string `@` in it stands for something that JSON cannot say."""
+    """Return the record as a line, where the one string `@` in it stands for something that JSON cannot
+    say."""
     return json.dumps(line).encode().replace(b'"@"', raw if isinstance(raw, bytes) else raw.encode())
 
 

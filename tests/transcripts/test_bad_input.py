@@ -24,7 +24,7 @@ ON = user("u3", "u1", "On")
 
 @pytest.fixture
 def into(tmp_path: Path) -> Iterator[Import]:
-    """A log to import bad files into; however bad they were, it is sound in the end."""
+    """Yield a log to import bad files into; however bad they were, it is sound in the end."""
     with sound_in_the_end(tmp_path) as ready:
         yield ready
 

@@ -35,7 +35,7 @@ ON = user("u3", "u1", "On")
 
 @pytest.fixture
 def into(tmp_path: Path) -> Iterator[Import]:
-    """A log to import bad files into; however bad they were, it is sound in the end."""
+    """Yield a log to import bad files into; however bad they were, it is sound in the end."""
     with sound_in_the_end(tmp_path) as ready:
         yield ready
 
@@ -45,7 +45,7 @@ def chat(*messages: dict[str, Any]) -> bytes:
 
 
 def called(*arguments: object) -> dict[str, Any]:
-    """An answer with one call for each of the arguments, all of the same id."""
+    """Return an answer with one call for each of the arguments, all of the same id."""
     calls = [
         {"id": "c", "type": "function", "function": {"name": "look", "arguments": each}} for each in arguments
     ]

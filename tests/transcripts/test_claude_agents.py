@@ -25,7 +25,7 @@ STARTED = [
 
 
 def meta_of(event: Event) -> dict[str, Any]:
-    """The application's own data of an event that this release knows."""
+    """Return the application's own data of an event that this release knows."""
     assert not isinstance(event, Unknown)
     return event.meta
 

@@ -84,7 +84,7 @@ def test_the_index_comes_back_with_what_nobody_knows(into: Import, tmp_path: Pat
 
 
 def a_run(log: Log) -> list[Event]:
-    """A conversation with what only stenolog knows: a run, a summary, an artifact, a large output."""
+    """Return a conversation with what only stenolog knows: a run, a summary, an artifact, a large output."""
     log.blobs.put(b"# The plan")
     plan = FilePart(
         name="@project/artifacts/plan.md", media_type="text/markdown", blob=log.blobs.put(b"# The plan")

@@ -26,7 +26,7 @@ def ids(made: Path) -> list[str]:
 
 
 def exported(conversation: Conversation, made: Path) -> str:
-    """The folder that an export has written into."""
+    """Return the folder that an export has written into."""
     return export_crewagent(conversation, made).parent.name
 
 

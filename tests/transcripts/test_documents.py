@@ -23,13 +23,13 @@ VALUES = some.recursive(
 
 
 def read(raw: bytes) -> tuple[Any, dict[str, int]]:
-    """A document, and what was mended in it."""
+    """Return a document, and what was mended in it."""
     reading = JsonLinesReader()
     return reading.document(io.BytesIO(raw)), dict(reading.repaired)
 
 
 def mended(raw: bytes) -> tuple[Any, dict[str, int]]:
-    """The same, read as text."""
+    """Return the same, read as text."""
     with mock.patch.object(json_lines, "_sound", side_effect=ValueError):
         return read(raw)
 

@@ -42,7 +42,7 @@ Change = Callable[[list[Line]], object]
 
 @pytest.fixture
 def log() -> Iterator[Log]:
-    """A conversation with all five kinds, every field of each, blobs, and a fork of it."""
+    """Yield a conversation with all five kinds, every field of each, blobs, and a fork of it."""
     with stenolog.open(":memory:") as log:
         events = [*example_conversation(), *examples().values()]
         log["demo"].extend([NewEntry(event, f"e{n}", START) for n, event in enumerate(events, 1)], expected=0)
@@ -55,7 +55,7 @@ def log() -> Iterator[Log]:
 
 @pytest.fixture
 def exported(log: Log) -> list[Line]:
-    """The lines of an export of the conversation."""
+    """Return the lines of an export of the conversation."""
     return [json.loads(line) for line in export(log, "demo").splitlines()]
 
 
@@ -71,7 +71,7 @@ def written(lines: list[Line]) -> bytes:
 
 
 def requests(log: Log, name: str) -> dict[tuple[str, str], str]:
-    """The sha256 of the request of every lane, on every API."""
+    """Return the sha256 of the request of every lane, on every API."""
     entries = list(log[name].entries())
     return {
         (lane.address, api): build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs).sha256
@@ -85,7 +85,7 @@ def at(position: int) -> Callable[[Line], bool]:
 
 
 def first(lines: list[Line], wanted: Callable[[Line], bool]) -> int:
-    """The index of the first such line."""
+    """Return the index of the first such line."""
     return next(nth for nth, line in enumerate(lines) if wanted(line))
 
 

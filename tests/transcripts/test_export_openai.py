@@ -23,7 +23,7 @@ Message = dict[str, Any]
 
 
 def imported(into: Import, messages: list[Message]) -> Conversation:
-    """The messages as a conversation of a fresh name, nothing of them skipped."""
+    """Return the messages as a conversation of a fresh name, nothing of them skipped."""
     name = f"talk-{len(into.log)}"
     into.file(json.dumps(messages).encode(), f"{name}.json")
     (found,) = into.report.conversations
@@ -193,7 +193,7 @@ def tau_bench() -> list[Message]:
 
 
 def exported(log: Log, path: Path) -> list[list[Message]]:
-    """The messages of every conversation of a file."""
+    """Return the messages of every conversation of a file."""
     report = import_file(log, path)
     return [export_openai(log[found.name], "assistant") for found in report.conversations]
 

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were gone through."""
+    """Return the files that were gone through."""
     found: list[Path] = []
 
     def looked(stream: BinaryIO) -> str:

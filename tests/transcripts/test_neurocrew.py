@@ -155,7 +155,7 @@ def test_a_file_that_has_grown_adds_what_is_new_and_one_that_has_not_adds_nothin
 
 
 def fifty(at: int, **changes: Any) -> list[Json]:
-    """A chat as it was kept after so many messages: the last fifty of them."""
+    """Return a chat as it was kept after so many messages: the last fifty of them."""
     said = [
         message(number % 60, f"Message {number}", *(() if number % 3 else ("agent",)), **(DEV | changes))
         for number in range(at)

@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def digests(log: Log) -> dict[tuple[str, str, str], str]:
-    """The sha256 of the request of every lane of every conversation, on both APIs."""
+    """Return the sha256 of the request of every lane of every conversation, on both APIs."""
     made = {}
     for name in log.names(archived=True):
         entries = list(log[name].entries())

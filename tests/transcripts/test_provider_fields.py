@@ -14,7 +14,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", 
 
 
 def document(into: Import, *messages: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
-    """The messages of the next request, once a document of these was imported."""
+    """Return the messages of the next request, once a document of these was imported."""
     into.file(json.dumps({"messages": list(messages), **fields}).encode(), "talk.json")
     request = build(into.entries, "assistant", api="openai-chat", blobs=into.log.blobs)
     sent: list[dict[str, Any]] = request.body["messages"]

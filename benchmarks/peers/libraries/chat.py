@@ -8,7 +8,7 @@ from benchmarks.peers.workload import Event, Said
 
 
 def message(event: Event) -> dict[str, Any]:
-    """An event as a message."""
+    """Return an event as a message."""
     match event.kind:
         case "user":
             return {"role": "user", "content": event.text}

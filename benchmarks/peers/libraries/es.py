@@ -30,7 +30,7 @@ class Talk(Aggregate):
 
     @staticmethod
     def create_id(name: str) -> UUID:
-        """The id of a conversation, from its name."""
+        """Return the id of a conversation, from its name."""
         return uuid5(NAMESPACE_URL, name)
 
     @event("Happened")
@@ -70,7 +70,7 @@ class EventSourcing(Peer):
         return chat.said(messages)
 
     def at(self, conversation: str, turn: int) -> Any:
-        """The first version is its beginning."""
+        """Return the first version is its beginning."""
         talk: Talk = self.application.repository.get(Talk.create_id(conversation), version=1 + turn * STEPS)
         return talk.messages
 

@@ -61,7 +61,7 @@ class GoogleADK(AsyncPeer):
 
 
 def stored(event: Event) -> Any:
-    """An event as one of ADK's."""
+    """Return an event as one of ADK's."""
     match event.kind:
         case "user":
             content = Content(role="user", parts=[Part(text=event.text)])
@@ -82,7 +82,7 @@ def stored(event: Event) -> Any:
 
 
 def read(content: Content) -> list[Said]:
-    """A content as it is compared: the results of several calls may stand in one."""
+    """Return a content as it is compared: the results of several calls may stand in one."""
     parts = content.parts or []
     calls = [part.function_call for part in parts if part.function_call]
     found: list[Said] = []

@@ -79,7 +79,7 @@ class LangGraph(Peer):
         self.graph.update_state(self._checkpoint(conversation, turn).config, None, as_node="__copy__")
 
     def _checkpoint(self, conversation: str, turn: int) -> Any:
-        """The one at the end of a turn, by its step, which counts from -1."""
+        """Return the one at the end of a turn, by its step, which counts from -1."""
         found = self.graph.get_state_history(thread(conversation), filter={"step": STEPS * turn - 2}, limit=1)
         return next(found)
 

@@ -11,7 +11,7 @@ from benchmarks.peers.workload import Event, Said
 
 
 def message(event: Event) -> AnyMessage:
-    """An event as a message of LangChain."""
+    """Return an event as a message of LangChain."""
     match event.kind:
         case "user":
             return HumanMessage(event.text, id=event.id)
@@ -25,7 +25,7 @@ def message(event: Event) -> AnyMessage:
 
 
 def read(message: AnyMessage) -> Said:
-    """A message of LangChain as it is compared."""
+    """Return a message of LangChain as it is compared."""
     if isinstance(message, HumanMessage):
         return ("user", message.content)
     if isinstance(message, ToolMessage):

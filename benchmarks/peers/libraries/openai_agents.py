@@ -54,7 +54,7 @@ class OpenAIAgents(AsyncPeer):
 
 
 def items(event: Event) -> list[Any]:
-    """An event as items of the Responses API: each call is one of its own."""
+    """Return an event as items of the Responses API: each call is one of its own."""
     match event.kind:
         case "user":
             return [{"role": "user", "content": event.text}]

@@ -60,7 +60,7 @@ class Stenolog(Peer):
         self.talks[name] = self.talk(conversation).fork(after=after(turn), name=name)
 
     def talk(self, conversation: str) -> Conversation:
-        """The handle; a new conversation opens with its agent."""
+        """Return the handle; a new conversation opens with its agent."""
         if conversation not in self.talks:
             talk = self.talks[conversation] = self.log[conversation]
             if not talk.position:
@@ -75,12 +75,12 @@ class Stenolog32k(Stenolog):
 
 
 def after(turns: int) -> int:
-    """The position at which a turn ends: one entry opens the conversation."""
+    """Return the position at which a turn ends: one entry opens the conversation."""
     return 1 + turns * STEPS
 
 
 def written(event: Event) -> stenolog.Event:
-    """An event of the workload as one of the log."""
+    """Return an event of the workload as one of the log."""
     match event.kind:
         case "user":
             return UserMessage(text=event.text)
@@ -92,7 +92,7 @@ def written(event: Event) -> stenolog.Event:
 
 
 def read(event: stenolog.Event) -> Said:
-    """An event of the log as it is compared."""
+    """Return an event of the log as it is compared."""
     match event:
         case UserMessage(text=text):
             return ("user", text)

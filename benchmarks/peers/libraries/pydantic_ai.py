@@ -67,7 +67,7 @@ def _row(event: Event) -> tuple[str, bytes]:
 
 
 def message(event: Event) -> ModelMessage:
-    """An event as a message of pydantic-ai."""
+    """Return an event as a message of pydantic-ai."""
     match event.kind:
         case "user":
             return ModelRequest(parts=[UserPromptPart(event.text)])
@@ -83,7 +83,7 @@ def message(event: Event) -> ModelMessage:
 
 
 def read(message: ModelMessage) -> Said:
-    """A message of pydantic-ai as it is compared."""
+    """Return a message of pydantic-ai as it is compared."""
     match message.parts[0]:
         case UserPromptPart(content=text):
             return ("user", text)

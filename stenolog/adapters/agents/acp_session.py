@@ -52,7 +52,7 @@ AUTH_REQUIRED, INTERNAL_ERROR = -32000, -32603
 
 
 def servers(given: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The MCP servers as the protocol's library has them. Raises `CallerError`."""
+    """Return the MCP servers as the protocol's library has them. Raises `CallerError`."""
     found: list[Any] = []
     for number, server in enumerate(given):
         one = {"cwd": "/", "mcpServers": [server]}
@@ -260,7 +260,7 @@ class Client:
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
-        """The agent asks for a permission."""
+        """Return the agent asks for a permission."""
         call = self._call_details(tool_call)
         allowed = await self._decision(call)
         call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]
@@ -345,7 +345,7 @@ class Pipe:
         self._process.write(json.dumps(message).encode() + b"\n")
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None when there will be no more."""
+        """Return the next message; None when there will be no more."""
         while not self._messages and self.fault is None:
             if not (data := await self._process.read()):
                 return None

@@ -128,7 +128,7 @@ class CommandLine(Model):
         return self.pid(lane, conversation) is not None
 
     def pid(self, lane: str, conversation: str) -> int | None:
-        """The process id of the program that runs for that lane; None where none runs."""
+        """Return the process id of the program that runs for that lane; None where none runs."""
         who = self._residents.at(SessionPlace(conversation, lane))
         return who.pid if who is not None and who.alive else None
 

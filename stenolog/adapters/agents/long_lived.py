@@ -113,7 +113,8 @@ class SessionPool(Generic[R]):
         return ""
 
     async def ask(self, place: SessionPlace, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
-        """The answer of who lives there and remembers the session; of a new one where there is no session.
+        """Yield the answer of who lives there and remembers the session; of a new one where there is no
+        session.
 
         Raises `ModelError`: `process_exited` where the session is lost: the prompt then tells too little.
         """

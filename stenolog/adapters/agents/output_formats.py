@@ -31,7 +31,7 @@ GONE = "no conversation found"
 
 
 def claude_code_prompt(prompt: str) -> dict[str, Any]:
-    """A request as `--input-format stream-json` has it."""
+    """Return a request as `--input-format stream-json` has it."""
     return {"type": "user", "message": {"role": "user", "content": prompt}}
 
 
@@ -276,7 +276,7 @@ def split_command(command: str) -> tuple[str, str]:
 
 
 def lines(form: str | JsonLines) -> JsonLines | None:
-    """The form of that name; None for plain text. Raises `NotRegisteredError`."""
+    """Return the form of that name; None for plain text. Raises `NotRegisteredError`."""
     if isinstance(form, JsonLines):
         return form
     return None if form == "text" else OUTPUT_FORMATS[form]

@@ -136,7 +136,7 @@ class JsonRows:
         self.held = 0
 
     def take(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are whole now."""
+        """Yield the lines that are whole now."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             row, self._pieces, self.held = b"".join((*self._pieces, end)), [], 0
@@ -146,7 +146,7 @@ class JsonRows:
 
 
 def parsed(row: bytes) -> dict[str, Any] | None:
-    """The JSON object of a line.
+    """Return the JSON object of a line.
 
     A line that does not begin with `{` is noise (a warning, a banner), and None. One that does and is no
     object is an `invalid_response`, since there may have been words in it.

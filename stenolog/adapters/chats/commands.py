@@ -81,7 +81,7 @@ class CommandContext(NamedTuple):
 
 
 def command(function: Command) -> Command:
-    """A command by the function's name; its docstring is the help."""
+    """Return a command by the function's name; its docstring is the help."""
     COMMANDS[function.__name__.strip("_")] = function
     return function
 
@@ -95,7 +95,7 @@ class TypedCommand(NamedTuple):
 
 
 def typed_command(text: str) -> TypedCommand | None:
-    """The command that a text is; None for a message."""
+    """Return the command that a text is; None for a message."""
     found = COMMAND.fullmatch(text.strip())
     return TypedCommand(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
 
@@ -201,7 +201,8 @@ def _go_on(told: CommandContext) -> str:
 
 
 def _halted(state: State) -> str:
-    """The lane that was asked last, where it was stopped before it had answered; empty where it was not."""
+    """Return the lane that was asked last, where it was stopped before it had answered; empty where it was
+    not."""
     last = max(state.lanes.values(), key=lambda lane: lane.asked, default=None)
     return last.address if last and last.status == "idle" and last.asked > last.seen else ""
 
@@ -287,7 +288,7 @@ SHOWN = 20
 
 
 def outline(request: Request) -> Iterator[str]:
-    """The size of a request, its last parts with the rule that let each in, and what was left out."""
+    """Yield the size of a request, its last parts with the rule that let each in, and what was left out."""
     state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
     lane, size = address(request.agent, request.task), request.size
     yield f"What {lane} sees at {request.at} ({size.messages} messages, {size.tokens} tokens) {state}."
@@ -312,6 +313,6 @@ def _positions(positions: Sequence[int]) -> str:
 
 
 def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The agents that a text names by `@name`, in the order of their first mention; `names` has the agent of
-    each name that it may be called by, in lower case."""
+    """Return the agents that a text names by `@name`, in the order of their first mention; `names` has the
+    agent of each name that it may be called by, in lower case."""
     return mentioned_agents(text, names)

@@ -110,7 +110,7 @@ def _on_terminal(text: str) -> None:
 
 
 async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
-    """The lines of a stream, read by a thread that nobody waits for when the program ends."""
+    """Yield the lines of a stream, read by a thread that nobody waits for when the program ends."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str] = asyncio.Queue()
 

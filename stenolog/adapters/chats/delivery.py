@@ -168,7 +168,7 @@ class Delivery:
         return codes
 
     def _batch(self) -> list[Entry]:
-        """The next entries, from where this outlet has come."""
+        """Return the next entries, from where this outlet has come."""
         if self._at is None:
             self._at = self._begin()
             self._noted = self._at.position
@@ -183,7 +183,7 @@ class Delivery:
         return found if found != Cursor() or not self.first else Cursor(self._before_first())
 
     def _before_first(self) -> int:
-        """The position before the first entry that counts; the last one where there is none."""
+        """Return the position before the first entry that counts; the last one where there is none."""
         position = 0
         for entry in self.conversation.entries():
             position = entry.position

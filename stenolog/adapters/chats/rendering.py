@@ -48,13 +48,13 @@ class Fence(NamedTuple):
 
 
 def fence_of(line: str) -> Fence | None:
-    """The fence that a line is; None for any other line."""
+    """Return the fence that a line is; None for any other line."""
     found = FENCE.fullmatch(line)
     return Fence(*found.groups()) if found else None
 
 
 def in_block(text: str) -> str:
-    """A text as a block of code, by a mark that does not stand in it."""
+    """Return a text as a block of code, by a mark that does not stand in it."""
     marks = (mark * number for number in range(3, 21) for mark in "`~")
     mark = next((mark for mark in marks if mark not in text), "```")
     return f"{mark}\n{text}\n{mark}"
@@ -66,7 +66,8 @@ def utf16_length(text: str) -> int:
 
 
 def split(text: str, limit: int = LIMIT, weigh: Weigh = utf16_length) -> list[str]:
-    """The text in pieces that weigh at most `limit`, cut between lines, else between words, else anywhere.
+    """Return the text in pieces that weigh at most `limit`, cut between lines, else between words, else
+    anywhere.
 
     A block of code that goes on in the next piece is closed, and begun there again with its language. Blank
     lines at the ends of a piece are left out; a blank text has no pieces. Raises `CallerError` for a limit
@@ -170,7 +171,7 @@ class _Cutter:
 
 
 def _trimmed(lines: list[str]) -> Iterator[str]:
-    """The piece without the blank lines at its ends; nothing where there are no others."""
+    """Yield the piece without the blank lines at its ends; nothing where there are no others."""
     told = [nth for nth, line in enumerate(lines) if line.strip()]
     if told:
         yield "\n".join(lines[told[0] : told[-1] + 1]).rstrip()
@@ -191,20 +192,20 @@ WHY = {
 
 
 def speaker_of(entry: Entry) -> str:
-    """The lane whose entry it is; empty for what no agent has said."""
+    """Return the lane whose entry it is; empty for what no agent has said."""
     event = entry.event
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
 
 
 def display_name(lane: str, names: Mapping[str, str]) -> str:
-    """The display name of a lane: its own, else its agent's, else the lane itself."""
+    """Return the display name of a lane: its own, else its agent's, else the lane itself."""
     return names.get(lane) or names.get(lane.partition("/")[0]) or lane
 
 
 def render_entry(
     names: Mapping[str, str] = NO_NAMES, *, heading: str = "", limit: int = LIMIT, weigh: Weigh = utf16_length
 ) -> Render:
-    """A rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
+    """Return a rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
 
     `heading`, such as `"{name}: "`, stands before an answer. Each call that a person has to approve is asked
     about in pieces of its own.

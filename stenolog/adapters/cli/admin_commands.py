@@ -312,7 +312,7 @@ def schema_command(name: str | None) -> CommandResult:
 
 
 def envelope_schema() -> dict[str, Any]:
-    """The JSON Schema of the envelope, as it is checked in."""
+    """Return the JSON Schema of the envelope, as it is checked in."""
     text = files(__package__).joinpath("envelope.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

@@ -84,11 +84,11 @@ class App(click.Group):
     """The group of all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the sections."""
+        """Return the names, in the order of the sections."""
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, or None."""
+        """Return the command of that name, or None."""
         if cmd_name not in MODULES:
             return None
         commands = import_module(f".{MODULES[cmd_name]}", __package__)
@@ -158,6 +158,6 @@ EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTER
 
 
 def exit_of(error: BaseException) -> Exit:
-    """The exit of an error: that of the nearest class above it that the table names."""
+    """Return the exit of an error: that of the nearest class above it that the table names."""
     named = {cls: exit for exit in EXITS for cls in exit.errors}
     return next((named[cls] for cls in type(error).__mro__ if cls in named), DEFECT)

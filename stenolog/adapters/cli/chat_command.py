@@ -163,7 +163,7 @@ def _single(
     tools: tuple[str, ...],
     **_: Any,
 ) -> tuple[Team, tuple[str, ...]]:
-    """A team of one, and whom the messages are for: it alone, where others take part who are not here.
+    """Return a team of one, and whom the messages are for: it alone, where others take part who are not here.
 
     What the agent's card says of its persona and its policy stays, unless given.
     """

@@ -123,7 +123,7 @@ class Quit(Exception):
 
 
 def command(function: Command) -> Command:
-    """A command by the function's name; its docstring is the help."""
+    """Return a command by the function's name; its docstring is the help."""
     COMMANDS[function.__name__.strip("_")] = function
     return function
 
@@ -178,7 +178,7 @@ def why(chat: Chat, rest: str) -> None:
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
-    """The lane whose request was sent last, and where it was built; now, where none was sent yet."""
+    """Return the lane whose request was sent last, and where it was built; now, where none was sent yet."""
     if lane and lane.partition("/")[0] not in chat.team.agents:
         raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
     for entry in backwards(chat.conversation, chat.conversation.position):

@@ -46,7 +46,7 @@ def not_called(error: LlmError) -> bool:
 
 
 def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall]]:
-    """The calls that a person must approve before these agents go on."""
+    """Yield the calls that a person must approve before these agents go on."""
     for lane, call in state.open_calls():
         if call.approval and lane.status == "awaiting_approval" and lane.agent in agents:
             yield lane, call
@@ -67,12 +67,12 @@ def at_work(state: State, agents: Agents) -> str:
 
 
 def failed(state: State, agents: Agents) -> list[str]:
-    """The lanes of these agents that have failed."""
+    """Return the lanes of these agents that have failed."""
     return [where for where, lane in state.lanes.items() if lane.status == "failed" and lane.agent in agents]
 
 
 def stopped(conversation: Conversation, agents: Agents) -> list[str]:
-    """The lanes of these agents that were stopped before they had answered a person's last words."""
+    """Return the lanes of these agents that were stopped before they had answered a person's last words."""
     words = next(
         (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
     )
@@ -89,7 +89,7 @@ def is_words(entry: Entry) -> bool:
 
 
 def last_exchange(conversation: Conversation) -> list[str]:
-    """The beginning of what was said last, and was not taken back: by a person, and to that person."""
+    """Return the beginning of what was said last, and was not taken back: by a person, and to that person."""
     answer, hidden = "", conversation.settings().hides
     for entry in backwards(conversation, conversation.position):
         if any(entry.position in span for span in hidden):

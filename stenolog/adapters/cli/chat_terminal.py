@@ -160,7 +160,7 @@ class TerminalWriter:
 
 
 def lasted(seconds: float) -> str:
-    """A time in few characters: 12 ms, 1.3 s, 2 min 5 s."""
+    """Return a time in few characters: 12 ms, 1.3 s, 2 min 5 s."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -186,12 +186,13 @@ LONGEST_CALL = 10_000
 
 
 def call_words(call: ToolCall) -> str:
-    """A call with its arguments, each in few characters: `read_file path=a.py limit=3`."""
+    """Return a call with its arguments, each in few characters: `read_file path=a.py limit=3`."""
     return f"{call.name} {arguments(call.arguments)}".rstrip()
 
 
 def whole_call(call: ToolCall) -> str:
-    """A call with all of its arguments, where nobody is asked about it; it says where that is too much."""
+    """Return a call with all of its arguments, where nobody is asked about it; it says where that is too
+    much."""
     words = shown_call(call.name, call.arguments)
     more = len(words) - LONGEST_CALL
     return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"
@@ -204,7 +205,7 @@ def pages_of(call: ToolCall) -> list[str]:
 
 
 def arguments(raw: str) -> str:
-    """A call's arguments in a few words; as they came, where they are no object."""
+    """Return a call's arguments in a few words; as they came, where they are no object."""
     try:
         given = json.loads(raw)
     except ValueError:
@@ -220,7 +221,7 @@ def _value(value: object) -> str:
 
 
 def result_lines(result: ToolResult) -> list[str]:
-    """The first lines of a result, and how many more there are."""
+    """Return the first lines of a result, and how many more there are."""
     rows = in_words(result.parts).strip().splitlines()
     if len(rows) <= RESULT_LINES:
         return rows
@@ -228,7 +229,7 @@ def result_lines(result: ToolResult) -> list[str]:
 
 
 def call_of(conversation: Conversation, call: OpenCall) -> ToolCall:
-    """An open call, with its arguments."""
+    """Return an open call, with its arguments."""
     entry = next(iter(conversation.entries(call.position - 1, call.position)))
     assert isinstance(entry.event, AssistantMessage), "calls stand in answers"
     return entry.event.tool_calls[call.nth]
@@ -248,7 +249,7 @@ def what_next(error: LlmError, now: datetime) -> str:
 
 
 def minute(time: datetime) -> str:
-    """A time to the minute, in UTC."""
+    """Return a time to the minute, in UTC."""
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
@@ -274,7 +275,7 @@ class Lines(Protocol):
     """True if a person is there who can be asked."""
 
     def line(self, prompt: str) -> str | None:
-        """The next line, without its end; None where there is none any more."""
+        """Return the next line, without its end; None where there is none any more."""
 
     def reply(self, prompt: str) -> str | None:
         """Return the next line that is typed once the prompt is shown; lines typed before it are kept."""
@@ -292,14 +293,14 @@ class Keyboard:
         """The lines that were typed before a question was shown, which they do not answer."""
 
     def line(self, prompt: str) -> str | None:
-        """The next line; Ctrl-D is the end."""
+        """Return the next line; Ctrl-D is the end."""
         if self._ahead:
             print(f"{prompt}{self._ahead[0]}")
             return self._ahead.pop(0)
         return self._typed(prompt)
 
     def reply(self, prompt: str) -> str | None:
-        """The next line that is typed from now on."""
+        """Return the next line that is typed from now on."""
         while select.select([sys.stdin], [], [], 0)[0]:
             read = os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
             self._ahead += read.splitlines()
@@ -321,7 +322,7 @@ class Piped:
     asks = False
 
     def line(self, prompt: str) -> str | None:
-        """The next line."""
+        """Return the next line."""
         text = sys.stdin.readline()
         return text.rstrip("\r\n") if text else None
 
@@ -331,12 +332,12 @@ class Piped:
 
 
 def lines(*, asks: bool = True) -> Lines:
-    """The terminal, where there is one to read from and to write on, and somebody may be asked."""
+    """Return the terminal, where there is one to read from and to write on, and somebody may be asked."""
     return Keyboard() if asks and sys.stdin.isatty() and sys.stdout.isatty() else Piped()
 
 
 def message(source: Lines, prompt: str, more: str) -> str | None:
-    """The next message; None at the end. An empty one is empty."""
+    """Return the next message; None at the end. An empty one is empty."""
     first = source.line(prompt)
     if first is None:
         return None

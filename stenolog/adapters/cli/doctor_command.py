@@ -160,7 +160,7 @@ def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
 
 
 def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Request] | None:
-    """The request to show: of the agent asked for, or of the first."""
+    """Return the request to show: of the agent asked for, or of the first."""
     if agent is None:
         return next(iter(found.requests), None)
     known = {_lane(request): (entries, request) for entries, request in found.requests}
@@ -207,7 +207,7 @@ def _preview(request: Request) -> str:
 
 
 def _table(found: list[Finding]) -> Iterator[Piece]:
-    """A line for each file, and how many there were of each format and outcome."""
+    """Yield a line for each file, and how many there were of each format and outcome."""
     from .layout import heading
 
     for one in found:
@@ -225,7 +225,7 @@ def _table(found: list[Finding]) -> Iterator[Piece]:
 
 
 def _end_of(file: str) -> str:
-    """The end of a path, which tells more than its beginning."""
+    """Return the end of a path, which tells more than its beginning."""
     return file if len(file) <= LONGEST_FILE else f"…{file[1 - LONGEST_FILE :]}"
 
 

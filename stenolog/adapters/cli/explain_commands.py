@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_conditions(function: F) -> F:
-    """The options `--api` and `--policy`: under which conditions requests are built."""
+    """Return the options `--api` and `--policy`: under which conditions requests are built."""
     api = click.option(
         "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
     )
@@ -74,7 +74,7 @@ def explain_command(
 
 
 def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> CommandResult:
-    """The byte ranges of the request that an answer answers."""
+    """Yield the byte ranges of the request that an answer answers."""
     from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request
 
     request, transport = sent_request(log, position, **_means(conversation))
@@ -240,6 +240,6 @@ def _request_reference(request: Request) -> dict[str, Any]:
 
 
 def _call(written: str) -> tuple[str, int | None]:
-    """The position, and the index of the call from 0 where one was named: `57/2` is the second."""
+    """Return the position, and the index of the call from 0 where one was named: `57/2` is the second."""
     where, _, nth = written.rpartition("/")
     return (where, int(nth) - 1) if nth.isascii() and nth.isdigit() and where else (written, None)

@@ -72,7 +72,7 @@ class Command(click.Command):
     """A command that takes `-1` for the position that it is meant as, which there is none of."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, parsed."""
+        """Return the arguments, parsed."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -84,7 +84,7 @@ class Command(click.Command):
 
 
 def _shared(function: F) -> F:
-    """The options that every command takes."""
+    """Return the options that every command takes."""
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON envelope."),
         click.option(
@@ -190,7 +190,7 @@ def _message(error: BaseException, exit: Exit) -> str:
 
 
 def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """The conversations whose name begins so, for the shell's completion."""
+    """Return the conversations whose name begins so, for the shell's completion."""
     from stenolog.adapters.log import open as open_log
 
     path = Path(ctx.params.get("db") or "talks.db")
@@ -214,11 +214,11 @@ class RegisteredName(_ParamType):
         self.registry = registry
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The names, as a choice is shown."""
+        """Return the names, as a choice is shown."""
         return f"[{'|'.join(self.registry)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name. Fails with the names that are known, and how a plugin is loaded."""
+        """Return the name. Fails with the names that are known, and how a plugin is loaded."""
         if value not in self.registry:
             known = ", ".join(self.registry)
             self.fail(f"{value!r} is not one of {known}: {HINT}", param, ctx)
@@ -227,12 +227,12 @@ class RegisteredName(_ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin so."""
+        """Return the names that begin so."""
         return [CompletionItem(each) for each in self.registry if each.startswith(incomplete)]
 
 
 def takes_db(function: F) -> F:
-    """The option `--db`."""
+    """Return the option `--db`."""
     return click.option(
         "--db",
         type=click.Path(path_type=Path),
@@ -249,12 +249,12 @@ class _Kind(click.Choice[str]):
     """A kind of entries by its short name, or by the one that is shown; it becomes the latter."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The kind."""
+        """Return the kind."""
         return KINDS[super().convert(SHORT.get(value, value), param, ctx)]
 
 
 def takes_kinds(function: F) -> F:
-    """The option `--kind`."""
+    """Return the option `--kind`."""
     return click.option(
         "--kind",
         "kinds",
@@ -265,7 +265,7 @@ def takes_kinds(function: F) -> F:
 
 
 def takes_conversation(function: F) -> F:
-    """The option `--db` and a conversation, which may be left out where there is only one."""
+    """Return the option `--db` and a conversation, which may be left out where there is only one."""
     return takes_db(
         click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)(
             function
@@ -274,7 +274,8 @@ def takes_conversation(function: F) -> F:
 
 
 def open_log(db: Path, *, create: bool = False) -> Log:
-    """The log of a database, closed when the command ends. Raises FileNotFoundError where there is none."""
+    """Return the log of a database, closed when the command ends. Raises FileNotFoundError where there is
+    none."""
     from stenolog.adapters.log import open as open_log
 
     if db.is_dir():
@@ -286,7 +287,7 @@ def open_log(db: Path, *, create: bool = False) -> Log:
 
 
 def find_conversation(log: Log, written: str) -> Conversation:
-    """The conversation that was meant; the only one there is, where none was named."""
+    """Return the conversation that was meant; the only one there is, where none was named."""
     if written in log:
         return log[written]
     if written:
@@ -303,7 +304,7 @@ def find_conversation(log: Log, written: str) -> Conversation:
 
 
 def find_conversations(log: Log, written: str) -> list[Conversation]:
-    """The conversation that was meant, or all of them where none was named."""
+    """Return the conversation that was meant, or all of them where none was named."""
     return [find_conversation(log, written)] if written else [log[name] for name in log.names(archived=True)]
 
 

@@ -75,7 +75,7 @@ def gate_command(
 
 
 def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
-    """The logs by the names of their files, in order."""
+    """Return the logs by the names of their files, in order."""
     found: dict[str, Log] = {}
     for path in sorted(dbs, key=lambda path: path.name):
         if path.name in found:
@@ -85,7 +85,7 @@ def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
 
 
 def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:
-    """The older header, for the APIs that were asked for."""
+    """Return the older header, for the APIs that were asked for."""
     return then._replace(apis={n: version for n, version in then.apis.items() if not apis or n in apis})
 
 
@@ -141,7 +141,7 @@ def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) 
 
 
 def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
-    """The requests, each written down as it passes by; the file is there once all have."""
+    """Yield the requests, each written down as it passes by; the file is there once all have."""
     with whole_or_not_at_all(out) as file:
         file.write(f"{regression.header_line(head)}\n")
         for request in requests:
@@ -150,7 +150,7 @@ def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fre
 
 
 def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversations) -> CommandResult:
-    """The lines as they would stand in a file."""
+    """Yield the lines as they would stand in a file."""
 
     def data() -> Iterator[dict[str, Any]]:
         yield regression.header_data(head)

@@ -82,7 +82,7 @@ def import_command(
 
 
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
-    """The files to be imported; the `others` in folders are added to those that are passed over.
+    """Return the files to be imported; the `others` in folders are added to those that are passed over.
 
     Raises `UnknownFormatError` where there is nothing in a folder, FileNotFoundError for a path of nothing.
     """
@@ -116,7 +116,7 @@ def _say_how_far(done: list[Report | Refused], files: int) -> None:
 
 
 def _key_and_name(given: str) -> tuple[str, str]:
-    """The key and the name in `KEY=NAME`."""
+    """Return the key and the name in `KEY=NAME`."""
     key, is_there, name = given.partition("=")
     if not (key and is_there and name):
         raise click.UsageError(f"--agent: expected KEY=NAME, found {given!r}")
@@ -241,7 +241,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
 
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
-    """The refusals, those for one reason as one; what would have been taken is told once."""
+    """Yield the refusals, those for one reason as one; what would have been taken is told once."""
     expected = f"expected {supported()}, "
     alike: dict[tuple[str, str], list[str]] = {}
     for file, error in refused:

@@ -53,12 +53,12 @@ class Wrapped:
 
 
 def wrapped(*pieces: Cell, hang: int = 0, indent: int = 0) -> Wrapped:
-    """A line of pieces that is never cut: see `Wrapped`."""
+    """Return a line of pieces that is never cut: see `Wrapped`."""
     return Wrapped(*pieces, hang=hang, indent=indent)
 
 
 def heading(text: str) -> Text:
-    """A heading over a part of a longer answer."""
+    """Return a heading over a part of a longer answer."""
     return Text(f"\n{one_line(text)}", style="bold")
 
 
@@ -117,7 +117,7 @@ class TableRows:
         return None if over > 0 else widths
 
     def _side_by_side(self, widths: Sequence[int], gap: str, most: int) -> Iterator[Text]:
-        """The titles, a rule of at most so many cells, and a line for each row."""
+        """Yield the titles, a rule of at most so many cells, and a line for each row."""
         between = Text(gap)
         for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
             if row is None:
@@ -130,7 +130,8 @@ class TableRows:
             yield line
 
     def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
-        """A row as lines: its values behind their titles, and the words that may be cut on the last one."""
+        """Yield a row as lines: its values behind their titles, and the words that may be cut on the last
+        one."""
         begun = Text()
         for column, title, cell in zip(self.columns, self.titles, row, strict=True):
             if not cell.plain or column.startswith("*"):
@@ -147,12 +148,12 @@ class TableRows:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST) -> TableRows:
-    """A table without lines: see `TableRows`."""
+    """Return a table without lines: see `TableRows`."""
     return TableRows(columns, rows, least)
 
 
 def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:
-    """The cell, as wide as its column; the last one of a line has no blanks behind it."""
+    """Return the cell, as wide as its column; the last one of a line has no blanks behind it."""
     fitted = cell.copy()
     fitted.truncate(width, overflow="ellipsis")
     blanks = width - fitted.cell_len

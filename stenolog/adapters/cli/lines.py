@@ -44,7 +44,8 @@ class TextLine(NamedTuple):
     pieces: tuple[tuple[str, str], ...]
 
     def rendered(self, width: int | None, *, coloured: bool) -> str:
-        """The line, cut with an ellipsis where it is wider than `width` cells; None: it is never cut."""
+        """Return the line, cut with an ellipsis where it is wider than `width` cells; None: it is never
+        cut."""
         text = "".join(words for words, _ in self.pieces)
         if width is not None and (len(text) > width or not text.isascii()):
             return self._cut(width, coloured)
@@ -210,7 +211,7 @@ class Diagnostic(NamedTuple):
 
 
 def nothing() -> Iterable[Piece]:
-    """The drawing of a command that has nothing to show."""
+    """Return the drawing of a command that has nothing to show."""
     return ()
 
 
@@ -233,7 +234,7 @@ class CommandResult(NamedTuple):
 
 
 def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:
-    """The one shape of everything that `--json` prints; envelope.schema.json describes it."""
+    """Return the one shape of everything that `--json` prints; envelope.schema.json describes it."""
     shown = [{k: v for k, v in note._asdict().items() if v not in ("", None)} for note in diagnostics]
     return {"version": ENVELOPE_VERSION, "status": status, "data": plain(data), "diagnostics": shown}
 
@@ -260,7 +261,7 @@ def plain(value: object) -> Any:
 
 
 def entry_data(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON: its place, its kind, and the event's fields as they are stored."""
+    """Return an entry as JSON: its place, its kind, and the event's fields as they are stored."""
     if isinstance(entry.event, Damaged):
         topic, payload = DAMAGED, entry.event.reason.encode()
     else:
@@ -281,5 +282,5 @@ def entry_data(entry: Entry) -> dict[str, Any]:
 
 
 def when(time: datetime) -> str:
-    """A time as text: ISO, UTC, to the microsecond where there are any."""
+    """Return a time as text: ISO, UTC, to the microsecond where there are any."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -68,7 +68,8 @@ def log_command(
 def _chosen(
     conversation: Conversation, after: int, position: int, last: int | None, kinds: Collection[str]
 ) -> Iterator[Entry]:
-    """The entries after one position and up to another, of these kinds (none: all), only the last ones."""
+    """Yield the entries after one position and up to another, of these kinds (none: all), only the last
+    ones."""
 
     def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:
         return (entry for entry in entries if not kinds or entry.event.kind in kinds)
@@ -89,8 +90,8 @@ def _lines(entries: Iterable[Entry], conversation: Conversation) -> Iterator[Pie
 
 
 def entry_line(entry: Entry, width: int = 4, conversation: Conversation | None = None) -> TextLine:
-    """An entry on one line; `width` is that of the positions, in digits. With its `conversation` calls have
-    names."""
+    """Return an entry on one line; `width` is that of the positions, in digits. With its `conversation` calls
+    have names."""
     words, style = describe(entry), STYLES[entry.event.kind]
     thought = thoughts(entry.event)
     return line(
@@ -135,7 +136,8 @@ def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResu
 
 
 def _raw(entry: Entry) -> Iterator[Piece]:
-    """The text of an entry and the arguments of each tool call as they came; without either, all fields."""
+    """Yield the text of an entry and the arguments of each tool call as they came; without either, all
+    fields."""
     event = entry.event
     text = getattr(event, "text", "")
     calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
@@ -169,7 +171,7 @@ def _full_entry(entry: Entry) -> Iterator[Piece]:
 
 
 def _fields(fields: Mapping[str, object]) -> Iterator[Piece]:
-    """A paragraph for each field: its name, and its whole value beside it."""
+    """Yield a paragraph for each field: its name, and its whole value beside it."""
     indent = max((len(name) for name in fields), default=0) + 2
     for name, value in fields.items():
         yield field(name, value if isinstance(value, str) else _json(value), indent)
@@ -335,5 +337,5 @@ def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
 
 
 def _few(names: list[str], most: int) -> str:
-    """The first of some names, and how many more there are."""
+    """Return the first of some names, and how many more there are."""
     return " ".join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")

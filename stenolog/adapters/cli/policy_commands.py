@@ -88,7 +88,7 @@ def budget_command(
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
-    """The policies of all the options: several in one are divided by commas, JSON stands alone."""
+    """Return the policies of all the options: several in one are divided by commas, JSON stands alone."""
     pieces = (
         piece
         for option in written
@@ -98,7 +98,7 @@ def _policies(written: Iterable[str]) -> list[Policy]:
 
 
 def _on_card(conversation: Conversation, address: str, position: int) -> Policy:
-    """The policy on the agent's card at a position."""
+    """Return the policy on the agent's card at a position."""
     card = conversation.settings(at=position).cards.get(lane(address).agent)
     return policy(card.policy if card else None)
 
@@ -155,7 +155,7 @@ def whatif_command(
 
 
 def _spans(conversation: Conversation, written: Iterable[str]) -> Iterator[PositionRange]:
-    """The positions to be hidden: `91`, `40-44`, several divided by commas."""
+    """Yield the positions to be hidden: `91`, `40-44`, several divided by commas."""
     for piece in (piece.strip() for option in written for piece in option.split(",")):
         first, dash, last = piece.partition("-")
         if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):

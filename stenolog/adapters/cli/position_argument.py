@@ -42,7 +42,7 @@ class ConversationArgument(Protocol):
 
 
 def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
-    """The position that was written, from `least` to the last one.
+    """Return the position that was written, from `least` to the last one.
 
     Raises `InvalidEventError` for what is no position at all, `PositionNotFoundError` for one that is not
     there.
@@ -58,7 +58,7 @@ def resolve(conversation: ConversationArgument, written: str, least: int = 1) ->
 
 
 def _split(written: str) -> tuple[str, int]:
-    """The anchor, and how many positions before it."""
+    """Return the anchor, and how many positions before it."""
     if match := re.fullmatch(r"(@.*)~(\d+)", written):
         return match[1], int(match[2])
     return written, 0
@@ -91,14 +91,14 @@ def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Ca
 
 
 def backwards(conversation: ConversationArgument, head: int) -> Iterator[Entry]:
-    """The entries from the last to the first, read a page at a time."""
+    """Yield the entries from the last to the first, read a page at a time."""
     while head > 0:
         yield from reversed(list(conversation.entries(after=max(0, head - PAGE), at=head)))
         head -= PAGE
 
 
 def moment(written: str, expected: str, *, to_its_end: bool) -> datetime:
-    """The time that was written, in UTC where no zone is given; a day means its end, or its beginning.
+    """Return the time that was written, in UTC where no zone is given; a day means its end, or its beginning.
 
     Raises `InvalidEventError`, naming what was expected.
     """
@@ -112,7 +112,7 @@ def moment(written: str, expected: str, *, to_its_end: bool) -> datetime:
 
 
 def full_name(names: Iterable[str], written: str) -> str:
-    """The conversation that was meant: by its whole name, or by a beginning that only one of them has.
+    """Return the conversation that was meant: by its whole name, or by a beginning that only one of them has.
 
     A conversation and its forks (`talk~1`) count as one: the beginning means the conversation.
     Raises `ConversationNotFoundError`, naming the nearest, and `InvalidEventError` where several begin so.

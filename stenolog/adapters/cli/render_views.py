@@ -33,7 +33,8 @@ DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
 def drawn_request(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
-    """The whole request: what it is, whether anyone would send it, and its parts with what they came from."""
+    """Yield the whole request: what it is, whether anyone would send it, and its parts with what they came
+    from."""
     words = {entry.position: describe(entry).what for entry in entries}
     yield from head_lines(request)
     shared = Counter(part.message for part in request.parts)
@@ -54,7 +55,8 @@ def head_lines(request: Request) -> Iterator[Piece]:
 
 
 def _in_order(request: Request) -> list[Row]:
-    """The parts in the order of the body; each run that was left out before the first part behind it."""
+    """Return the parts in the order of the body; each run that was left out before the first part behind
+    it."""
     rows: list[Row] = list(request.parts)
     for run, times in folded(request.omissions):
         behind = (
@@ -139,7 +141,7 @@ LINES_OF_OUTPUT = 8
 
 
 def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Iterator[Piece]:
-    """The whole timeline. An answer that is but the `pass_token` is shown as a pass."""
+    """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass."""
     for item in items:
         match item.kind:
             case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
@@ -195,7 +197,7 @@ COLUMNS = (
 def drawn(
     rows: Sequence[tuple[str, UsageTotals]], by: str, prices: Prices | None, source: str
 ) -> Iterator[Piece]:
-    """A line for each, one for all together, and what is behind the errors and the prices."""
+    """Yield a line for each, one for all together, and what is behind the errors and the prices."""
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
         return

@@ -297,7 +297,7 @@ class Approvals:
         return None
 
     def _edited(self, call: OpenCall) -> str:
-        """The arguments that a person gives; empty where they are none that fit."""
+        """Return the arguments that a person gives; empty where they are none that fit."""
         given = self.lines.reply(ARGUMENTS) or ""
         try:
             return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
@@ -309,7 +309,7 @@ class Approvals:
 def _verdict_message(
     conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
 ) -> UserMessage:
-    """The verdict as the log has it. The agent is told the reason."""
+    """Return the verdict as the log has it. The agent is told the reason."""
     if verdict.approved:
         return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
     control = Control(action="refuse", call=ref(call))

@@ -34,7 +34,7 @@ class Search(Command):
     """A command that takes `-word` for what must not be there, and not for options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, parsed: a blank before such a word tells it from an option."""
+        """Return the arguments, parsed: a blank before such a word tells it from an option."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         known = {name for option in options for name in option.opts}
         valued = {name for option in options if not option.is_flag for name in option.opts}
@@ -148,7 +148,7 @@ def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
 
 
 def _marked(hit: Hit) -> Iterable[str | tuple[str, str]]:
-    """The snippet, its hits in bold."""
+    """Yield the snippet, its hits in bold."""
     at = 0
     for first, end in hit.marks:
         yield hit.snippet[at:first]

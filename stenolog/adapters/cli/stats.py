@@ -60,7 +60,7 @@ def _used(conversation: Conversation, at: str | None) -> Usage:
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
-    """A tally for each name, over all conversations; what used nothing is left out."""
+    """Return a tally for each name, over all conversations; what used nothing is left out."""
     rows: dict[str, list[UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)
@@ -76,7 +76,7 @@ def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Usa
 
 
 def _data(name: str, tally: UsageTotals, prices: Prices | None) -> dict[str, Any]:
-    """A tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
+    """Return a tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
     shown = {
         "name": name,
         "calls": tally.calls,

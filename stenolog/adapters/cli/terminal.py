@@ -54,7 +54,7 @@ def coloured(color: Color, *, stderr: bool = False) -> bool:
 
 
 def console(color: Color = "auto", *, stderr: bool = False) -> Console:
-    """The one console. Nothing is markup, so that no stored text can style itself."""
+    """Return the one console. Nothing is markup, so that no stored text can style itself."""
     from rich.console import Console
 
     colours = coloured(color, stderr=stderr)
@@ -86,7 +86,7 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
 
 
 def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
-    """The drawing line by line; rich is asked, and imported, for what is more than a line."""
+    """Yield the drawing line by line; rich is asked, and imported, for what is more than a line."""
     cells, colours = width(), coloured(color)
     screen: Console | None = None
     for piece in drawing:
@@ -157,7 +157,7 @@ class Bar:
 
 
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-    """The items, with a bar that tells how many have gone by."""
+    """Yield the items, with a bar that tells how many have gone by."""
     with Bar(label, total) as bar:
         for done, item in enumerate(items, 1):
             yield item
@@ -184,7 +184,7 @@ class Bytes(Bar):
             super().__call__(done)
 
     def counting(self, files: Sequence[Path]) -> Iterator[Path]:
-        """The files, each counted when its turn comes."""
+        """Yield the files, each counted when its turn comes."""
         for number, file in enumerate(files, 1):
             self._files = f"{number} of {len(files)} files" if len(files) > 1 else ""
             if self._drawn is not None:
@@ -218,7 +218,7 @@ FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type
 
 
 def there(path: Path) -> Path:
-    """A path that was given. Raises FileNotFoundError where nothing is at it."""
+    """Return a path that was given. Raises FileNotFoundError where nothing is at it."""
     os.stat(path)
     return path
 

@@ -37,7 +37,7 @@ DECISIONS = {
 
 
 def takes_agent_else(otherwise: str) -> Callable[[F], F]:
-    """The options `--agent` and `--task`, handed on as one `agent`: `agent/task`, or None."""
+    """Return the options `--agent` and `--task`, handed on as one `agent`: `agent/task`, or None."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -54,7 +54,7 @@ takes_agent = takes_agent_else("may be left out where there is one")
 
 
 def lane_of(agent: str | None, task: str | None = None) -> str | None:
-    """The lane that two options name, as `agent` or `agent/task`."""
+    """Return the lane that two options name, as `agent` or `agent/task`."""
     if agent == "" or task == "":
         raise click.UsageError(f"--agent, --task: expected an {LANE}, found an empty name")
     if task is None:
@@ -65,7 +65,7 @@ def lane_of(agent: str | None, task: str | None = None) -> str | None:
 
 
 def lane(written: str) -> LaneId:
-    """The lane of an address: `agent` or `agent/task`."""
+    """Return the lane of an address: `agent` or `agent/task`."""
     agent, _, task = written.partition("/")
     return LaneId(agent, task)
 
@@ -120,13 +120,13 @@ def request_command(
 def request_of(
     conversation: Conversation, address: str, position: int, api: str, policy: Policy | None = None
 ) -> Request:
-    """The request of a lane, written as agent or agent/task."""
+    """Return the request of a lane, written as agent or agent/task."""
     agent, task = lane(address)
     return conversation.request(agent, position, api, task=task, policy=policy)
 
 
 def only_agent(conversation: Conversation, position: int) -> str:
-    """The one agent there is. Raises `InvalidEventError` where there are none or several."""
+    """Return the one agent there is. Raises `InvalidEventError` where there are none or several."""
     there = [each.address for each in lanes(conversation.entries(at=position))]
     if len(there) == 1:
         return there[0]
@@ -135,7 +135,7 @@ def only_agent(conversation: Conversation, position: int) -> str:
 
 
 def request_data(request: Request) -> dict[str, Any]:
-    """A request as JSON: the body, its digest, and the explanation."""
+    """Return a request as JSON: the body, its digest, and the explanation."""
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
     shown |= {"policy": request.policy.json, "size": request.size._asdict()}

@@ -70,7 +70,8 @@ class Agent:
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
-        """The answer with its notes; where they fail, with why: the answer itself is not lost by that."""
+        """Return the answer with its notes; where they fail, with why: the answer itself is not lost by
+        that."""
         if self.metadata is None:
             return answer
         try:

@@ -39,7 +39,8 @@ class PendingApproval(NamedTuple):
 
 
 def waiting(conversation: Conversation) -> list[PendingApproval]:
-    """The calls that wait for a person in a conversation, and in those of the workers that it waits for."""
+    """Return the calls that wait for a person in a conversation, and in those of the workers that it waits
+    for."""
     return [call for each, _ in _conversations(conversation) for call in _waiting(each)]
 
 

@@ -160,7 +160,7 @@ class AgentTool(WorkerTool):
         return child
 
     def _limits(self, call: ToolContext, conversation: Conversation) -> Limits:
-        """The worker's limits, within its share of what its caller may still use."""
+        """Return the worker's limits, within its share of what its caller may still use."""
         most = self._caller.limits.max_tokens if self._caller else None
         if not most:
             return self.worker.limits
@@ -220,7 +220,7 @@ def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
 
 
 def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
-    """The worker's last words, or how it has stopped; and what it has used either way."""
+    """Return the worker's last words, or how it has stopped; and what it has used either way."""
     last = folds.fold_at(child, folds.STATE, at).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status

@@ -199,7 +199,7 @@ async def _answer(
 
 
 def _mentioned(host: EffectHost, asking: ModelCallRecord, answer: ModelResponse) -> Iterable[str]:
-    """The agents that the answer hands on to."""
+    """Return the agents that the answer hands on to."""
     settings = host.scribe.settings
     if not host.options.mentions:
         return ()
@@ -243,7 +243,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
 
     def result(outcome: ToolOutcome) -> Outcome:
-        """The result, made once, though it may be appended anew."""
+        """Return the result, made once, though it may be appended anew."""
         put, keys = host.conversation.log.blobs.put, host.conversation.log.edge.redact
         outcome = redacted_output(outcome, keys) if keys else outcome
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
@@ -280,12 +280,12 @@ def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
-    """The agents by what they may be called: their names, in lower case, with `_` for each blank."""
+    """Return the agents by what they may be called: their names, in lower case, with `_` for each blank."""
     return {"_".join(name.casefold().split()): name for name in agents}
 
 
 def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
-    """The agents that an answer hands on to, in the order of their first mention, without the speaker.
+    """Return the agents that an answer hands on to, in the order of their first mention, without the speaker.
 
     Nobody, where the turn rule alone says who is next.
     """
@@ -301,7 +301,8 @@ POLICY = "approval policy"
 
 
 def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
-    """The approvals that no person is asked for, as events: a policy's word is in the log like a person's."""
+    """Yield the approvals that no person is asked for, as events: a policy's word is in the log like a
+    person's."""
     for lane in scribe.state.lanes.values():
         for call in lane.calls if lane.status == "awaiting_approval" else ():
             if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:

@@ -45,7 +45,7 @@ from .team import Team
 
 
 def fork_of(conversation: Conversation, after: int, name: str) -> Conversation:
-    """The fork of that name, which may be there from an earlier run."""
+    """Return the fork of that name, which may be there from an earlier run."""
     with suppress(ConversationExistsError):
         return conversation.fork(after=after, name=name)
     return conversation.log[name]
@@ -170,7 +170,7 @@ def _away(now: Context, agent: str, last: int) -> Away:
 
 
 def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
-    """The summariser; in the agent's place where that is shown only what concerns it."""
+    """Return the summariser; in the agent's place where that is shown only what concerns it."""
     is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
     return summariser if is_open else replace(summariser, name=agent)
 
@@ -178,7 +178,7 @@ def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
 async def _ask_summariser(
     fork: Conversation, summariser: Agent, said: UserMessage
 ) -> tuple[str, dict[str, Any]]:
-    """The summary, and the link to the fork; of a summariser that has failed before, a new attempt."""
+    """Return the summary, and the link to the fork; of a summariser that has failed before, a new attempt."""
     team, lane = Team([summariser], join=False), LaneState(summariser.name)
     team.options = replace(team.options, lane=lane.address)
     if (await asyncio.to_thread(fork.state)).lane(lane.address).status == "failed":
@@ -243,7 +243,7 @@ async def regenerate(
 def _replacement(
     made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
 ) -> AssistantMessage:
-    """The answer as it stands in the conversation: said to whom the old one was said to."""
+    """Return the answer as it stands in the conversation: said to whom the old one was said to."""
     said = made.event
     assert isinstance(said, AssistantMessage), "models give answers"
     meta = {**said.meta, **link}
@@ -282,7 +282,7 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
 
 
 def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]:
-    """An answer, what it took the place of, and so on: its wordings, the first one last."""
+    """Return an answer, what it took the place of, and so on: its wordings, the first one last."""
     found = [last]
     while (position := getattr(found[-1].event, "replaces", None)) is not None:
         if not 1 <= position < found[-1].position or not _is_of(log[position - 1], lane):
@@ -300,7 +300,7 @@ def _out(now: Context, position: int) -> str:
 
 
 async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
-    """The first answer in the fork; where its lane has failed before, by a new attempt."""
+    """Return the first answer in the fork; where its lane has failed before, by a new attempt."""
     made = await asyncio.to_thread(_first, fork, old)
     if made is None:
         start = old.now.context_from_of(old.lane.agent)
@@ -326,7 +326,7 @@ async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> 
 
 
 def _first(fork: Conversation, old: _Old) -> Entry | None:
-    """The first answer of the fork's own that calls nothing; whatever came of the fork after it."""
+    """Return the first answer of the fork's own that calls nothing; whatever came of the fork after it."""
     own = (entry for entry in fork.entries(old.view) if _is_of(entry, old.lane))
     return next((entry for entry in own if not getattr(entry.event, "tool_calls", ())), None)
 

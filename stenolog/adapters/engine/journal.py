@@ -139,7 +139,7 @@ class Journal(LiveState):
         )
 
     def orphans(self) -> list[Claim]:
-        """The claims of the dead, taken over: nobody knows how those effects ended."""
+        """Return the claims of the dead, taken over: nobody knows how those effects ended."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
@@ -162,7 +162,7 @@ class Journal(LiveState):
         return where.partition("/")[0] in self.agents and self.options.lane in ("", where)
 
     def call_of(self, run: RunTool) -> ToolCall:
-        """The call as it runs, from the log."""
+        """Return the call as it runs, from the log."""
         return as_approved(self.conversation, self._answer_of(run).tool_calls[run.call.nth], run.call)
 
     def _answer_of(self, run: RunTool) -> AssistantMessage:
@@ -171,7 +171,7 @@ class Journal(LiveState):
         return event
 
     def receipt_of(self, claim: Claim) -> Receipt | None:
-        """The receipt of the request that a claim is for."""
+        """Return the receipt of the request that a claim is for."""
         return RECEIPT.load(claim.receipt) if claim.receipt else None
 
     def lost(self, effect: CallModel, why: str) -> None:
@@ -185,7 +185,7 @@ class Journal(LiveState):
         )
 
     def _prepared(self, effect: Effect, now: datetime) -> StartedEffect | None:
-        """The effect with all it needs; None where it cannot be begun, and the log says why."""
+        """Return the effect with all it needs; None where it cannot be begun, and the log says why."""
         claim = Claim(
             0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.owner, microseconds(now)
         )

@@ -45,7 +45,7 @@ class LiveState:
             raise blocked_error(self.state.blocked)
 
     def marked(self, event: Event) -> Event:
-        """The event with the workflow run and the node that it belongs to."""
+        """Return the event with the workflow run and the node that it belongs to."""
         run = self.settings.active_run
         if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
             return event
@@ -99,12 +99,12 @@ QUEUE = folds.persistent_fold(queue, tuple[int, ...])
 
 
 def enqueue(message: UserMessage) -> UserMessage:
-    """The message as it waits."""
+    """Return the message as it waits."""
     return replace(message, in_context=False, tags=(*message.tags, QUEUED))
 
 
 def dequeue(entry: Entry) -> UserMessage:
-    """The message that waited, as it is said when its time has come."""
+    """Return the message that waited, as it is said when its time has come."""
     waited = entry.event
     assert isinstance(waited, UserMessage), "only messages wait"
     tags = tuple(tag for tag in waited.tags if tag != QUEUED)

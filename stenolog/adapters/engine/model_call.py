@@ -108,7 +108,7 @@ def _loaded(row: dict[str, object]) -> Progress:
 
 
 def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
-    """The pieces, neighbours of one part as one; of an act the last."""
+    """Return the pieces, neighbours of one part as one; of an act the last."""
     together: list[ResponseDelta] = []
     texts: list[list[str]] = []
     for piece in pieces:
@@ -123,7 +123,8 @@ def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
 
 
 def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
-    """The pieces as parts, in the order in which they began; a call's arguments may have been cut off."""
+    """Return the pieces as parts, in the order in which they began; a call's arguments may have been cut
+    off."""
     first: dict[int, ResponseDelta] = {}
     texts: dict[int, list[str]] = {}
     for piece in joined(said):
@@ -188,7 +189,7 @@ class ModelCallRecord:
         self.draft.progress = progress
 
     def answered(self, answer: ModelResponse, now: float, to: Iterable[str]) -> AssistantMessage:
-        """The answer as an event."""
+        """Return the answer as an event."""
         return AssistantMessage(
             parts=answer.parts,
             to=list(to),
@@ -203,7 +204,7 @@ class ModelCallRecord:
     def failed(
         self, error: BaseException, now: float, time: datetime, retries: RetryPolicy, chance: float
     ) -> LlmError:
-        """The failure as an event, with what had been streamed, and when it is tried again."""
+        """Return the failure as an event, with what had been streamed, and when it is tried again."""
         category, message, after = classify_error(error)
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(
@@ -262,7 +263,7 @@ class ModelCallRecord:
 
 
 def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
-    """The category and the words of an error, and the seconds that the provider asks to wait.
+    """Return the category and the words of an error, and the seconds that the provider asks to wait.
 
     Whatever a model may have put into it: the category is one that there is, and the log can hold it all.
     """

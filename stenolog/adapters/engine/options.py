@@ -67,7 +67,7 @@ class Options:
         return self.paranoid or dispatch.SAMPLED >= 1 or self.world.chance() < dispatch.SAMPLED
 
     def breaker_of(self, model: Model) -> CircuitBreaker:
-        """The breaker that all calls of a model share."""
+        """Return the breaker that all calls of a model share."""
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
 
 

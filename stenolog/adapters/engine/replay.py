@@ -105,7 +105,8 @@ class Replay:
         )
 
     def agent(self, agent: Agent | str) -> Agent:
-        """An agent that answers and runs tools from the recording; by its name alone, as its card had it."""
+        """Return an agent that answers and runs tools from the recording; by its name alone, as its card had
+        it."""
         made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
         self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
         return made
@@ -116,7 +117,7 @@ class Replay:
         return sum(map(len, self._answers.values()))
 
     def answer(self, prompt: ModelCall) -> RecordedAnswer:
-        """The recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
+        """Return the recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
         waiting = self._answers[prompt.lane]
         if not waiting:
             raise ReplayMismatchError(
@@ -130,17 +131,17 @@ class Replay:
         return waiting.popleft()
 
     def result(self, call: ToolContext) -> RecordedResult | None:
-        """The recorded result of a call; None where there is none."""
+        """Return the recorded result of a call; None where there is none."""
         waiting = self._results[call.lane, call.name, call.arguments]
         return waiting.popleft() if waiting else None
 
     def content(self, result: ToolResult) -> tuple[str | Attachment, ...]:
-        """A result as its tool gave it: all of a text of which the entry has a preview."""
+        """Return a result as its tool gave it: all of a text of which the entry has a preview."""
         whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
         return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
 
     def media(self, part: UserPart) -> str | Attachment:
-        """A part of a result as a tool gives it."""
+        """Return a part of a result as a tool gives it."""
         if isinstance(part, TextPart):
             return part.text
         if isinstance(part, ProviderPart):
@@ -167,7 +168,7 @@ class Replay:
         )
 
     def _tools(self, agent: Agent) -> list[BaseTool]:
-        """The agent's tools as they are described now; a toolbox's as its card had them."""
+        """Return the agent's tools as they are described now; a toolbox's as its card had them."""
         made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
         recorded = self.settings.card_of(agent.name).tools or ()
         own = [tool.spec for tool in made]
@@ -176,7 +177,7 @@ class Replay:
         return [_Tool(self, spec) for spec in own + boxed]
 
     def _api(self, agent: str) -> str:
-        """The API that an agent's requests were recorded on."""
+        """Return the API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
         return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
@@ -233,7 +234,7 @@ class _Tool(BaseTool):
         self.repeat = "safe"
 
     async def run(self, call: ToolContext) -> ToolOutput:
-        """The recorded result."""
+        """Return the recorded result."""
         found = self.recording.result(call)
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
@@ -242,7 +243,7 @@ class _Tool(BaseTool):
 
 
 def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
-    """The ends of model calls, in order: answers, and errors of requests that were sent."""
+    """Yield the ends of model calls, in order: answers, and errors of requests that were sent."""
     for entry in entries:
         match entry.event:
             case AssistantMessage(purpose="answer", replaces=None) as event:
@@ -254,7 +255,7 @@ def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
 
 
 def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
-    """The results of calls that the log has."""
+    """Yield the results of calls that the log has."""
     pairing, made = ToolCallIndex(), dict[str, Entry]()
     for entry in entries:
         found = pairing.take(entry)
@@ -296,7 +297,8 @@ def _delta(index: int, part: AssistantPart) -> ResponseDelta:
 
 
 def _plain(body: Body) -> object:
-    """The body with each blob's content replaced by its hash, and without the ids that a run makes anew."""
+    """Return the body with each blob's content replaced by its hash, and without the ids that a run makes
+    anew."""
     return _without_ids(by_hash(body))
 
 

@@ -140,7 +140,8 @@ class Runner:
     # What the effects use.
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A call that touches the log, in the thread for that; it is made though its caller is cancelled.
+        """Return a call that touches the log, in the thread for that; it is made though its caller is
+        cancelled.
 
         An effect whose end is not appended would keep its claim."""
         loop = asyncio.get_running_loop()
@@ -348,7 +349,7 @@ class Runner:
             raise self._failures[0]
 
     def _fresh(self) -> list[Entry]:
-        """The entries that were not told of yet."""
+        """Return the entries that were not told of yet."""
         fresh, self.scribe.fresh = self.scribe.fresh, []
         return fresh
 

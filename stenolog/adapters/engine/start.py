@@ -93,7 +93,7 @@ def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSw
 
 
 def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[Event | NewEntry]:
-    """The words as they are recorded now."""
+    """Yield the words as they are recorded now."""
     at_work = any(lane.status in BUSY for lane in state.lanes.values())
     cancels = at_work and words.on_input == "cancel"
     if cancels:
@@ -126,7 +126,7 @@ def _was_said(standing: LiveState, words: Input) -> bool:
 
 
 def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
-    """The agents that a turn rule of ours names."""
+    """Yield the agents that a turn rule of ours names."""
     for option in ("order", "default", "agent", "moderator"):
         given = turns.options.get(option)
         names = given if isinstance(given, list | tuple) else [given]

@@ -29,7 +29,7 @@ Dispatch: TypeAlias = Callable[[Outgoing], Awaitable[None]]
 async def stream_with_timeouts(
     model: Model, prompt: ModelCall, take: Take, dispatch: Dispatch
 ) -> ModelResponse:
-    """The answer to a prompt, its pieces handed on as they come. Raises `ModelError`.
+    """Return the answer to a prompt, its pieces handed on as they come. Raises `ModelError`.
 
     `dispatch` is told of the bytes before they are sent; they are not sent if it raises.
     """
@@ -126,7 +126,7 @@ class _Stream:
         return next((words for end, words in self._ends() if now >= end), "")
 
     def end(self, task: asyncio.Task[None]) -> ModelResponse:
-        """The answer that the stream has given, however it ended after that."""
+        """Return the answer that the stream has given, however it ended after that."""
         if self.answered.done():
             return _check_answer(self.answered.result())
         if task.cancelled():
@@ -151,7 +151,7 @@ class _Stream:
 
 
 def _sound(piece: object) -> ResponseDelta | Progress:
-    """The piece, which a model of somebody else's may have made."""
+    """Return the piece, which a model of somebody else's may have made."""
     match piece:
         case ResponseDelta(int(), str(), str(), str(), str()):
             return piece
@@ -162,7 +162,7 @@ def _sound(piece: object) -> ResponseDelta | Progress:
 
 
 def _check_answer(answer: ModelResponse) -> ModelResponse:
-    """The answer, where there is something in it."""
+    """Return the answer, where there is something in it."""
     if not says_something(answer.parts) and not any(isinstance(part, ProviderPart) for part in answer.parts):
         raise ModelError("invalid_response", "an answer with nothing in it")
     return answer

@@ -209,11 +209,11 @@ class Team:
         return await _control(conversation, Control(action="refuse", call=call))
 
     async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
-        """The calls that a person is to approve, those of workers too, each with its conversation."""
+        """Return the calls that a person is to approve, those of workers too, each with its conversation."""
         return await asyncio.to_thread(waiting, await _conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
-        """The tools of each agent by name; connects to what they come from.
+        """Return the tools of each agent by name; connects to what they come from.
 
         Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
         """

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
-    """The entries as one run: what a client would have been told, had it listened from the first entry on.
+    """Return the entries as one run: what a client would have been told, had it listened from the first entry
+    on.
 
     The run ends as the log stands: with RUN_ERROR where a lane has failed, and with an interrupt for each
     call that a person is to approve. Raises `MissingExtraError`.
@@ -39,7 +40,8 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
 
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The messages in context, for a MESSAGES_SNAPSHOT; an edit stands in the place of what it edits."""
+    """Return the messages in context, for a MESSAGES_SNAPSHOT; an edit stands in the place of what it
+    edits."""
     log = list(entries)
     return _messages(_telling(log[0].conversation if log else "", "replay"), log)
 
@@ -88,7 +90,7 @@ async def ag_ui_live(
 async def _events_up_to(
     conversation: Conversation, telling: EventStream, happened: RunEvent
 ) -> list[BaseEvent]:
-    """The events of a happening, behind those of entries that stand before it in the log."""
+    """Return the events of a happening, behind those of entries that stand before it in the log."""
     match happened:
         case StreamDelta():
             return [*telling.delta(happened)]
@@ -106,7 +108,7 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
 
 
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
-    """The messages of the whole log, which is told for that."""
+    """Return the messages of the whole log, which is told for that."""
     from .ag_ui_events import in_context, messages
 
     told = [event for entry in log for event in telling.entry(entry)]

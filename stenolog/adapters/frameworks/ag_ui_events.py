@@ -45,7 +45,7 @@ class Open:
     speaks: bool = False
 
     def add(self, kind: str, words: str) -> Events:
-        """A little more of it. Text behind something else begins a line of its own."""
+        """Yield a little more of it. Text behind something else begins a line of its own."""
         kind = "text" if kind in SPOKEN else kind
         if words and kind in ("text", "reasoning"):
             said = self.told.setdefault(kind, [])
@@ -118,7 +118,7 @@ class EventStream:
         self._node = ""
 
     def begin(self) -> Events:
-        """The run has begun; then how things stand, where anything was told before."""
+        """Yield the run has begun; then how things stand, where anything was told before."""
         yield ag.RunStartedEvent(thread_id=self.thread, run_id=self.run)
         self._failed = {}
         if self.position:
@@ -127,7 +127,8 @@ class EventStream:
             yield ag.StepStartedEvent(step_name=self._node)
 
     def end(self, error: str = "") -> Events:
-        """The run is over: all is closed, and it failed where a lane did, or waits where a call does."""
+        """Yield the run is over: all is closed, and it failed where a lane did, or waits where a call
+        does."""
         for answer in self._open.values():
             yield from answer.close()
         self._open = {}
@@ -143,7 +144,7 @@ class EventStream:
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
     def delta(self, delta: StreamDelta) -> Events:
-        """A little more of an answer; the protocol has no place for what a program does by itself."""
+        """Yield a little more of an answer; the protocol has no place for what a program does by itself."""
         if delta.kind == "act":
             return
         key = f"{delta.lane}@{delta.cause}"
@@ -152,7 +153,7 @@ class EventStream:
         yield from self._open[key].add(delta.kind, delta.text)
 
     def entry(self, entry: Entry) -> Events:
-        """The next entry of the log."""
+        """Yield the next entry of the log."""
         self.position = entry.position
         self.state, before = evolve(self.state, entry), self.settings
         self.settings = configure(before, entry)
@@ -231,7 +232,7 @@ class EventStream:
         return ag.StateSnapshotEvent(snapshot=_settings_state(self.settings))
 
     def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
-        """The answer that an entry ends, as far as it was streamed."""
+        """Return the answer that an entry ends, as far as it was streamed."""
         if cause is None:
             answer = Open(_free(self._taken, entry.id), lane)
             self._placed(entry, answer.reasoning_id)
@@ -245,7 +246,7 @@ class EventStream:
         return answer
 
     def _placed(self, entry: Entry, id: str) -> str:
-        """The id, once it is noted which entry it is of."""
+        """Return the id, once it is noted which entry it is of."""
         self.places[id] = entry.position
         return id
 
@@ -254,7 +255,7 @@ class EventStream:
         return _free(self._taken, f"{key}~{attempts + 1}" if attempts else key)
 
     def _waits(self) -> list[Any]:
-        """The calls that a person is to approve."""
+        """Return the calls that a person is to approve."""
         waits = (call for _, call in self.state.open_calls() if call.approval)
         return [
             ag.Interrupt(
@@ -282,7 +283,7 @@ def complete(parts: Sequence[Part]) -> Open:
 
 
 def _free(taken: set[str], id: str) -> str:
-    """The id, or the next like it that is not taken; it is taken then."""
+    """Return the id, or the next like it that is not taken; it is taken then."""
     found, number = id, 1
     while found in taken:
         number += 1
@@ -302,7 +303,7 @@ def _role(said: UserMessage) -> Any:
 
 
 def _settings_state(settings: Settings) -> dict[str, Any]:
-    """The state of AG-UI: what a client may want to show of the settings."""
+    """Return the state of AG-UI: what a client may want to show of the settings."""
     return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
 
 
@@ -318,7 +319,8 @@ SAYS: dict[str, Any] = {
 
 
 def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
-    """The messages, in the order in which they began; a result stands behind the message with its call."""
+    """Return the messages, in the order in which they began; a result stands behind the message with its
+    call."""
     made: list[Any] = []
     by_id: dict[str, Any] = {}
     calls: dict[str, tuple[types.ToolCall, Any]] = {}

@@ -84,7 +84,7 @@ class OpenAIAgentsSession:
         return f"<OpenAIAgentsSession of {self.conversation!r}>"
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """The items that are in context, as they were added; of `limit`, the last so many."""
+        """Return the items that are in context, as they were added; of `limit`, the last so many."""
         self._check_open()
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -98,7 +98,7 @@ class OpenAIAgentsSession:
             await asyncio.to_thread(self._add, list(items))
 
     async def pop_item(self) -> Any | None:
-        """The last item, which is in context no more; None where there is none."""
+        """Return the last item, which is in context no more; None where there is none."""
         self._check_open()
         return await asyncio.to_thread(self._decided, self._pop)
 
@@ -119,7 +119,7 @@ class OpenAIAgentsSession:
         return [*chain.from_iterable(self._items_by_position(self.conversation.position).values())]
 
     def _items_by_position(self, position: int) -> dict[int, list[Item]]:
-        """The items of each entry that has some in context there, by its position."""
+        """Return the items of each entry that has some in context there, by its position."""
         held = {
             entry.position: items_of(entry.event, self.conversation.log.blobs)
             for entry in self._in_context(position)[0]
@@ -183,7 +183,7 @@ class OpenAIAgentsSession:
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """The settings as the SDK's type; its own sessions take a dict too."""
+    """Return the settings as the SDK's type; its own sessions take a dict too."""
     if not isinstance(given, dict):
         return given
     from agents import SessionSettings
@@ -202,7 +202,7 @@ Item = dict[str, Any]
 
 
 def events_of(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> Iterator[Event]:
-    """The events that take the items down, in their order; pictures and files go among the blobs."""
+    """Yield the events that take the items down, in their order; pictures and files go among the blobs."""
     for is_said, run in groupby(given, key=_is_said):
         for group in [list(run)] if is_said else [[item] for item in run]:
             event = _answer(group, agent, model) if is_said else _input_event(group[0], blobs)
@@ -211,7 +211,7 @@ def events_of(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> It
 
 
 def items_of(event: Event, blobs: Mapping[str, bytes]) -> list[Item]:
-    """The items of an event, new ones; none of what was for no model, or is no message."""
+    """Return the items of an event, new ones; none of what was for no model, or is no message."""
     if not isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError) or not event.in_context:
         return []
     kept: list[Item] = apply_patch(_plain(event, blobs), as_dict(event.meta.get(OURS)))
@@ -223,14 +223,14 @@ def _is_said(item: Item) -> bool:
 
 
 def _answered(item: Item) -> str | None:
-    """The id of the call that an item is the output of."""
+    """Return the id of the call that an item is the output of."""
     kind = as_str(item.get("type"))
     id = item.get("id") if kind == "local_shell_call_output" else item.get("call_id")
     return id if kind.endswith("_output") and isinstance(id, str) else None
 
 
 def _input_event(item: Item, blobs: Blobs) -> UserMessage | ToolResult:
-    """A message of a person's or the system's, or what a tool gave back."""
+    """Return a message of a person's or the system's, or what a tool gave back."""
     call_id = _answered(item)
     if call_id is not None:
         return ToolResult(call_id=call_id, parts=_contents(item.get("output"), blobs))
@@ -241,7 +241,8 @@ def _input_event(item: Item, blobs: Blobs) -> UserMessage | ToolResult:
 
 
 def _contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
-    """A content, be it a text, a list of parts, or a screenshot; what is unknown becomes its JSON text."""
+    """Return a content, be it a text, a list of parts, or a screenshot; what is unknown becomes its JSON
+    text."""
     if content is None:
         return ()
     given = content if isinstance(content, list) else [content]
@@ -271,7 +272,7 @@ def _answer(group: Sequence[Item], agent: str, model: str) -> AssistantMessage:
 
 
 def _parts(item: Item) -> list[AssistantPart]:
-    """The parts of one item of a model's; what only OpenAI understands stays whole."""
+    """Return the parts of one item of a model's; what only OpenAI understands stays whole."""
     kind = as_str(item.get("type"))
     if item.get("role") == "assistant":
         content = item.get("content")
@@ -298,7 +299,7 @@ def _spoken(part: Any) -> AssistantPart:
 
 
 def _call(item: Item, kind: str) -> ToolCall:
-    """A call of a function, or of another tool that the program itself runs."""
+    """Return a call of a function, or of another tool that the program itself runs."""
     asked = item.get("arguments", item.get("input"))
     if asked is None:
         asked = next((item[name] for name in GIVEN if name in item), None)
@@ -309,7 +310,7 @@ def _call(item: Item, kind: str) -> ToolCall:
 def _plain(
     event: UserMessage | AssistantMessage | ToolResult | LlmError, blobs: Mapping[str, bytes]
 ) -> list[Item]:
-    """The items that an event is by itself."""
+    """Return the items that an event is by itself."""
     match event:
         case UserMessage(parts=parts):
             role = "developer" if event.author_kind == "system" else "user"
@@ -354,7 +355,7 @@ def _shown_part(part: UserPart, blobs: Mapping[str, bytes]) -> Item:
 
 
 def _answers(parts: Sequence[Part]) -> Iterator[Item]:
-    """The items that a model's parts are: texts that follow each other are one message."""
+    """Yield the items that a model's parts are: texts that follow each other are one message."""
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, TextPart | RefusalPart)):
         if is_text:
             yield {"type": "message", "role": "assistant", "content": [*map(_shown_words, run)]}

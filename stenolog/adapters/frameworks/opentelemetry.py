@@ -50,7 +50,7 @@ def export_spans(
 
 
 def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
-    """The span as exporters take it. Raises `MissingExtraError`."""
+    """Return the span as exporters take it. Raises `MissingExtraError`."""
     try:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -106,7 +106,8 @@ class ExportReport:
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:
-    """The spans some at a time; those of one entry stay together, so that a mark can stand behind them."""
+    """Yield the spans some at a time; those of one entry stay together, so that a mark can stand behind
+    them."""
     batch: list[Span] = []
     for span in found:
         if len(batch) >= BATCH and span.position != batch[-1].position:

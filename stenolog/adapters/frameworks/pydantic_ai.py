@@ -100,7 +100,7 @@ def validated(messages: Sequence[Json]) -> list[ModelMessage]:
 
 
 def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
-    """The messages as JSON; half a pair of surrogates, which no file can hold, is U+FFFD there.
+    """Return the messages as JSON; half a pair of surrogates, which no file can hold, is U+FFFD there.
 
     Raises `InvalidEventError` for what pydantic cannot write, such as a model with bytes that are no UTF-8.
     """
@@ -119,7 +119,7 @@ def _completed(exchange: Exchange) -> Exchange:
 
 
 def known_to(conversation: Conversation, position: int, agent: str) -> list[Exchange]:
-    """The exchanges that are in context at a position."""
+    """Return the exchanges that are in context at a position."""
     return read(
         conversation.entries(at=position), conversation.settings(at=position), agent, conversation.log.blobs
     )
@@ -217,7 +217,7 @@ class Drafting:
             yield NewEntry(ModeSwitch(meta={OURS: note}))
 
     def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
-        """The agent's card, where what is known of it has changed."""
+        """Yield the agent's card, where what is known of it has changed."""
         told = [
             as_str(message.get("instructions")) for message in given.requests if "instructions" in message
         ]

@@ -62,7 +62,7 @@ FAILED = ("failed", "denied", "interrupted", "retried")
 
 
 def request_events(message: Json, blobs: Blobs) -> Iterator[NewEntry]:
-    """The events of a request, part by part."""
+    """Yield the events of a request, part by part."""
     for part in as_list(message.get("parts")):
         yield NewEntry(
             _input_event(part, blobs), None, _time(part.get("timestamp") or message.get("timestamp"))
@@ -100,7 +100,7 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
 def plain_part(
     event: UserMessage | ToolResult, time: datetime, name: str, blobs: Mapping[str, bytes]
 ) -> Json:
-    """The part that an event is by itself; `name` is the tool's, where the result does not tell."""
+    """Return the part that an event is by itself; `name` is the tool's, where the result does not tell."""
     content, written = content_of_parts(event.parts, blobs), {"timestamp": timestamp(time)}
     match event:
         case ToolResult():
@@ -167,7 +167,7 @@ def _sent_content(part: ImagePart | FilePart, blobs: Mapping[str, bytes]) -> Jso
 
 
 def response_event(message: Json, agent: str) -> NewEntry:
-    """The event of a response."""
+    """Return the event of a response."""
     usage = as_dict(message.get("usage"))
     counted = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
     event = AssistantMessage(
@@ -197,7 +197,7 @@ def _answer_part(part: Json) -> AssistantPart:
 
 
 def plain_response(event: AssistantMessage, time: datetime) -> Json:
-    """The response that an event is by itself."""
+    """Return the response that an event is by itself."""
     message: Json = {
         "kind": "response",
         "parts": [part for said in event.parts if (part := _plain(said)) is not None],
@@ -235,7 +235,8 @@ def _plain(part: Part) -> Json | None:
 
 
 def lean(message: Json) -> Json:
-    """The message without what its defaults say anyhow: null in its fields and its parts', nothing used."""
+    """Return the message without what its defaults say anyhow: null in its fields and its parts', nothing
+    used."""
     slim = {name: value for name, value in message.items() if value is not None}
     if "parts" in slim:
         slim["parts"] = [
@@ -251,5 +252,5 @@ def _time(given: Any) -> datetime | None:
 
 
 def timestamp(time: datetime) -> str:
-    """The time as pydantic writes it."""
+    """Return the time as pydantic writes it."""
     return time.isoformat().replace("+00:00", "Z")

@@ -180,7 +180,7 @@ class _Run(PydanticAIRecorder):
             self._position = self.conversation.append(event, expected=self._position).position
 
     def _returned(self, draft: NewEntry) -> tuple[str, Any]:
-        """The id of a call, and what the tool gave back."""
+        """Return the id of a call, and what the tool gave back."""
         assert isinstance(draft.event, ToolResult)
         value = returned(draft.event, self.conversation.log.blobs)
         return draft.event.call_id, RETURNED.validate_json(compact_json(value))

@@ -53,7 +53,7 @@ def make_patch(plain: Json, given: Json) -> Difference:
 
 
 def apply_patch(plain: Json, found: Difference) -> Json:
-    """The given form again; neither argument is changed, nor shared."""
+    """Return the given form again; neither argument is changed, nor shared."""
     if "is" in found:
         return deep_copy_json(found["is"])
     if "json" in found:
@@ -68,7 +68,8 @@ def apply_patch(plain: Json, found: Difference) -> Json:
 
 
 def whole_text(value: Json) -> Json:
-    """The value with U+FFFD for half a pair of surrogates, which no file can hold: a name of a file may."""
+    """Return the value with U+FFFD for half a pair of surrogates, which no file can hold: a name of a file
+    may."""
     match value:
         case str():
             return clean(value)
@@ -102,7 +103,7 @@ def context_of(entries: Sequence[Entry], settings: Settings) -> InContext:
 
 
 def hidden(settings: Settings, *more: PositionRange) -> list[PositionRange]:
-    """The spans that are hidden once these are, too."""
+    """Return the spans that are hidden once these are, too."""
     merged: list[PositionRange] = []
     for span in sorted([*settings.hides, *more], key=lambda span: span.first):
         if merged and span.first <= merged[-1].last + 1:

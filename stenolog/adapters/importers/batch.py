@@ -112,11 +112,12 @@ class Batch:
 
 
 def _to_share(share: PendingWrites) -> Share:
-    """The writes as the store takes them. Raises `InvalidEventError` for a fork's name that is too long."""
+    """Return the writes as the store takes them. Raises `InvalidEventError` for a fork's name that is too
+    long."""
     branches = [(branch_name(share.stream.name, after), after) for after in share.branches]
     return Share(share.stream, share.items, share.position, branches)
 
 
 def branch_name(conversation: str, after: int) -> str:
-    """The name of the fork that keeps a branch. Raises `InvalidEventError` where it is too long."""
+    """Return the name of the fork that keeps a branch. Raises `InvalidEventError` where it is too long."""
     return check_name(f"{conversation}~{after}", what="fork")

@@ -330,7 +330,7 @@ class Codex:
 
 
 def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:
-    """The parts of a message that one author wrote: a person, or Codex itself in the user's name."""
+    """Yield the parts of a message that one author wrote: a person, or Codex itself in the user's name."""
     by_user = message.get("role") == "user"
 
     def kind(part: dict[str, Any]) -> AuthorKind:

@@ -123,7 +123,8 @@ class Naming:
         self.is_alone = True
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
-        """A name for one more conversation, whose own name may be empty, and which the log may hold."""
+        """Return a name for one more conversation, whose own name may be empty, and which the log may
+        hold."""
         inner = "/".join([*self._asked, conversation_name(own or self._stem)])
         kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
         free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []

@@ -46,7 +46,7 @@ def supported() -> str:
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> str:
-    """The format of a file, given its path, or of the bytes themselves.
+    """Return the format of a file, given its path, or of the bytes themselves.
 
     Raises `UnknownFormatError`, saying what was expected and what was found.
     """
@@ -57,7 +57,7 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
 
 
 def recognise_stream(stream: BinaryIO) -> str:
-    """The format of what the stream holds; the stream is left at its beginning."""
+    """Return the format of what the stream holds; the stream is left at its beginning."""
     try:
         return _recognised(stream)
     finally:
@@ -266,7 +266,7 @@ def _is_of_adk(record: dict[str, Json]) -> bool:
 
 
 def name_of_other(*found: Json) -> str:
-    """The name of the format that one of the records is of; empty where none is known."""
+    """Return the name of the format that one of the records is of; empty where none is known."""
     return next((name for record in found if (name := _name(as_dict(record)))), "")
 
 

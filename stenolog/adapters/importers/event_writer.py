@@ -92,7 +92,7 @@ class EventWriter:
         self._silent: set[int] = set()
 
     def drain(self) -> list[Step]:
-        """The steps since the last time."""
+        """Return the steps since the last time."""
         steps, self._steps = self._steps, []
         return steps
 
@@ -103,7 +103,7 @@ class EventWriter:
         return self._here
 
     def position_of(self, id: str) -> int:
-        """The position of an event with that id, which comes next unless the log holds it."""
+        """Return the position of an event with that id, which comes next unless the log holds it."""
         self.close()
         return self.log.positions.get(id, self._next)
 
@@ -171,7 +171,8 @@ class EventWriter:
                     self._steps[nth] = step._replace(draft=counted)
 
     def answered(self, call_id: str) -> CallRef | None:
-        """The latest unanswered call of that id, which has its answer now; None where there is none."""
+        """Return the latest unanswered call of that id, which has its answer now; None where there is
+        none."""
         call = self.closed(call_id)
         return call.ref if call else None
 
@@ -187,23 +188,24 @@ class EventWriter:
         return self._made.get(call_id)
 
     def result_of(self, call_id: str) -> int | None:
-        """The position of the latest result for that id; None where there is none."""
+        """Return the position of the latest result for that id; None where there is none."""
         self.close()
         return self._resulted.get(call_id)
 
     def last_question(self, agent: str) -> int | None:
-        """The position of what an agent has to answer: the last words for it, or its calls' last result."""
+        """Return the position of what an agent has to answer: the last words for it, or its calls' last
+        result."""
         self.close()
         return self._asked.get(agent)
 
     def open_calls(self, agent: str) -> list[int]:
-        """The positions of an agent's calls without a result, and of the results beside them."""
+        """Return the positions of an agent's calls without a result, and of the results beside them."""
         self.close()
         open = [c for calls in self._calls.values() for c in calls if self._owners[c.ref.entry] == agent]
         return sorted({p for c in open for p in (c.position, *self._results.get(c.ref.entry, ()))})
 
     def unanswered(self, name: str) -> str:
-        """The id of the latest unanswered call of that tool; empty where there is none."""
+        """Return the id of the latest unanswered call of that tool; empty where there is none."""
         self.close()
         found = [(c.position, id) for id, calls in self._calls.items() for c in calls if c.name == name]
         return max(found, default=(0, ""))[1]
@@ -288,7 +290,7 @@ class EventWriter:
 
 
 def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
-    """The runs of the positions; what is silent, a setting, does not break a run."""
+    """Yield the runs of the positions; what is silent, a setting, does not break a run."""
     first = last = 0
     for position in sorted(positions):
         if first and all(between in silent for between in range(last + 1, position)):
@@ -302,7 +304,7 @@ def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[Posi
 
 
 def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
-    """The spans in order, those that touch as one."""
+    """Return the spans in order, those that touch as one."""
     made: list[PositionRange] = []
     for span in sorted(found, key=lambda span: span.first):
         if made and span.first <= made[-1].last + 1:

@@ -79,7 +79,7 @@ class JsonLinesReader:
         self.incomplete = 0
 
     def records(self, stream: BinaryIO) -> Iterator[Record]:
-        """The objects of a stream of JSON Lines, in order."""
+        """Yield the objects of a stream of JSON Lines, in order."""
         for line, value in self.values(stream):
             if isinstance(value, dict):
                 yield Record(line, value)
@@ -88,7 +88,7 @@ class JsonLinesReader:
                 self._skip(number, f"expected an object, found {type(value).__name__}")
 
     def values(self, stream: BinaryIO) -> Iterator[tuple[str, Json]]:
-        """The values of a stream of JSON Lines, in order, whatever they are, each with its line."""
+        """Yield the values of a stream of JSON Lines, in order, whatever they are, each with its line."""
         for number, raw, ended in physical_lines(stream, self.longest):
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
@@ -100,7 +100,8 @@ class JsonLinesReader:
                 self._skip(number, "NUL bytes and nothing else")
 
     def document(self, stream: BinaryIO) -> Json:
-        """The one JSON value of a stream. Raises `UnknownFormatError` where it is none, or too large."""
+        """Return the one JSON value of a stream. Raises `UnknownFormatError` where it is none, or too
+        large."""
         raw = stream.read(LONGEST_DOCUMENT + 1)
         if len(raw) > LONGEST_DOCUMENT:
             raise UnknownFormatError(
@@ -130,7 +131,7 @@ class JsonLinesReader:
         self.skipped.append(Skipped(number, reason))
 
     def _text(self, raw: bytes) -> str:
-        """The text without the blanks around it."""
+        """Return the text without the blanks around it."""
         raw = raw.removeprefix(codecs.BOM_UTF8).strip(_BLANK.encode())
         try:
             return raw.decode()
@@ -151,7 +152,7 @@ class JsonLinesReader:
             self.incomplete += 1
 
     def _split(self, text: str, *, whole: bool) -> tuple[list[Json], str]:
-        """The JSON values of a line, and what is wrong with the rest of it.
+        """Return the JSON values of a line, and what is wrong with the rest of it.
 
         Behind a broken object a whole one may follow, where a writer was killed and the next one went on
         in the same line. The end of a file that is still being written is left alone.
@@ -250,8 +251,8 @@ def _pass_over(stream: BinaryIO) -> bool:
 
 
 def _sound(raw: bytes) -> Json:
-    """The value of a document that nothing is wrong with, read without making text of it, which may take four
-    times as many bytes. Raises `ValueError` for any other.
+    """Return the value of a document that nothing is wrong with, read without making text of it, which may
+    take four times as many bytes. Raises `ValueError` for any other.
     """
     value = from_json(raw, allow_inf_nan=False)
     level = [value]

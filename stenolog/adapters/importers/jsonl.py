@@ -124,14 +124,14 @@ def import_stream(
 
 
 def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> Iterator[Piece]:
-    """The pieces of a file that is read twice, `before` the first time and then again."""
+    """Yield the pieces of a file that is read twice, `before` the first time and then again."""
     for piece in _pieces(stream):
         moved((before + stream.tell()) // 2)
         yield piece
 
 
 def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
-    """The pieces as the store takes them: where each conversation stands, and what it lacks."""
+    """Yield the pieces as the store takes them: where each conversation stands, and what it lacks."""
     conversations = iter(proved)
     for piece in pieces:
         if isinstance(piece, Header):
@@ -222,7 +222,7 @@ class Proof:
 
 
 def _pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """The lines of an export. Raises `CorruptLogError` at the first that is none."""
+    """Yield the lines of an export. Raises `CorruptLogError` at the first that is none."""
     stream.seek(0)
     reading = JsonLinesReader(LONGEST_LINE)
     blobs: set[str] = set()
@@ -278,7 +278,7 @@ def _parse_piece(line: JsonObject) -> Piece:
 
 
 def _text(value: Json) -> str:
-    """A number would be hashed as its digits are, and pass for them."""
+    """Return a number would be hashed as its digits are, and pass for them."""
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r:.60}")
     return value

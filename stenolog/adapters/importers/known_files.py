@@ -52,7 +52,7 @@ class KnownFile(NamedTuple):
 
 
 def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
-    """The file of a stream, which is left at its beginning."""
+    """Return the file of a stream, which is left at its beginning."""
     sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
     stream.seek(0)
     return KnownFile(path, name, sha)
@@ -164,7 +164,7 @@ def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> No
 
 
 def file_pieces(entries: Iterable[Entry]) -> list[FilePiece]:
-    """The pieces of the files that were kept with a conversation, in order."""
+    """Return the pieces of the files that were kept with a conversation, in order."""
     named = [
         as_dict(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)
     ]

@@ -42,7 +42,7 @@ class ConversationImport:
             self.found.skipped.append(Skipped(record.number, reason, self._unit))
 
     def end(self) -> Imported:
-        """The file has ended; what became of the conversation, once the batch is written."""
+        """Return the file has ended; what became of the conversation, once the batch is written."""
         if not self.found.failed:
             try:
                 self._apply(self._converter.end())
@@ -88,7 +88,7 @@ class Sessions:
             self._now.take(record)
 
     def end(self) -> list[Imported]:
-        """The file has ended; what became of its sessions."""
+        """Return the file has ended; what became of its sessions."""
         if self._early:
             self._go_to("")
         return [intake.end() for intake in self._intakes.values()]

@@ -112,5 +112,5 @@ class SettingsWriter:
 
 
 def settings_id(line: str) -> str:
-    """The id of the mode switch that is written before the record of that key."""
+    """Return the id of the mode switch that is written before the record of that key."""
     return f"{line}:settings"

@@ -100,7 +100,7 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
 
 
 def prompt_of(call: ToolCall) -> str:
-    """The words that a call gives a sub-agent; empty where it gives none."""
+    """Return the words that a call gives a sub-agent; empty where it gives none."""
     given = None
     if '"prompt"' in call.arguments:
         with suppress(ValueError, RecursionError):
@@ -109,12 +109,12 @@ def prompt_of(call: ToolCall) -> str:
 
 
 def _agent_of(result: ToolResult) -> str:
-    """The id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
+    """Return the id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
     return as_str(as_dict(result.meta.get("claude-code")).get("agent"))
 
 
 def approvals_on(card: AgentCard | None) -> set[str]:
-    """The tools on a card whose calls a person approves."""
+    """Return the tools on a card whose calls a person approves."""
     return {tool.name for tool in (card.tools if card else None) or () if tool.approval}
 
 

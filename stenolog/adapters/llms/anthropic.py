@@ -182,7 +182,7 @@ class AnthropicEvents:
         return []
 
     def answer(self) -> ModelResponse:
-        """The whole answer. Raises `ModelError` where there is none."""
+        """Return the whole answer. Raises `ModelError` where there is none."""
         if self._begun and not self._ended:
             raise ModelError("invalid_response", "expected message_stop at the end of the stream, found none")
         reason = as_str(self._stopped.get("stop_reason"))
@@ -214,7 +214,7 @@ class AnthropicEvents:
         return []
 
     def _part(self, index: int, block: dict[str, Any]) -> AssistantPart:
-        """The part that a whole block is."""
+        """Return the part that a whole block is."""
         streamed = self._collecting.text(index)
         match block.get("type"):
             case "text":
@@ -241,7 +241,7 @@ def _id(block: dict[str, Any], index: int) -> str:
 
 
 def _mended(block: dict[str, Any]) -> dict[str, Any]:
-    """The block with no halves of surrogate pairs in it."""
+    """Return the block with no halves of surrogate pairs in it."""
     written = compact_json(block)
     whole_text = clean(written)
     return block if whole_text is written else as_dict(json.loads(whole_text))

@@ -128,8 +128,8 @@ def _model_path(model: str, vertexai: bool) -> str:
 
 
 def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Client:
-    """The SDK's client over an HTTP client of ours: its own has no timeout for connecting alone, and where
-    aiohttp is installed it is another one, which tries again by itself."""
+    """Return the SDK's client over an HTTP client of ours: its own has no timeout for connecting alone, and
+    where aiohttp is installed it is another one, which tries again by itself."""
     from google import genai
     from httpx2 import AsyncClient
 
@@ -154,8 +154,8 @@ async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
 
 
 async def _without_comments(stream: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
-    """The bytes of a stream of events without its comments, which gateways send to keep it open: the SDK
-    takes them for JSON."""
+    """Yield the bytes of a stream of events without its comments, which gateways send to keep it open: the
+    SDK takes them for JSON."""
     begins, skips = True, False
     async for piece in stream():
         kept = []
@@ -191,8 +191,8 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
 
 
 def _refusal(error: APIError, secrets: list[str]) -> ModelError:
-    """An error that Google tells of. Of a limit it says the same whether a minute or money would help; only
-    with a minute it says how long to wait."""
+    """Return an error that Google tells of. Of a limit it says the same whether a minute or money would help;
+    only with a minute it says how long to wait."""
     inner = as_dict(as_dict(error.details).get("error"))
     details = [as_dict(detail) for detail in as_list(inner.get("details"))]
     reasons = [as_str(detail.get("reason")) for detail in details]
@@ -251,7 +251,7 @@ class GeminiChunks:
         return [said for part in parts for said in self._part(as_dict(part))]
 
     def answer(self) -> ModelResponse:
-        """The whole answer. Raises `ModelError` where there is none."""
+        """Return the whole answer. Raises `ModelError` where there is none."""
         if self._begun and not self._finish_reason:
             raise ModelError("invalid_response", "expected a finishReason in the stream, found none")
         try:
@@ -301,7 +301,7 @@ class GeminiChunks:
         return self._growing[1]
 
     def _call(self, called: dict[str, Any]) -> ToolCall:
-        """A call; one that comes without an id has the first that is free."""
+        """Return a call; one that comes without an id has the first that is free."""
         free = (f"call_{n}" for n in range(1, len(self._ids) + 2))
         id = clean(as_str(called.get("id"))) or next(id for id in free if id not in self._ids)
         self._ids.add(id)

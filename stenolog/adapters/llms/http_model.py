@@ -35,7 +35,7 @@ class Clients(Generic[C]):
         self._kept = WeakKeyDictionary()
 
     async def get(self) -> C:
-        """The client of the running loop."""
+        """Return the client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             living = self._live(loop)

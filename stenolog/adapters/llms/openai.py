@@ -109,7 +109,7 @@ class OpenAIModel(HttpModel):
     async def _opened(
         self, client: AsyncOpenAI, prompt: ModelCall, outgoing: Outgoing
     ) -> AsyncStream[object]:
-        """The stream of events as plain JSON: so no field of another server's is lost."""
+        """Return the stream of events as plain JSON: so no field of another server's is lost."""
         import openai
 
         headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
@@ -155,7 +155,7 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
 def refusal(
     body: Json, status: int = 0, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
 ) -> ModelError:
-    """An error that the provider itself tells of, in the forms that servers have for it."""
+    """Return an error that the provider itself tells of, in the forms that servers have for it."""
     match body:
         case {"error": dict() | str() as inner}:
             return refusal(inner, status, headers, secrets)
@@ -168,7 +168,8 @@ def refusal(
 
 
 def usage(given: Json, input: str, output: str) -> Usage | None:
-    """The tokens used, by an API's names for those that went in and out; None where it tells of none."""
+    """Return the tokens used, by an API's names for those that went in and out; None where it tells of
+    none."""
     if not as_dict(given):
         return None
     details, thought = as_dict(given.get(f"{input}_details")), as_dict(given.get(f"{output}_details"))
@@ -192,7 +193,7 @@ class OpenAIChat(OpenAIModel):
     _counts = True
 
     def reading(self) -> ChatChunks:
-        """A reader for the chunks of one stream."""
+        """Return a reader for the chunks of one stream."""
         return ChatChunks(self.name)
 
     def added(self) -> dict[str, Any]:
@@ -200,7 +201,7 @@ class OpenAIChat(OpenAIModel):
         return super().added() | ({USAGE: {"include_usage": True}} if self._counts else {})
 
     def _does_without(self, error: Exception) -> bool:
-        """A server that does not know how to be asked for the usage is asked again without."""
+        """Return a server that does not know how to be asked for the usage is asked again without."""
         import openai
 
         refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
@@ -240,7 +241,7 @@ class ChatChunks:
                 yield from self._choice(choice)
 
     def answer(self) -> ModelResponse:
-        """The whole. Raises `ModelError` where the stream has no end, or says nothing."""
+        """Return the whole. Raises `ModelError` where the stream has no end, or says nothing."""
         if not self._finish_reason:
             raise ModelError("invalid_response", "the stream ended without a finish reason")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
@@ -258,7 +259,7 @@ class ChatChunks:
             raise refusal(choice.get("error") or {"code": "server_error", "message": "finish reason: error"})
 
     def _content(self, content: Json) -> Iterator[ResponseDelta]:
-        """A text; from Mistral's models that reason a list of texts and thoughts."""
+        """Yield a text; from Mistral's models that reason a list of texts and thoughts."""
         yield from self._parts.add("text", "text", as_str(content))
         for part in map(as_dict, as_list(content)):
             yield from self._parts.add("text", "text", as_str(part.get("text")))
@@ -281,7 +282,7 @@ class ChatChunks:
         yield from self._parts.add(call.key, "tool_call", more, id=id, name=name)
 
     def _meant(self, index: object, id: str) -> _ChatCall | None:
-        """The call that goes by the index, else by the id, else the last."""
+        """Return the call that goes by the index, else by the id, else the last."""
         if isinstance(index, int):
             return self._known.get(index)
         return self._known.get(id) if id else self._calls[-1] if self._calls else None
@@ -320,7 +321,7 @@ class OpenAIResponses(OpenAIModel):
     path: ClassVar[str] = "/responses"
 
     def reading(self) -> ResponsesEvents:
-        """A reader for the events of one stream."""
+        """Return a reader for the events of one stream."""
         return ResponsesEvents(self.name)
 
 
@@ -361,7 +362,7 @@ class ResponsesEvents:
                 pass  # what OpenAI's own tools are doing meanwhile: their items tell of it once they are done
 
     def answer(self) -> ModelResponse:
-        """The whole. Raises `ModelError` where the stream has no end, or says nothing."""
+        """Return the whole. Raises `ModelError` where the stream has no end, or says nothing."""
         if not self._finish_reason:
             raise ModelError("invalid_response", "the stream ended before the response was completed")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
@@ -379,7 +380,7 @@ class ResponsesEvents:
             yield from self._parts.put(key, part)
 
     def _over(self, response: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """The response as it ended. What is in it and did not stream is taken from it."""
+        """Yield the response as it ended. What is in it and did not stream is taken from it."""
         status = as_str(response.get("status"))
         self.model = as_str(response.get("model")) or self.model
         self.usage = usage(response.get("usage"), "input_tokens", "output_tokens")
@@ -393,6 +394,6 @@ class ResponsesEvents:
 
 
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
-    """The item as it can be written."""
+    """Return the item as it can be written."""
     raw = compact_json(item)
     return item if clean(raw) is raw else as_dict(json.loads(clean(raw)))

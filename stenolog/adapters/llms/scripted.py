@@ -77,7 +77,7 @@ class Scripted(Model):
         return len(self._turns) - self._next
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
-        """The next turn of the script."""
+        """Yield the next turn of the script."""
         self.prompts.append(prompt)
         answer = self._answer(prompt)
         for index, part in enumerate(answer.parts):
@@ -116,7 +116,7 @@ class Scripted(Model):
 
 
 def answer_of(turn: object, prompt: ModelCall) -> ModelResponse:
-    """A turn of a script as an answer, with a usage that is an estimate."""
+    """Return a turn of a script as an answer, with a usage that is an estimate."""
     if isinstance(turn, ModelResponse):
         return turn
     given: Any = turn if isinstance(turn, list | tuple) else [turn]
@@ -145,7 +145,7 @@ class ScriptFile(Scripted):
 
 
 def scripted(path: str, *, timeouts: Timeouts = TIMEOUTS) -> Scripted:
-    """The model that answers by the script in a file. Raises `CallerError`, `OSError`."""
+    """Return the model that answers by the script in a file. Raises `CallerError`, `OSError`."""
     text = Path(path).read_text(encoding="utf-8")
     try:
         given: Any = json.loads(text)
@@ -182,7 +182,8 @@ def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelError:
 
 
 def _part(given: Any, where: str, id: str) -> AssistantPart:
-    """A part as the log has it; a call may have an object as its arguments, and no id: it gets this one."""
+    """Return a part as the log has it; a call may have an object as its arguments, and no id: it gets this
+    one."""
     if isinstance(given, str):
         return TextPart(text=given)
     if isinstance(given, dict) and given.get("type") == "tool_call":

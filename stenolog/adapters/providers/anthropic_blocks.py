@@ -33,7 +33,7 @@ PROVIDER = "anthropic"
 
 
 def blocks(content: Json) -> list[dict[str, Any]]:
-    """The blocks of a message; a string is one block of text."""
+    """Return the blocks of a message; a string is one block of text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [

@@ -75,8 +75,8 @@ def provider_error(
 
 
 def category(status: int, code: str, message: str) -> ErrorCategory:
-    """The category of an error: by its status (0: it has none), its code, and where these say too little by
-    its words."""
+    """Return the category of an error: by its status (0: it has none), its code, and where these say too
+    little by its words."""
     said = f"{code} {message}"
     if status in LIMITED and SPENT.search(said):
         return "budget"
@@ -120,7 +120,7 @@ def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelErro
 
 
 def redact(words: str, secrets: Iterable[str] = ()) -> str:
-    """A provider's own words, without keys, in one line of bounded length."""
+    """Return a provider's own words, without keys, in one line of bounded length."""
     line = " ".join(clean(_hidden(words, secrets)).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
@@ -137,7 +137,7 @@ def hiding(secrets: Iterable[str]) -> Iterator[None]:
 
 
 def secret_headers(headers: Mapping[str, object]) -> list[str]:
-    """The values of headers that are secret by their names."""
+    """Return the values of headers that are secret by their names."""
     return [*secrets_in({name: value for name, value in headers.items() if isinstance(value, str)})]
 
 
@@ -146,7 +146,8 @@ def _hidden(words: str, secrets: Iterable[str]) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (seconds, or a date)."""
+    """Return the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (seconds, or a
+    date)."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -39,7 +39,7 @@ _WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 
 
 def error_category(words: str, status: int = 0) -> ErrorCategory:
-    """The category that the words name, else that of the HTTP status; `other` where neither tells."""
+    """Return the category that the words name, else that of the HTTP status; `other` where neither tells."""
     if not status and (found := re.search(r"\b([45]\d\d)\b", words[:80])):
         status = int(found[1])
     for pattern, named in _WORDS:
@@ -70,12 +70,13 @@ _SHAPES = re.compile(
 
 
 def hide(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:
-    """The text without secrets: these, those of the environment, and what looks like one by its shape."""
+    """Return the text without secrets: these, those of the environment, and what looks like one by its
+    shape."""
     return _SHAPES.sub(mark, _USERINFO.sub(mark, hide_known(text, secrets, mark)))
 
 
 def hide_known(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:
-    """The text without these secrets and those of the environment."""
+    """Return the text without these secrets and those of the environment."""
     known = {*secrets, *secrets_in(os.environ)}
     for secret in sorted({form for each in known for form in _forms(each)}, key=len, reverse=True):
         text = text.replace(secret, mark)
@@ -83,7 +84,7 @@ def hide_known(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> st
 
 
 def secrets_in(named: Mapping[str, str]) -> Iterable[str]:
-    """The values that are secret by their names, and the passwords of addresses among the others."""
+    """Yield the values that are secret by their names, and the passwords of addresses among the others."""
     for name, value in named.items():
         is_secret = _SURE.search(name) or (_UNSURE.search(name) and len(value) >= SHORTEST_UNSURE)
         if is_secret and value.lower() not in _ORDINARY:
@@ -95,7 +96,7 @@ def secrets_in(named: Mapping[str, str]) -> Iterable[str]:
 
 
 def _forms(secret: str) -> Iterable[str]:
-    """A secret as errors may spell it: as it is, and as addresses and reprs do."""
+    """Yield a secret as errors may spell it: as it is, and as addresses and reprs do."""
     if len(secret) >= SHORTEST:
         yield secret
         yield quote(secret, safe="")

@@ -23,38 +23,40 @@ TAKEN = frozenset({"user", "system"})
 
 
 def as_dict(value: Json) -> dict[str, Any]:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Any]:
-    """The list, or an empty one."""
+    """Return the list, or an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_str(value: Json) -> str:
-    """The string, or an empty one."""
+    """Return the string, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def as_int(value: Json) -> int:
-    """The number as an integer that is not negative and fits in 53 bits, or 0."""
+    """Return the number as an integer that is not negative and fits in 53 bits, or 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(min(max(value, 0), LARGEST)) if is_number and value == value else 0  # a NaN is not itself
 
 
 def compact_json(value: Json) -> str:
-    """The value as JSON without blanks, keys in their own order."""
+    """Return the value as JSON without blanks, keys in their own order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def arguments(value: Json) -> str:
-    """The arguments of a tool call as a raw string: as they are, or dumped where they are no string."""
+    """Return the arguments of a tool call as a raw string: as they are, or dumped where they are no
+    string."""
     return value if isinstance(value, str) else compact_json({} if value is None else value)
 
 
 def as_time(value: Json, default: datetime = EPOCH) -> datetime:
-    """An ISO time, or seconds or milliseconds since 1970, aware and in UTC; the default where it is none."""
+    """Return an ISO time, or seconds or milliseconds since 1970, aware and in UTC; the default where it is
+    none."""
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
@@ -67,7 +69,7 @@ def as_time(value: Json, default: datetime = EPOCH) -> datetime:
 
 
 def key_of(value: str) -> str:
-    """The text as the id of an entry may be, with room for a suffix: printable, not too long."""
+    """Return the text as the id of an entry may be, with room for a suffix: printable, not too long."""
     if not value.isprintable():
         value = "".join(char if char.isprintable() else "_" for char in value)
     return value.strip()[: LONGEST_NAME - 20].strip()
@@ -80,13 +82,13 @@ def title_of(words: str) -> str:
 
 
 def conversation_name(value: str, default: str = "conversation") -> str:
-    """The text as the name of a conversation or an agent may be, with room for a suffix."""
+    """Return the text as the name of a conversation or an agent may be, with room for a suffix."""
     return key_of(value) or default
 
 
 def agent_called(value: str, default: str = "assistant") -> str:
-    """The text as the name of an agent may be: a slash would make it the address of a lane, and nobody is to
-    speak as the user, or as the system."""
+    """Return the text as the name of an agent may be: a slash would make it the address of a lane, and nobody
+    is to speak as the user, or as the system."""
     name = conversation_name(value.replace("/", "-"), default)
     return f"{name}-agent" if name.casefold() in TAKEN else name
 
@@ -95,14 +97,14 @@ Blobs = dict[str, bytes]
 
 
 def keep(data: bytes, blobs: Blobs) -> str:
-    """The sha256 of the bytes, which are put among the blobs."""
+    """Return the sha256 of the bytes, which are put among the blobs."""
     name = sha256(data).hexdigest()
     blobs[name] = data
     return name
 
 
 def keep_base64(data: str, blobs: Blobs) -> str | None:
-    """The sha256 of the bytes that the text stands for; None where it is no base64."""
+    """Return the sha256 of the bytes that the text stands for; None where it is no base64."""
     try:
         return keep(base64.b64decode(data, validate=True), blobs)
     except (binascii.Error, ValueError):
@@ -119,5 +121,5 @@ def keep_data_url(url: str, blobs: Blobs) -> tuple[str, str] | None:
 
 
 def data_url(media_type: str, blob: str, blobs: Mapping[str, bytes]) -> str:
-    """A blob as a `data:` URL."""
+    """Return a blob as a `data:` URL."""
     return f"data:{media_type};base64,{base64.b64encode(blobs[blob]).decode()}"

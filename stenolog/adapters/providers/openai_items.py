@@ -45,7 +45,7 @@ def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[Assi
 
 
 def content(value: Json) -> list[dict[str, Any]]:
-    """The parts of a message; a string is one part of text."""
+    """Return the parts of a message; a string is one part of text."""
     if isinstance(value, str):
         return [{"type": "input_text", "text": value}]
     return [as_dict(part) or {"text": compact_json(part)} for part in as_list(value)]

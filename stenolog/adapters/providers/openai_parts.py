@@ -26,7 +26,8 @@ PROVIDER = "openai"
 
 
 def openai_user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
-    """A message's content: a string, or a list of parts. A part of an unknown type is kept as its JSON."""
+    """Return a message's content: a string, or a list of parts. A part of an unknown type is kept as its
+    JSON."""
     if isinstance(content, str):
         return (TextPart(text=content),)
     if content is None:
@@ -63,13 +64,13 @@ def _user_part(part: dict[str, Any], raw: Json, blobs: Blobs) -> UserPart:
 
 
 def _sound(audio: dict[str, Any], blobs: Blobs) -> FilePart | None:
-    """A recording as a file; None where it is not base64."""
+    """Return a recording as a file; None where it is not base64."""
     blob = keep_base64(as_str(audio.get("data")), blobs)
     return None if blob is None else FilePart(media_type=f"audio/{as_str(audio.get('format'))}", blob=blob)
 
 
 def openai_tool_call(call: Json, stand_in: str) -> ToolCall:
-    """A tool call; `stand_in` is its id where it has none."""
+    """Return a tool call; `stand_in` is its id where it has none."""
     custom = as_dict(as_dict(call).get("custom"))
     function = as_dict(as_dict(call).get("function")) or custom
     given = function.get("arguments", function.get("input"))

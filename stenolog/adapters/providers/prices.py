@@ -50,7 +50,7 @@ def _installed() -> str:
 
 @lru_cache(maxsize=1_024)
 def _of_package(model: str) -> Price | None:
-    """The price that the package lists; None where it does not know the model."""
+    """Return the price that the package lists; None where it does not know the model."""
     from genai_prices import Usage, calc_price
 
     # The tokens of many calls are added up here, so what a long context costs more is not counted.
@@ -77,7 +77,7 @@ def _usd(rate: Any) -> float | None:
 
 
 def prices_of(file: Path | None) -> Prices:
-    """The prices in a file, in its order; those of the price list where there is none.
+    """Return the prices in a file, in its order; those of the price list where there is none.
 
     Raises `InvalidEventError`, which says what was expected and where.
     """

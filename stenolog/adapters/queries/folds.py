@@ -66,7 +66,7 @@ def rules_version() -> str:
 
 
 def persistent_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
-    """The fold with its state written as JSON, by pydantic: `state` is its type."""
+    """Return the fold with its state written as JSON, by pydantic: `state` is its type."""
     json = Json(state)
     return PersistentFold(fold, json.dump, json.load)
 
@@ -93,7 +93,8 @@ SETTINGS = persistent_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitc
 
 
 def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:
-    """The state of the fold at `at`: from a checkpoint that the log agrees with, and the entries since."""
+    """Return the state of the fold at `at`: from a checkpoint that the log agrees with, and the entries
+    since."""
     state: S
     (state,) = folds_at(conversation, (kept,), at)
     return state
@@ -102,7 +103,7 @@ def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None 
 def folds_at(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[Any]:
-    """The states of several folds at one position, by one reading of the entries."""
+    """Return the states of several folds at one position, by one reading of the entries."""
     return [each.state for each in open_folds(conversation, folds, at)]
 
 
@@ -125,7 +126,7 @@ def open_folds(
 def _read(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
-    """The entries that any of the folds looks at, and where the reading stands between them."""
+    """Yield the entries that any of the folds looks at, and where the reading stands between them."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
         return reader_module.of_kinds(conversation.log.recorder, conversation.stream, kinds, after, at)

@@ -202,7 +202,7 @@ def _output(entry: Entry, result: ToolResult) -> Output:
 
 
 def read_output_tool() -> Tool:
-    """The tool that an agent reads the rest of a large output with, for its card."""
+    """Return the tool that an agent reads the rest of a large output with, for its card."""
     return Tool(
         name=READ_OUTPUT,
         description="Read a tool output or an artifact that was shown as a preview, piece by piece.",
@@ -241,7 +241,8 @@ def run_read_output(conversation: StreamHandle, arguments: str) -> str:
 
 
 def read_output(conversation: StreamHandle, call: ToolCall) -> ToolResult:
-    """The result of a call of `read_output`, ready to be appended; what went wrong is told to the agent."""
+    """Return the result of a call of `read_output`, ready to be appended; what went wrong is told to the
+    agent."""
     try:
         text, failed = run_read_output(conversation, call.arguments), False
     except StenologError as error:
@@ -272,8 +273,9 @@ def _argument(given: dict[str, Any], name: str, default: T) -> T:
 def store_large(
     log: LogHandle, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """The result to append for one that may be large: of more than `over` tokens (1,000 unless given) only a
-    preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs` reads.
+    """Return the result to append for one that may be large: of more than `over` tokens (1,000 unless given)
+    only a preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs`
+    reads.
     """
     whole = redacted(event, log.edge.redact) if log.edge.redact else event
     assert isinstance(whole, ToolResult), "it is what it was, but for values"

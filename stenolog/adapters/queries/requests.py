@@ -99,7 +99,7 @@ def _fresh(
     policy: PolicyLike,
     counters: Mapping[str, Counter],
 ) -> CachedWindow:
-    """A window, made of what was kept of it and the entries since."""
+    """Return a window, made of what was kept of it and the entries since."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     marks = _marks(lane, chosen, counter) if caps(chosen) else None
@@ -155,7 +155,7 @@ class SnapshotPolicy(SnapshotWriter):
 
 
 def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
-    """The entries at a mark's rows; two runs are read at once where little is between them."""
+    """Yield the entries at a mark's rows; two runs are read at once where little is between them."""
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     for first, last in _joined(mark.rows):
         for entry in conversation.entries(first - 1, last):
@@ -166,7 +166,8 @@ def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The runs, neighbours as one where no more than `GAP` rows are between, of all gaps `SPARE` at most."""
+    """Return the runs, neighbours as one where no more than `GAP` rows are between, of all gaps `SPARE` at
+    most."""
     joined: list[tuple[int, int]] = []
     spare = SPARE
     for first, last in runs:
@@ -180,7 +181,7 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _marks(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
-    """The place of a window's marks: its name says the lane, the policy and the counter."""
+    """Return the place of a window's marks: its name says the lane, the policy and the counter."""
     asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, PIPELINE]
     name = WINDOW + json.dumps(asked, sort_keys=True)
     return PersistentFold(Fold(name, START, lambda mark, entry: mark), MARK.dump, MARK.load)

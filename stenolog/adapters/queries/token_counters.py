@@ -68,7 +68,8 @@ COUNTERS = Counters()
 
 
 def tiktoken_counter(encoding: Encoding) -> Counter:
-    """The counter of an encoding. What looks like a special token in a text is counted as the text it is."""
+    """Return the counter of an encoding. What looks like a special token in a text is counted as the text it
+    is."""
 
     @lru_cache(maxsize=REMEMBERED)
     def of_piece(piece: str) -> int:
@@ -95,7 +96,7 @@ def _loaded(encoding: str) -> Counter:
 
 
 def _encodings() -> list[str]:
-    """The encodings that tiktoken knows; none while one of them is being downloaded."""
+    """Return the encodings that tiktoken knows; none while one of them is being downloaded."""
     try:
         return sorted(_in_time(_tiktoken().list_encoding_names))
     except TimeoutError:

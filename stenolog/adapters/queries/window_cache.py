@@ -84,7 +84,7 @@ class CachedWindow:
         self._marking.finish()
 
     def request(self, api: str | Api) -> Request:
-        """The request on an API."""
+        """Return the request on an API."""
         if api not in self.lives:
             if len(self.lives) == MOST:
                 self.lives.clear()
@@ -115,7 +115,7 @@ class WindowCache:
         return len(self._held)
 
     def policy_key(self, policy: PolicyLike) -> str:
-        """The policy of a key. That of a value which never changes is written down once."""
+        """Return the policy of a key. That of a value which never changes is written down once."""
         if policy is None:
             return ""
         found = self._named.get(id(policy))
@@ -126,7 +126,7 @@ class WindowCache:
         return found[1]
 
     def take(self, key: Key) -> CachedWindow | None:
-        """The window of a key, which is the caller's until it is put back; None where none is held."""
+        """Return the window of a key, which is the caller's until it is put back; None where none is held."""
         with self._turn:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
@@ -162,7 +162,7 @@ class WindowCache:
 
 
 def windows_of(log: LogHandle) -> WindowCache:
-    """The windows that a log holds for the next requests."""
+    """Return the windows that a log holds for the next requests."""
     if not isinstance(log.windows, WindowCache):
         log.windows = WindowCache()
     return log.windows

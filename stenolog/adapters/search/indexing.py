@@ -76,8 +76,8 @@ def _next(source: Source, connection: IndexConnection) -> int:
 
 
 def _checked(source: Source, connection: IndexConnection) -> IndexMark:
-    """The mark, if it is one on this log: the entry that was indexed last stands there with its digest, and
-    nothing that came before it was deleted since, or came back with a backup."""
+    """Return the mark, if it is one on this log: the entry that was indexed last stands there with its
+    digest, and nothing that came before it was deleted since, or came back with a backup."""
     mark = search_index.index_position(connection)
     end = newest(source, mark.end.id)
     if mark.version and (mark.end, mark.version) != (end, version()):
@@ -86,12 +86,12 @@ def _checked(source: Source, connection: IndexConnection) -> IndexMark:
 
 
 def newest(source: Source, at: int = LAST) -> End:
-    """The log's last entry up to a notification id, and what the log's deletions have come to."""
+    """Return the log's last entry up to a notification id, and what the log's deletions have come to."""
     return End(*source.recorder.last_committed(at), source.recorder.deletions())
 
 
 def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int, str]], list[IndexPlace]]:
-    """The words of the entries and their places; those that have none are left out."""
+    """Return the words of the entries and their places; those that have none are left out."""
     words: list[tuple[int, str]] = []
     places: list[IndexPlace] = []
     for row in rows:
@@ -104,7 +104,7 @@ def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int
 
 
 def decoded(topic: str, payload: bytes | None) -> Event | None:
-    """The event; None where its payload was erased, or is damaged: `verify` says where."""
+    """Return the event; None where its payload was erased, or is damaged: `verify` says where."""
     if payload is None:
         return None
     try:
@@ -114,7 +114,7 @@ def decoded(topic: str, payload: bytes | None) -> Event | None:
 
 
 def words_of(event: Event, blobs: Mapping[str, bytes]) -> str:
-    """The words of an event as they are indexed; of a long output the whole, where it is text."""
+    """Return the words of an event as they are indexed; of a long output the whole, where it is text."""
     text = searchable_text(event)
     if isinstance(event, ToolResult) and event.blob:
         text = f"{text}\n{_text(blobs, event.blob)}"
@@ -151,7 +151,7 @@ def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
 
 
 def _without(found: Index, source: Source, stream: int) -> IndexConnection | None:
-    """The index without the conversation, in a transaction; None where it had to be thrown away."""
+    """Return the index without the conversation, in a transaction; None where it had to be thrown away."""
     try:
         connection = found.open()
         search_index.begin(connection)

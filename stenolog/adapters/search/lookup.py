@@ -56,7 +56,7 @@ def search(
     by_age: bool,
     progress: Callable[[int], object],
 ) -> Iterator[Hit]:
-    """The hits; see `Log.search`."""
+    """Yield the hits; see `Log.search`."""
     match, source = expression(arguments.text("search", query)), Source(log.recorder, log.blobs)
     chosen = arguments.some_of("kinds", kinds, search_index.KINDS)
     times = arguments.instant("since", since), arguments.instant("until", until)
@@ -130,7 +130,8 @@ class Snippet(NamedTuple):
 
 
 def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
-    """The snippets of those folded texts that match, by their numbers: what does not match has none."""
+    """Return the snippets of those folded texts that match, by their numbers: what does not match has
+    none."""
     match, found = expression(query), {}
     short: list[tuple[int, str]] = []
     for number, text in said:
@@ -172,7 +173,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _snippet(marked: str) -> Snippet:
-    """The snippet, its marks counted in characters instead of standing in it."""
+    """Return the snippet, its marks counted in characters instead of standing in it."""
     before, *hits = _cut(" ".join(marked.split())).split(BEGIN)
     text, marks = unfolded(before), []
     for hit in hits:
@@ -185,7 +186,7 @@ def _snippet(marked: str) -> Snippet:
 
 
 def _cut(marked: str) -> str:
-    """The marked text, where it is too long for a line only what stands around its first hit."""
+    """Return the marked text, where it is too long for a line only what stands around its first hit."""
     if len(marked) <= LONGEST:
         return marked
     first = max(0, marked.index(BEGIN) - LONGEST // 4)

@@ -24,7 +24,7 @@ SALT_BYTES = 16
 
 
 def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
-    """The draft with everything that the edge adds to it. Raises `InvalidEventError`."""
+    """Return the draft with everything that the edge adds to it. Raises `InvalidEventError`."""
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
     topic, payload = REGISTRY.dump(event)
     id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
@@ -33,7 +33,7 @@ def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
 
 
 def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
-    """A stored event of the library's, with what the edge adds to it."""
+    """Return a stored event of the library's, with what the edge adds to it."""
     at = microseconds(edge.clock())
     return PendingEntry(
         event.topic, event.state, edge.id(), at, edge.salt(), version=event.originator_version
@@ -41,13 +41,13 @@ def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
 
 
 def fork_opening(edge: Sources, parent: str, at: Head, time: datetime | None = None) -> PendingEntry:
-    """The first entry of a fork, which links it to where it began."""
+    """Return the first entry of a fork, which links it to where it began."""
     link = ConversationRef(conversation=parent, position=at.position, digest=at.digest.hex())
     return prepare(edge, NewEntry(ModeSwitch(fork=True, parent=link), time=time))
 
 
 def opening(edge: Sources, time: int) -> PendingEntry:
-    """The mode switch that opens a conversation whose first event is none."""
+    """Return the mode switch that opens a conversation whose first event is none."""
     return PendingEntry(*_opening(), OPENING_ID, time, edge.salt())
 
 
@@ -62,7 +62,7 @@ def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
 
 
 def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
-    """The items without those that repeat another of the same append. Raises `DuplicateIdError`."""
+    """Return the items without those that repeat another of the same append. Raises `DuplicateIdError`."""
     found: dict[str, PendingEntry] = {}
     for item in items:
         first = found.setdefault(item.id, item)
@@ -80,7 +80,7 @@ def check_same(name: str, record: Record, item: PendingEntry) -> None:
 
 
 def sealed(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
-    """The items as records, chained behind the head."""
+    """Return the items as records, chained behind the head."""
     position, digest = head
     records = []
     for item in items:
@@ -95,12 +95,12 @@ Clock: TypeAlias = Callable[[], datetime]
 
 
 def now() -> datetime:
-    """The time, aware, in UTC."""
+    """Return the time, aware, in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
-    """A new entry id: 16 hexadecimal digits."""
+    """Return a new entry id: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 

@@ -22,7 +22,7 @@ def missing(name: str, path: str) -> ConversationNotFoundError:
 
 
 def instant(what: str, time: datetime | None) -> int | None:
-    """The time in microseconds since 1970; None is any. Raises `InvalidEventError`."""
+    """Return the time in microseconds since 1970; None is any. Raises `InvalidEventError`."""
     if time is None:
         return None
     if not isinstance(time, datetime) or time.utcoffset() is None:
@@ -38,7 +38,7 @@ def number(what: str, asked: int) -> int:
 
 
 def text(what: str, asked: str) -> str:
-    """The words. Raises `InvalidEventError`."""
+    """Return the words. Raises `InvalidEventError`."""
     if not isinstance(asked, str):
         raise InvalidEventError(f"{what}: expected text, found {asked!r:.80}")
     return asked

@@ -31,7 +31,7 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
 
 
 def key_of(sha: object) -> bytes | None:
-    """The stored form of a hash; None, which nothing has, for what is no lowercase sha256."""
+    """Return the stored form of a hash; None, which nothing has, for what is no lowercase sha256."""
     if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
         return None
     try:

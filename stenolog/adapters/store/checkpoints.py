@@ -83,7 +83,7 @@ class CheckpointRun(NamedTuple):
         return self.changes[0][0]
 
     def at(self, position: int) -> bytes | None:
-        """The state at a position; None where the run does not reach it."""
+        """Return the state at a position; None where the run does not reach it."""
         if not self.first <= position <= self.last:
             return None
         return next(state for changed, state in reversed(self.changes) if changed <= position)
@@ -104,7 +104,7 @@ class Checkpoints(Sidecar):
                 connection.execute(statement)
 
     def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
-        """The last checkpoint at or before `at`; None where there is none that is whole."""
+        """Return the last checkpoint at or before `at`; None where there is none that is whole."""
         for row in self._select(GET, stream, fold, version, upto):
             try:
                 return _found(self._unsealed(row, stream, fold, version), upto)
@@ -121,7 +121,7 @@ class Checkpoints(Sidecar):
                 yield _run(self._unsealed(rows[0], stream, fold, version))
 
     def names(self, stream: int) -> list[str]:
-        """The names of the folds that something is kept of."""
+        """Return the names of the folds that something is kept of."""
         return [str(name) for (name,) in self._select(NAMES, stream)]
 
     def put(self, stream: int, fold: str, version: str, *runs: CheckpointRun) -> None:
@@ -131,7 +131,8 @@ class Checkpoints(Sidecar):
         self.work(lambda connection: _write(connection, (stream, fold, version), rows))
 
     def _unsealed(self, row: Row, stream: int, fold: str, version: str) -> Row:
-        """The row without its seal; `ValueError` where it is not what this log has written in this place."""
+        """Return the row without its seal; `ValueError` where it is not what this log has written in this
+        place."""
         *rest, seal = row
         true = _sum(self.seals, _key(stream, fold, version), *rest)
         if not isinstance(seal, bytes) or not compare_digest(true, seal):
@@ -167,7 +168,8 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
 
 
 def _row(run: CheckpointRun) -> Row:
-    """The run as it is written, but for its seal, and for what came before a last state that is long."""
+    """Return the run as it is written, but for its seal, and for what came before a last state that is
+    long."""
     changed, state = run.changes[-1]
     first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:
@@ -181,7 +183,7 @@ def interval_for(state: bytes) -> int:
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
-    """The state at `at`, or at the end of the run where it does not reach so far."""
+    """Return the state at `at`, or at the end of the run where it does not reach so far."""
     _, last, digest, changed, state, past = row
     if upto < changed:
         state = _at(past, upto)
@@ -213,7 +215,7 @@ def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def _opened(past: bytes) -> tuple[list[int], list[int], bytes]:
-    """The positions, how long the state of each is, and the states one behind the other."""
+    """Return the positions, how long the state of each is, and the states one behind the other."""
     if not past:
         return [], [], b""
     head, _, states = zlib.decompress(past).partition(b"\n")

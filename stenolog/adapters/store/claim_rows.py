@@ -25,7 +25,7 @@ DRAFT = """INSERT INTO drafts (fence, number, said)
 def take(
     connection: sqlite3.Connection, stream: int, name: str, wanted: Sequence[Claim], expected: int
 ) -> list[Claim | None]:
-    """The claims with their fences; None for one that somebody has already."""
+    """Return the claims with their fences; None for one that somebody has already."""
     head = event_rows.head(connection, stream) or START
     if head.position != expected:
         raise VersionConflictError(name, expected=expected, found=head.position)
@@ -33,7 +33,7 @@ def take(
 
 
 def of_stream(connection: sqlite3.Connection, stream: int) -> list[Claim]:
-    """The claims on a conversation's effects, the oldest first."""
+    """Return the claims on a conversation's effects, the oldest first."""
     return [*map(Claim._make, connection.execute(OF, (stream,)).fetchall())]
 
 
@@ -43,7 +43,7 @@ def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
 
 
 def take_over(connection: sqlite3.Connection, stream: int, claim: Claim, owner: str) -> Claim | None:
-    """The claim under a new fence, with what was drafted; None where it is no longer there."""
+    """Return the claim under a new fence, with what was drafted; None where it is no longer there."""
     drafted = drafts(connection, claim.fence)
     if not delete(connection, claim.fence):
         return None
@@ -64,7 +64,7 @@ def add_drafts(connection: sqlite3.Connection, said: Iterable[tuple[int, bytes]]
 
 
 def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
-    """The pieces that are kept for a claim, in order."""
+    """Return the pieces that are kept for a claim, in order."""
     rows = connection.execute("SELECT said FROM drafts WHERE fence = ? ORDER BY number", (fence,)).fetchall()
     return [said for (said,) in rows]
 

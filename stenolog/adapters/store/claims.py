@@ -36,7 +36,7 @@ class Claims:
         self._stream = stream
 
     def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """The claims with their fences; None for one that somebody has already.
+        """Return the claims with their fences; None for one that somebody has already.
 
         They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
         on.
@@ -48,7 +48,8 @@ class Claims:
         return [] if self._stream.key is None else self._recorder.claims(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
-        """A dead owner's claim, under a new fence with what was drafted; None where it is no longer there."""
+        """Return a dead owner's claim, under a new fence with what was drafted; None where it is no longer
+        there."""
         return self._recorder.take_over_claim(self._stream, claim, owner)
 
     def release(self, claim: Claim) -> None:

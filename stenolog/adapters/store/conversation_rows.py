@@ -58,18 +58,19 @@ MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece)
 
 
 def find(connection: sqlite3.Connection, name: str) -> int | None:
-    """The stream of the conversation of that name."""
+    """Return the stream of the conversation of that name."""
     row = connection.execute(FIND, (clean_text(name),)).fetchone()
     return int(row[0]) if row else None
 
 
 def clean_text(text: str) -> str:
-    """The text as SQLite can be handed it: half a surrogate pair, which no name has, becomes another sign."""
+    """Return the text as SQLite can be handed it: half a surrogate pair, which no name has, becomes another
+    sign."""
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 
 def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
-    """The name that the stream's conversation has now; None when it was deleted."""
+    """Return the name that the stream's conversation has now; None when it was deleted."""
     row = connection.execute(NAME, (stream,)).fetchone()
     return str(row[0]) if row else None
 
@@ -77,7 +78,7 @@ def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
 def names(
     connection: sqlite3.Connection, which: Which, *, limit: int | None = None, order: Order = "oldest"
 ) -> list[str]:
-    """The names of some conversations, in an order; the oldest is the one that was begun first."""
+    """Return the names of some conversations, in an order; the oldest is the one that was begun first."""
     conditions, values = _conditions(which)
     rows = f"conversations {conditions}"
     if order == "latest":
@@ -95,7 +96,7 @@ def count(connection: sqlite3.Connection, which: Which) -> int:
 
 
 def _conditions(which: Which) -> tuple[str, list[Any]]:
-    """The clause that picks them, with its values."""
+    """Return the clause that picks them, with its values."""
     begins, before = clean_text(which.begins), clean_text(which.before)
     part = clean_text(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
@@ -113,7 +114,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
 def create(
     connection: sqlite3.Connection, name: str, *, parent: int | None = None, fork: int | None = None
 ) -> int:
-    """A new stream, forked from `parent` at position `fork` where given."""
+    """Return a new stream, forked from `parent` at position `fork` where given."""
     key = connection.execute(CREATE, (name, parent, fork)).lastrowid
     assert key is not None
     what = BEGUN if parent is None else FORKED
@@ -127,7 +128,7 @@ def every(connection: sqlite3.Connection) -> list[ConversationKey]:
 
 
 def forks(connection: sqlite3.Connection, stream: int) -> list[str]:
-    """The names of the conversations forked from this one."""
+    """Return the names of the conversations forked from this one."""
     return [_text(name) for (name,) in connection.execute(FORKS, (stream,))]
 
 

@@ -22,7 +22,7 @@ Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
 
 
 def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:
-    """The entries behind `mark`, without end.
+    """Yield the entries behind `mark`, without end.
 
     It ends when `timeout` seconds pass without a new one (None: never), and when the log is closed.
     """

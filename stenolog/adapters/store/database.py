@@ -185,7 +185,8 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
 
     def _open(self) -> event_rows.Connection:
-        """The writer's connection, to a file that is known to be ours and of this release's version."""
+        """Return the writer's connection, to a file that is known to be ours and of this release's
+        version."""
         note = None
         if not self.in_memory:
             file_safety.check_path(Path(self.file))
@@ -290,7 +291,7 @@ class LogDatastore(SQLiteDatastore):
                 time.sleep(0.01)
 
     def connect(self) -> event_rows.Connection:
-        """A new connection with our settings; whoever asks for it closes it."""
+        """Return a new connection with our settings; whoever asks for it closes it."""
         self.check_place()  # a new file would be joined with the write-ahead log of the old one
         connection = sqlite3.connect(
             self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
@@ -334,7 +335,7 @@ class LogDatastore(SQLiteDatastore):
         return not busy
 
     def _versions(self) -> Generator[int, None, None]:
-        """A value that changes whenever another connection has committed. After a failure it changes
+        """Yield a value that changes whenever another connection has committed. After a failure it changes
         too: whoever wakes then reads, and meets the error."""
         connection = self._take_reader()
         try:

@@ -21,7 +21,7 @@ DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMA
 
 
 def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> StenologError:
-    """The error of ours that says the same; `where` is the file it happened in."""
+    """Return the error of ours that says the same; `where` is the file it happened in."""
     if isinstance(error, UnicodeDecodeError):
         return CorruptLogError(f"{where}: {error.object!r}")
     code = getattr(error, "sqlite_errorcode", None)

@@ -70,7 +70,7 @@ def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record
 
 
 def rows(stream: int, records: Iterable[Record]) -> list[Row]:
-    """The records as `insert_rows` takes them."""
+    """Return the records as `insert_rows` takes them."""
     return [(stream, r.position, r.id, r.time, r.topic, r.salt, r.digest, r.payload) for r in records]
 
 
@@ -96,7 +96,8 @@ def page(
     upto: int,
     topics: Sequence[str] = (),
 ) -> list[Row]:
-    """The next rows behind `after`, in order: at most 512, fewer where they are long. None left: empty.
+    """Return the next rows behind `after`, in order: at most 512, fewer where they are long. None left:
+    empty.
 
     `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. `topics` as in `_only`.
     """
@@ -112,7 +113,8 @@ def page(
 
 
 def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The condition by which rows of other known topics, and erased ones, are passed over, and its values.
+    """Return the condition by which rows of other known topics, and erased ones, are passed over, and its
+    values.
 
     Their payloads are not read. A topic that is not known may be a damaged one.
     """
@@ -138,13 +140,13 @@ def stretch(connection: sqlite3.Connection, stream: int, after: int, upto: int) 
 
 
 def by_id(connection: sqlite3.Connection, stream: int, id: str) -> Record | None:
-    """The record with that entry id in the stream itself, not in what it inherits."""
+    """Return the record with that entry id in the stream itself, not in what it inherits."""
     row = connection.execute(BY_ID, (stream, id)).fetchone()
     return Record._make(row) if row else None
 
 
 def head(connection: sqlite3.Connection, stream: int) -> Head | None:
-    """The last position of the stream and its digest; None for a stream without entries."""
+    """Return the last position of the stream and its digest; None for a stream without entries."""
     row = connection.execute(HEAD, (stream,)).fetchone()
     return Head._make(row) if row else None
 
@@ -156,7 +158,7 @@ def head_until(connection: sqlite3.Connection, stream: int, newest: int) -> Head
 
 
 def digest_at(connection: sqlite3.Connection, stream: int, position: int) -> bytes | None:
-    """The digest stored at a position of the stream itself."""
+    """Return the digest stored at a position of the stream itself."""
     row = connection.execute(DIGEST, (stream, position)).fetchone()
     return row[0] if row else None
 
@@ -169,7 +171,8 @@ def committed(
     stream: int | None = None,
     limit: int = CHUNK_ROWS,
 ) -> list[CommittedRow]:
-    """The next entries behind a notification id, in the order of commits; of one `stream`, behind a position.
+    """Return the next entries behind a notification id, in the order of commits; of one `stream`, behind a
+    position.
 
     At most `limit`, fewer where they are long.
     """
@@ -194,12 +197,12 @@ def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -
 
 
 def newest(connection: sqlite3.Connection, upto: int = LAST) -> tuple[int, bytes]:
-    """The last entry of the log up to a notification id: its id and digest; 0 where it has none."""
+    """Return the last entry of the log up to a notification id: its id and digest; 0 where it has none."""
     return connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
 
 
 def notifications(connection: sqlite3.Connection, stream: int, first: int, last: int) -> list[int]:
-    """The notification ids of a range of positions."""
+    """Return the notification ids of a range of positions."""
     return [id for (id,) in connection.execute(NOTIFICATIONS, (stream, first, last)).fetchall()]
 
 
@@ -213,7 +216,7 @@ def select(
     limit: int | None = None,
     topics: Sequence[str] = (),
 ) -> list[Row]:
-    """The rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
+    """Return the rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
     only, others = _only(topics)
     order = f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
     values = (stream, after, upto, *others, -1 if limit is None else limit)
@@ -227,14 +230,15 @@ NOTIFIED = f"""SELECT c.name, e.originator_version, {TOPIC}, {STATE}, e.rowid
 def select_notifications(
     connection: sqlite3.Connection, first: int, last: int | None, topics: Sequence[str], limit: int
 ) -> list[Row]:
-    """The rows of the library's notifications from one id to another."""
+    """Return the rows of the library's notifications from one id to another."""
     only = f"AND e.topic IN ({', '.join('?' * len(topics))})" if topics else ""
     values = (first, LAST if last is None else last, *topics, limit)
     return connection.execute(f"{NOTIFIED} {only} ORDER BY e.rowid LIMIT ?", values).fetchall()
 
 
 def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """The digest at a position of a conversation that is kept there; None where it has no such entry."""
+    """Return the digest at a position of a conversation that is kept there; None where it has no such
+    entry."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.stream, position)

@@ -81,7 +81,7 @@ def file_identity(path: str) -> tuple[int, int]:
 
 
 def uri_of(path: Path) -> str:
-    """The file as an SQLite URI: one that may not be written is opened to be read."""
+    """Return the file as an SQLite URI: one that may not be written is opened to be read."""
     uri = path.as_uri()
     if path.exists() and not os.access(path, os.W_OK):
         return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")

@@ -182,7 +182,7 @@ class Savepoint:
         return self._connection.in_transaction
 
     def smaller(self) -> Savepoint:
-        """A part of this part, for a job that goes on where something in it is refused."""
+        """Return a part of this part, for a job that goes on where something in it is refused."""
         part = Savepoint(self.connection)
         part.heads = self.heads
         return part

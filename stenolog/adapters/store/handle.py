@@ -119,7 +119,7 @@ class LogHandle:
         limit: int | None = None,
         order: Order = "oldest",
     ) -> list[str]:
-        """The names of the conversations, the oldest first; with the archived ones or without.
+        """Return the names of the conversations, the oldest first; with the archived ones or without.
 
         Fewer of them: `prefix`, what a name begins with; `contains`, what it holds, Latin letters of either
         case; `active_since`, an aware time that something was appended at or after; `older_than`, the name
@@ -179,12 +179,13 @@ class LogHandle:
         self.recorder.backup(Path(path))
 
     def stream(self, name: str) -> Stream:
-        """The stream of a conversation; without a key while nothing was appended to it."""
+        """Return the stream of a conversation; without a key while nothing was appended to it."""
         check_name(name, what="conversation")
         return self.remembered(Stream(name, self.recorder.find(name)))
 
     def remembered(self, found: Stream) -> Stream:
-        """The stream as this process knows it, for all handles on it share what is known of its head."""
+        """Return the stream as this process knows it, for all handles on it share what is known of its
+        head."""
         if found.key is None:
             return found
         if len(self._streams) >= REMEMBERED:
@@ -239,7 +240,7 @@ class LogHandle:
         return found._replace(folded=self.recorder.compact())
 
     def existing(self, stream: Stream) -> int:
-        """The key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
+        """Return the key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
         key = self.recorder.resolve(stream)
         if key is None:
             raise arguments.missing(stream.name, self.path)
@@ -283,7 +284,7 @@ class StreamHandle:
         return self._recorder.head(self.stream).digest.hex()
 
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> Iterator[Entry]:
-        """The entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
+        """Yield the entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
 
         The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
 

@@ -52,27 +52,27 @@ class Inspection(ABC):
 
     @abstractmethod
     def history(self) -> Iterator[Change | DamagedRow]:
-        """The records of the history; the first that cannot be read is the last."""
+        """Yield the records of the history; the first that cannot be read is the last."""
 
     @abstractmethod
     def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
-        """The records of a stream, and in the place of a damaged one what is wrong with it."""
+        """Yield the records of a stream, and in the place of a damaged one what is wrong with it."""
 
     @abstractmethod
     def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
-        """The first and the last position of a stream, where its conversation can have none such."""
+        """Yield the first and the last position of a stream, where its conversation can have none such."""
 
     @abstractmethod
     def blobs(self) -> Iterator[tuple[str, bool]]:
-        """The sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+        """Yield the sha256 that each blob is kept under, and whether its bytes are still of that hash."""
 
     @abstractmethod
     def lineage(self, stream: int) -> tuple[Segment, ...]:
-        """The segments that a conversation is made of."""
+        """Return the segments that a conversation is made of."""
 
     @abstractmethod
     def digest_at(self, stream: int, position: int) -> bytes | None:
-        """The digest stored at a position of a stream itself."""
+        """Return the digest stored at a position of a stream itself."""
 
     @abstractmethod
     def head_until(self, stream: int, newest: int) -> Head:
@@ -80,11 +80,11 @@ class Inspection(ABC):
 
     @abstractmethod
     def newest(self) -> int:
-        """The notification id of the last entry."""
+        """Return the notification id of the last entry."""
 
     @abstractmethod
     def newest_given(self) -> object:
-        """The newest notification id that was ever given; a damaged file may say anything."""
+        """Return the newest notification id that was ever given; a damaged file may say anything."""
 
     @abstractmethod
     def at_one_moment(self) -> AbstractContextManager[None]:

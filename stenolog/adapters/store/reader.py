@@ -23,7 +23,7 @@ from .store_values import LAST, CommittedRow, Head, Row, Stream
 
 
 def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
-    """The stored records with `after` < position <= `at`."""
+    """Yield the stored records with `after` < position <= `at`."""
     position, last = max(after, 0), LAST if upto is None else upto
     while position < last and (found := recorder.select_records(stream, position, last)):
         position = _checked(stream, position, len(found), found[0].position, found[-1].position)
@@ -46,7 +46,7 @@ def entries(
 def of_kinds(
     recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
 ) -> Iterator[Entry | Head]:
-    """The entries of these kinds, and now and then the head of what has been read, also at the end.
+    """Yield the entries of these kinds, and now and then the head of what has been read, also at the end.
 
     Others are neither decoded nor read, but for their place: where one is missing, and where one of these is
     not what was written, this raises `CorruptLogError`. (With `Unknown` among the kinds all are read: nobody
@@ -74,7 +74,7 @@ def of_kinds(
 
 
 def _checked(stream: Stream, before: int, count: int, first: int, last: int) -> int:
-    """The position that a page has come to. Raises `CorruptLogError` where one is missing."""
+    """Return the position that a page has come to. Raises `CorruptLogError` where one is missing."""
     if (first, last) != (before + 1, before + count):
         raise CorruptLogError(
             f"{stream.name!r}: expected the positions {before + 1} to {before + count}, "
@@ -93,13 +93,15 @@ def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last:
 
 
 def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
-    """The entry of that id, the conversation's own before one that it inherits; None where there is none."""
+    """Return the entry of that id, the conversation's own before one that it inherits; None where there is
+    none."""
     record = recorder.record_by_id(stream, id)
     return None if record is None else to_entry(stream.name, record)
 
 
 def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
-    """The entries of all conversations in the order of their commits, behind notification id `after`."""
+    """Yield the entries of all conversations in the order of their commits, behind notification id
+    `after`."""
     while found := recorder.committed(after):
         for row in found:
             after = row.notification
@@ -107,7 +109,7 @@ def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]
 
 
 def decoded(row: CommittedRow) -> Entry:
-    """The entry of a row. Raises `CorruptLogError`, naming conversation and position."""
+    """Return the entry of a row. Raises `CorruptLogError`, naming conversation and position."""
     erased = b"" if row.payload is None else None
     shown = (row.position, row.id, row.time, row.digest, row.topic, row.payload, b"", 0, erased)
     (entry,) = _decoded(row.name, [shown])
@@ -115,7 +117,7 @@ def decoded(row: CommittedRow) -> Entry:
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
-    """The rows as entries. This loop is what reading costs: it makes the tuple and calls the decoder
+    """Yield the rows as entries. This loop is what reading costs: it makes the tuple and calls the decoder
     without a function between, and asks the codec what is wrong only once something is."""
     new = tuple.__new__
     position = 0
@@ -155,14 +157,15 @@ DECODERS = _Decoders()
 
 
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
-    """The streams that hold the positions up to `last`, and up to where: the stream, then its ancestors."""
+    """Yield the streams that hold the positions up to `last`, and up to where: the stream, then its
+    ancestors."""
     for segment in reversed(recorder.lineage(stream, last)):
         own = segment.stream == stream.key
         yield stream if own else Stream(stream.name, segment.stream), segment.upto
 
 
 def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
-    """The digest at a position, 32 bytes; that before the first one is empty.
+    """Return the digest at a position, 32 bytes; that before the first one is empty.
 
     Raises `PositionNotFoundError` where the conversation has no such entry.
     """
@@ -177,7 +180,7 @@ SOME = 32
 
 
 def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
-    """The next entries of the stream itself behind a position that has this digest, at most `SOME`.
+    """Return the next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
     None where it has not (the conversation is gone, or the position is one that it inherits), and where one
     of them is damaged.
@@ -195,7 +198,7 @@ IMPORTED = "imported"
 
 
 def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
-    """The imported positions of a conversation, also those that it inherits as a fork."""
+    """Return the imported positions of a conversation, also those that it inherits as a fork."""
     found = []
     for segment in recorder.lineage(stream):
         mark = recorder.load_cursor(IMPORTED, segment.stream)

@@ -145,7 +145,7 @@ class LogRecorder(ProcessRecorder, ABC):
         page: bool = False,
         topics: Sequence[str] = (),
     ) -> StoredEntries:
-        """The events of a conversation with `gt` < version <= `lte`, inherited ones too.
+        """Return the events of a conversation with `gt` < version <= `lte`, inherited ones too.
 
         `page`: only as many as are read well at once, some hundred, fewer where they are long, and all of
         them from one stream; none left: empty. `topics`: no others that are known, and nothing erased.
@@ -153,7 +153,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
-        """The next page of a conversation as stored records, unchecked."""
+        """Return the next page of a conversation as stored records, unchecked."""
 
     @abstractmethod
     def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
@@ -161,12 +161,12 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
-        """The rows of the stream itself from a position on, as in `StoredEntries`, the first without its
-        payload."""
+        """Return the rows of the stream itself from a position on, as in `StoredEntries`, the first without
+        its payload."""
 
     @abstractmethod
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
-        """The record with an entry id, the conversation's own before an inherited one."""
+        """Return the record with an entry id, the conversation's own before an inherited one."""
 
     @abstractmethod
     def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
@@ -174,7 +174,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def last_position(self, stream: Stream) -> int:
-        """The last position of the stream itself, also where no entry can be read."""
+        """Return the last position of the stream itself, also where no entry can be read."""
 
     @abstractmethod
     def is_inherited(self, stream: Stream, position: int) -> bool:
@@ -182,19 +182,20 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def resolve(self, stream: Stream) -> int | None:
-        """The key of a stream, which is noted in it; None while the conversation has no entries."""
+        """Return the key of a stream, which is noted in it; None while the conversation has no entries."""
 
     @abstractmethod
     def head(self, stream: Stream) -> Head:
-        """The head of a conversation; `START` where it has no entries."""
+        """Return the head of a conversation; `START` where it has no entries."""
 
     @abstractmethod
     def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
-        """The segments that hold the positions up to `last`, ancestors' first; its own is always there."""
+        """Return the segments that hold the positions up to `last`, ancestors' first; its own is always
+        there."""
 
     @abstractmethod
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
-        """The digest at a position; None where the conversation has no such entry."""
+        """Return the digest at a position; None where the conversation has no such entry."""
 
     # Following the log: `select_notifications`, `max_notification_id` and `subscribe` are the library's
 
@@ -202,8 +203,9 @@ class LogRecorder(ProcessRecorder, ABC):
     def committed(
         self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = 64
     ) -> list[CommittedRow]:
-        """The next entries behind a notification id, in the order of commits, at most `limit`; nothing with a
-        smaller id is committed later. With `stream`, those of one conversation itself, behind a position."""
+        """Return the next entries behind a notification id, in the order of commits, at most `limit`; nothing
+        with a smaller id is committed later. With `stream`, those of one conversation itself, behind a
+        position."""
 
     @abstractmethod
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
@@ -211,19 +213,21 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
-        """The last entry up to a notification id: its id and digest; 0 and nothing where there is none."""
+        """Return the last entry up to a notification id: its id and digest; 0 and nothing where there is
+        none."""
 
     @abstractmethod
     def moment(self, after: int, limit: int) -> LogMoment:
-        """The log at one moment: all conversations, and what was committed behind a notification id."""
+        """Return the log at one moment: all conversations, and what was committed behind a notification
+        id."""
 
     @abstractmethod
     def notification_bounds(self, segment: Segment) -> tuple[int, int]:
-        """The notification ids of a segment's first and last entry; 0 where it has none."""
+        """Return the notification ids of a segment's first and last entry; 0 where it has none."""
 
     @abstractmethod
     def deletions(self) -> int:
-        """A number that is another one after each deletion, and comes back with a backup."""
+        """Return a number that is another one after each deletion, and comes back with a backup."""
 
     @abstractmethod
     def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
@@ -233,23 +237,24 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def find(self, name: str) -> int | None:
-        """The key of the conversation of that name."""
+        """Return the key of the conversation of that name."""
 
     @abstractmethod
     def name_of(self, key: int) -> str | None:
-        """The name that a conversation has now; None when it was deleted."""
+        """Return the name that a conversation has now; None when it was deleted."""
 
     @abstractmethod
     def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
-        """The names of some conversations, in an order."""
+        """Return the names of some conversations, in an order."""
 
     @abstractmethod
     def count(self, which: Which) -> int:
-        """The number of conversations selected."""
+        """Return the number of conversations selected."""
 
     @abstractmethod
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        """A new conversation that shares the entries up to `at`, and goes on with `items`; nothing is copied.
+        """Return a new conversation that shares the entries up to `at`, and goes on with `items`; nothing is
+        copied.
 
         Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
         `ConversationNotFoundError`.
@@ -272,7 +277,8 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
-        """The keys and names of the conversations that have an entry of the stream's: it, and its forks."""
+        """Return the keys and names of the conversations that have an entry of the stream's: it, and its
+        forks."""
 
     @abstractmethod
     def erase(
@@ -291,7 +297,8 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
-        """The streams, and blobs, whose erased words may stand beside the log, and the last one's number."""
+        """Return the streams, and blobs, whose erased words may stand beside the log, and the last one's
+        number."""
 
     @abstractmethod
     def end_erasures(self, upto: int) -> None:
@@ -315,7 +322,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def blob(self, sha: str) -> bytes | None:
-        """The bytes kept under a sha256, unchecked."""
+        """Return the bytes kept under a sha256, unchecked."""
 
     @abstractmethod
     def has_blob(self, sha: str) -> bool:
@@ -323,7 +330,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def blob_shas(self) -> list[str]:
-        """The sha256 of all blobs, in the order in which they came."""
+        """Return the sha256 of all blobs, in the order in which they came."""
 
     @abstractmethod
     def release_blobs(self, payload: bytes) -> None:
@@ -341,7 +348,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """The claims with their fences; None for one that somebody has already.
+        """Return the claims with their fences; None for one that somebody has already.
 
         Raises `VersionConflictError` where the conversation does not stand at `expected`: claims and appends
         never cross.
@@ -349,7 +356,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def claims(self, stream: Stream) -> list[Claim]:
-        """The claims on a conversation's effects, the oldest first."""
+        """Return the claims on a conversation's effects, the oldest first."""
 
     @abstractmethod
     def all_claims(self) -> list[tuple[str, Claim]]:
@@ -357,7 +364,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
-        """A claim under a new fence, with what was drafted; None where it is no longer there."""
+        """Return a claim under a new fence, with what was drafted; None where it is no longer there."""
 
     @abstractmethod
     def release_claim(self, claim: Claim) -> None:

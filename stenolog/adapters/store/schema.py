@@ -141,7 +141,7 @@ def _new_id() -> int:
 
 
 def version_of(connection: sqlite3.Connection, where: str) -> int:
-    """The schema version of an open file, 0 for one that is still empty.
+    """Return the schema version of an open file, 0 for one that is still empty.
 
     Raises `NotADatabaseError` for another program's database, `UnsupportedVersionError` for one that this
     release is too old for.

@@ -242,7 +242,7 @@ class Filter(NamedTuple):
 def matches(
     connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, by_age: bool
 ) -> list[int]:
-    """The ids of entries that match, the best of the newest first, or the newest first."""
+    """Return the ids of entries that match, the best of the newest first, or the newest first."""
     conditions, values = _conditions(wanted)
     if wanted.scope is not None:
         connection.execute("DELETE FROM scope")
@@ -254,7 +254,7 @@ def matches(
 
 
 def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
-    """The conditions behind the words, with their values."""
+    """Return the conditions behind the words, with their values."""
     kinds = [KINDS[kind] for kind in wanted.kinds]
     asked: list[tuple[str, Sequence[Any] | None]] = [
         ("words.rowid BETWEEN ? AND ?", wanted.scope and wanted.scope[1:]),
@@ -284,8 +284,9 @@ UNSPACED = (
 
 
 def folded(text: str) -> str:
-    """The text as it is indexed: accents apart, which the tokenizer drops; each letter of a script without
-    blanks a word of its own, so that a part of a sentence is found as a phrase. The letter й has none."""
+    """Return the text as it is indexed: accents apart, which the tokenizer drops; each letter of a script
+    without blanks a word of its own, so that a part of a sentence is found as a phrase. The letter й has
+    none."""
     if text.isascii():
         return text
     plain = text.replace(BEGIN, " ").replace(END, " ")
@@ -294,7 +295,7 @@ def folded(text: str) -> str:
 
 
 def unfolded(text: str) -> str:
-    """The text as it is shown again."""
+    """Return the text as it is shown again."""
     return normalize("NFC", text.replace(SEAM, ""))
 
 
@@ -307,7 +308,8 @@ class Term(NamedTuple):
 
 
 def expression(query: str) -> str:
-    """The query for `MATCH`. Raises `InvalidEventError` where there is no word to look for, or too many."""
+    """Return the query for `MATCH`. Raises `InvalidEventError` where there is no word to look for, or too
+    many."""
     terms = _checked(query)
     groups: list[list[str]] = []
     joins = False
@@ -346,5 +348,6 @@ def _terms(query: str) -> Iterator[Term]:
 
 
 def _plain(word: str) -> str:
-    """The word without what SQLite cannot be handed: a NUL ends its text, half a surrogate is no UTF-8."""
+    """Return the word without what SQLite cannot be handed: a NUL ends its text, half a surrogate is no
+    UTF-8."""
     return folded(word.replace("\0", " ").encode(errors="replace").decode())

@@ -94,7 +94,7 @@ class Sidecar(ABC):
             self.let_go()
 
     def open(self) -> sqlite3.Connection:
-        """The connection."""
+        """Return the connection."""
         if self._connection is None:
             if self.path not in ("", MEMORY):
                 for part in PARTS[:-1]:

@@ -152,7 +152,7 @@ def _last(records: Sequence[Record]) -> Head:
 
 
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
-    """The stream's key; a conversation that nobody has appended to yet begins to exist."""
+    """Return the stream's key; a conversation that nobody has appended to yet begins to exist."""
     if stream.key is None:
         key = conversation_rows.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key
@@ -164,7 +164,7 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
 def _existing_records(
     connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
 ) -> dict[str, Record]:
-    """The records that stand there already for items that repeat an earlier append."""
+    """Return the records that stand there already for items that repeat an earlier append."""
     standing: dict[str, Record] = {}
     for item in items:
         record = event_rows.by_id(connection, key, item.id)

@@ -49,7 +49,7 @@ def fork(
 
 
 def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
-    """The first free one of `<name>~1`, `~2` …"""
+    """Return the first free one of `<name>~1`, `~2` …"""
     number = len(conversation_rows.forks(connection, key)) + 1
     while conversation_rows.find(connection, f"{parent}~{number}") is not None:
         number += 1
@@ -115,7 +115,8 @@ def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -
 
 
 def _continued(connection: sqlite3.Connection, found: Continuation) -> int:
-    """The key of a conversation, which begins to exist where it did not. Raises `VersionConflictError`."""
+    """Return the key of a conversation, which begins to exist where it did not. Raises
+    `VersionConflictError`."""
     key = conversation_rows.find(connection, found.name)
     head = (event_rows.head(connection, key) if key is not None else None) or START
     if head.position != found.already:

@@ -165,7 +165,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def _segments(
         self, connection: sqlite3.Connection, stream: Stream, after: int, upto: int
     ) -> list[Segment]:
-        """The segments with positions behind `after`, cut to these."""
+        """Return the segments with positions behind `after`, cut to these."""
         found = _lineage(connection, stream, upto)
         return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
 
@@ -317,7 +317,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
 
 def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple[Segment, ...]:
-    """The segments of a stream; one without ancestors is looked up once."""
+    """Return the segments of a stream; one without ancestors is looked up once."""
     if stream.key is None:
         stream.key = conversation_rows.find(connection, stream.name)
     if stream.key is None:

@@ -61,7 +61,7 @@ class InPostgres:
         self.raises = raises
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives; `?` stands for a value."""
+        """Return the rows that a statement gives; `?` stands for a value."""
         cursor = self.connection.execute(statement.replace("?", "%s"), values)
         return cursor.fetchall() if cursor.description else []
 
@@ -189,7 +189,8 @@ class Follower:
                 return fault and f"{name}: {fault}"
 
     def _digest(self, notification: int) -> str:
-        """The digest of an entry, by which another log is told from this one; empty where it is not there."""
+        """Return the digest of an entry, by which another log is told from this one; empty where it is not
+        there."""
         found, digest = self._recorder.last_committed(notification)
         return digest.hex() if found == notification else ""
 

@@ -33,7 +33,7 @@ class Database(Protocol):
         ...
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives; `?` stands for a value."""
+        """Return the rows that a statement gives; `?` stands for a value."""
         ...
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -175,7 +175,7 @@ class Intake:
             self._rows.append(row)
 
     def _key(self, stream: int, position: int) -> str:
-        """The key of the rows at a position of the conversation, its ancestors included."""
+        """Return the key of the rows at a position of the conversation, its ancestors included."""
         self.flush()
         found = self._database.run(self._key_at, (stream, position))
         return str(found[0][0]) if found else str(position)

@@ -46,7 +46,7 @@ class InSQLite:
         self.connection = connection
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives."""
+        """Return the rows that a statement gives."""
         return self.connection.execute(statement, values).fetchall()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -218,7 +218,7 @@ def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatu
 
 
 def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
-    """The entries that one transaction takes in."""
+    """Yield the entries that one transaction takes in."""
     for _ in range(0, AT_ONCE, PAGE):
         for row in event_rows.committed(connection, after, limit=PAGE):
             after = row.notification

@@ -141,7 +141,7 @@ class Table:
         return "; ".join([f"version {self.version}", *columns, *more])
 
     def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[RowOf]:
-        """The rows of an entry; `first` gives the key of the rows at a position.
+        """Return the rows of an entry; `first` gives the key of the rows at a position.
 
         Raises `TableError` where the table's own function fails, or gives what is no row.
         """
@@ -180,7 +180,8 @@ class Table:
         )
 
     def _checked(self, name: str, kind: type, value: Value) -> Value:
-        """The value, where it is of the column's type: what one database takes, the others take too."""
+        """Return the value, where it is of the column's type: what one database takes, the others take
+        too."""
         match value:
             case None:
                 return None
@@ -199,7 +200,7 @@ class Table:
 
 
 def _short(key: str) -> str:
-    """The key, or where it is too long for an index its sha256."""
+    """Return the key, or where it is too long for an index its sha256."""
     return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()
 
 

@@ -53,7 +53,7 @@ class TeamFile(NamedTuple):
 
 
 def load(path: Path, *, keys: bool = True) -> TeamFile:
-    """The team of a file. `keys` false: its models are not going to be asked, and need none.
+    """Return the team of a file. `keys` false: its models are not going to be asked, and need none.
 
     Raises `CallerError`, which says which key is wrong, what was expected, and what was found; `OSError`.
     """
@@ -103,7 +103,7 @@ class TeamFileReader:
             raise CallerError(f"{self.path}: {place}: {error.strerror or error}: {error.filename}") from None
 
     def agent(self, name: str, given: AgentTable) -> Agent:
-        """An agent."""
+        """Return an agent."""
         make = partial(self._value, f"agents.{name}")
         return Agent(
             name,
@@ -117,7 +117,7 @@ class TeamFileReader:
         )
 
     def turns(self) -> TurnRule | None:
-        """The rule by which they take turns."""
+        """Return the rule by which they take turns."""
         if not self.file.turns:
             return None
         options = {key: value for key, value in self.file.turns.items() if key != "rule"}
@@ -131,7 +131,8 @@ class TeamFileReader:
             return make(*given)
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
-        """The model of an agent; one that several name in the same words is shared, unless it is a script."""
+        """Return the model of an agent; one that several name in the same words is shared, unless it is a
+        script."""
         timeouts = given.timeouts.options
         key = repr((use, sorted(timeouts.items())))
         if key not in self._models or use.use.startswith("scripted:"):
@@ -159,7 +160,7 @@ class TeamFileReader:
         return [self._server(name) for name in given.mcp]
 
     def _server(self, name: str) -> MCPServer:
-        """A server, which all that name it share."""
+        """Return a server, which all that name it share."""
         if name not in self.file.mcp:
             known = ", ".join(self.file.mcp) or "none is described"
             raise CallerError(f"expected an MCP server ({known}), found {name!r}")
@@ -183,7 +184,7 @@ def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
 
 
 def _policy(given: Any) -> Policy | None:
-    """A policy in its short form, or as the table of a card."""
+    """Return a policy in its short form, or as the table of a card."""
     try:
         return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
     except InvalidPolicyError as error:
@@ -198,7 +199,7 @@ def _health(given: Any) -> HealthCheck:
 
 
 def _retries(given: Mapping[str, Any]) -> RetryPolicy:
-    """The retries; attempts that are not named stay as they are."""
+    """Return the retries; attempts that are not named stay as they are."""
     attempts = given.get("attempts", {})
     if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):
         raise CallerError(f"attempts: expected of {', '.join(ATTEMPTS)}; found {strange[0]!r}")
@@ -212,7 +213,8 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLike]:
-    """The tools that `module:name` names: one, or several in a list. Modules are found from `folder` too.
+    """Return the tools that `module:name` names: one, or several in a list. Modules are found from `folder`
+    too.
 
     `options` are those of `tool`. Raises `CallerError`: see `named`.
     """
@@ -238,7 +240,7 @@ def load_object(written: str, folder: Path) -> Any:
 
 
 def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
-    """A tool with options that differ from its own."""
+    """Return a tool with options that differ from its own."""
     if not options:
         return one  # type: ignore[no-any-return]
     if isinstance(one, Toolset):
@@ -251,7 +253,7 @@ def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
 
 
 def _changed(one: BaseTool, **options: Any) -> BaseTool:
-    """A copy of a tool that is made already."""
+    """Return a copy of a tool that is made already."""
     made = copy(one)
     told = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}
     made.spec = replace(one.spec, **told)
@@ -263,7 +265,7 @@ def _changed(one: BaseTool, **options: Any) -> BaseTool:
 
 
 def filled(texts: Mapping[str, str], *, keys: bool = True) -> dict[str, str]:
-    """The texts with each `${NAME}` replaced by that variable, if it is going to be needed.
+    """Return the texts with each `${NAME}` replaced by that variable, if it is going to be needed.
 
     Raises `CallerError` where it is not set.
     """

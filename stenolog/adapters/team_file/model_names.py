@@ -39,7 +39,8 @@ PROFILES = {"anthropic": Path("~/.config/anthropic")}
 def model_from_string(
     written: str, *, folder: Path | None = None, keys: bool = True, **options: Any
 ) -> Model:
-    """The model that was written (see above). Files are found from `folder`; `keys` false: it needs none.
+    """Return the model that was written (see above). Files are found from `folder`; `keys` false: it needs
+    none.
 
     `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
     names the variable that has the key. Raises `CallerError`: what was expected, and what was found.
@@ -88,7 +89,7 @@ HIDDEN = ("api_key", "client", "permit")
 
 
 def key(variable: str) -> str:
-    """The value of a variable of the environment. Raises `CallerError` where there is none."""
+    """Return the value of a variable of the environment. Raises `CallerError` where there is none."""
     if not (value := os.environ.get(variable)):
         raise CallerError(f"expected a key in the environment variable {variable}, found none")
     return value
@@ -105,14 +106,15 @@ def _check_key(kind: str) -> None:
 
 
 def _server(written: str, options: Mapping[str, Any]) -> Model:
-    """A model of a server of one's own."""
+    """Return a model of a server of one's own."""
     url, _, name = written.partition("#")
     options = {**options, "base_url": url}
     return create(MODELS["openai"], name or _only_model(url, options), options=options)
 
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:
-    """The model of a server that has just one. Raises `CallerError`, which lists those that there are."""
+    """Return the model of a server that has just one. Raises `CallerError`, which lists those that there
+    are."""
     MODELS["openai"]  # raises if the extra is missing
     import openai
 

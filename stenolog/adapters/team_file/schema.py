@@ -114,7 +114,8 @@ class TeamFileSchema(Table):
 
 
 def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
-    """The tables of a file. Raises `CallerError`: each key that is wrong, what was expected, and found."""
+    """Return the tables of a file. Raises `CallerError`: each key that is wrong, what was expected, and
+    found."""
     try:
         return TeamFileSchema.model_validate(data)
     except ValidationError as error:
@@ -135,13 +136,13 @@ def _complaints(error: ValidationError) -> Iterator[str]:
 
 
 def plain(words: str) -> str:
-    """A complaint of the validator in the words of a file."""
+    """Return a complaint of the validator in the words of a file."""
     words = re.sub(r"a valid dictionary( or instance of \w+)?", "a table", words)
     return words.replace("Input should be", "expected").replace("Dictionary should", "expected it to")
 
 
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """The table in which a key stands."""
+    """Return the table in which a key stands."""
     match loc:
         case ("agents", _, "timeouts", *_):
             return TimeoutsTable

@@ -80,7 +80,8 @@ class Function(BaseTool):
         return outcome_of(await self.function(*given.positional, **given.named))
 
     def _in_thread(self, call: ToolContext) -> Any:
-        """The outcome; or, from a function that is async and does not look it, what is to be awaited."""
+        """Return the outcome; or, from a function that is async and does not look it, what is to be
+        awaited."""
         given = self._parameters.read(call)
         value = self.function(*given.positional, **given.named)
         return value if inspect.isawaitable(value) else outcome_of(value)
@@ -112,7 +113,7 @@ def tool(
     limit: int = LIMIT,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A function, sync or async, as a tool: used as `@tool`, `@tool(...)` or `tool(function, ...)`.
+    """Return a function, sync or async, as a tool: used as `@tool`, `@tool(...)` or `tool(function, ...)`.
 
     The name and the description are the function's and its docstring's unless given. `approval`: whether a
     person approves each call, or a function of the arguments (as the model gave them) that says so. `repeat`:
@@ -126,7 +127,8 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def checked_name(name: str) -> str:
-    """The name, if every provider takes it as it is, for the model calls the tool by what it was told."""
+    """Return the name, if every provider takes it as it is, for the model calls the tool by what it was
+    told."""
     if not name or function_name(name) != name:
         what = "letters, digits, _ and -, a letter or _ first, at most 64"
         raise CallerError(f"expected a tool's name of {what}, found {name!r:.100}; give another by name=")
@@ -167,7 +169,7 @@ _Kind = inspect.Parameter
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The model's raw arguments as the object that they have to be. Raises `ToolError`."""
+    """Return the model's raw arguments as the object that they have to be. Raises `ToolError`."""
     try:
         given = from_json(_utf8(text), allow_inf_nan=False)
     except ValueError as error:
@@ -241,7 +243,7 @@ class Parameters:
 
 
 def _utf8(text: str) -> bytes:
-    """The arguments to parse; blank ones are an empty object, for some models leave them out."""
+    """Return the arguments to parse; blank ones are an empty object, for some models leave them out."""
     return text.encode(errors="replace") if text.strip() else b"{}"
 
 
@@ -259,8 +261,8 @@ def _signature(function: Callable[..., Any], name: str) -> list[inspect.Paramete
 
 
 def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
-    """A model with one field for each parameter. Its fields are numbered, for a parameter may have a name
-    that a model's field may not."""
+    """Return a model with one field for each parameter. Its fields are numbered, for a parameter may have a
+    name that a model's field may not."""
     try:
         fields: dict[str, Any] = {f"p{nth}": _field(parameter) for nth, parameter in enumerate(parameters)}
         return create_model("Arguments", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
@@ -288,7 +290,7 @@ def _unfit(error: Exception, name: str) -> CallerError:
 
 
 def _small(schema: Any) -> Any:
-    """The schema without titles, which only repeat names, and without `"default": null`."""
+    """Return the schema without titles, which only repeat names, and without `"default": null`."""
     if isinstance(schema, list):
         return [_small(inner) for inner in schema]
     if not isinstance(schema, dict):
@@ -326,8 +328,8 @@ ToolLike: TypeAlias = Callable[..., Any] | BaseTool | Toolset
 
 
 def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
-    """The tools in their order, plain functions made into tools. Raises `CallerError`: see `tool`, and where
-    two have one name."""
+    """Return the tools in their order, plain functions made into tools. Raises `CallerError`: see `tool`, and
+    where two have one name."""
     made = tuple(each if isinstance(each, BaseTool | Toolset) else _make_tool(each) for each in tools)
     by_name(each for each in made if isinstance(each, BaseTool))
     return made
@@ -350,7 +352,7 @@ async def opened(
 
 
 def by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
-    """The tools by their names. Raises `CallerError` where two have one name."""
+    """Return the tools by their names. Raises `CallerError` where two have one name."""
     named: dict[str, BaseTool] = {}
     for each in tools:
         name = each.spec.name

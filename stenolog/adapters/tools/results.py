@@ -59,7 +59,7 @@ def outcome_of(value: object) -> ToolOutput:
 
 
 def media_of(content: bytes) -> Attachment:
-    """The bytes as a picture or a PDF where they begin as one, else as a file of no known type.
+    """Return the bytes as a picture or a PDF where they begin as one, else as a file of no known type.
 
     Bytes that happen to be text stay a file too: whoever means text gives text.
     """
@@ -70,12 +70,12 @@ def media_of(content: bytes) -> Attachment:
 
 
 def failure(error: BaseException, secrets: Iterable[str] = ()) -> ToolOutput:
-    """An exception as the model is told it: its type and its words without secrets, no traceback."""
+    """Return an exception as the model is told it: its type and its words without secrets, no traceback."""
     return failed(hide(error_text(error), secrets))
 
 
 def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
-    """A failure in a tool's own words, without known secrets; any other outcome as it is."""
+    """Return a failure in a tool's own words, without known secrets; any other outcome as it is."""
     if not outcome.is_error:
         return outcome
     known = [*secrets]
@@ -85,18 +85,18 @@ def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
 
 
 def redacted_output(outcome: ToolOutput, keys: Collection[str]) -> ToolOutput:
-    """An output without the values under keys that must not be stored, also where it is long."""
+    """Return an output without the values under keys that must not be stored, also where it is long."""
     content = (redacted_text(item, keys) if isinstance(item, str) else item for item in outcome.content)
     return outcome._replace(content=tuple(content))
 
 
 def error_text(error: BaseException) -> str:
-    """The words of an exception; of each, where they come in groups."""
+    """Return the words of an exception; of each, where they come in groups."""
     return "\n".join(_one_error_text(leaf) for leaf in leaves(error))
 
 
 def failed(text: str) -> ToolOutput:
-    """A failure in these words, of which a bounded part is kept."""
+    """Return a failure in these words, of which a bounded part is kept."""
     return ToolOutput((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
 
 
@@ -139,7 +139,7 @@ def _json(value: Any) -> str:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions themselves, where they come in groups."""
+    """Yield the exceptions themselves, where they come in groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -166,7 +166,8 @@ _AHEAD = 32
 
 
 def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
-    """The outcome with at most `limit` bytes of content: what is over is left out, and a note says how much.
+    """Return the outcome with at most `limit` bytes of content: what is over is left out, and a note says how
+    much.
 
     A text is cut between two characters; a picture or a file is there as a whole or not at all.
     """
@@ -187,7 +188,7 @@ def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
 
 
 def mended(text: str) -> str:
-    """The text with `?` for each half of a surrogate pair, which no log can hold."""
+    """Return the text with `?` for each half of a surrogate pair, which no log can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -241,8 +242,8 @@ def result_of(
     put_blob: Callable[[bytes], str],
     duration_ms: int | None = None,
 ) -> ToolResult:
-    """The `ToolResult` to append. `put_blob` keeps bytes and gives their sha256: those of pictures and files,
-    and a text of more than `INLINE` tokens, of which a preview stays in the entry.
+    """Return the `ToolResult` to append. `put_blob` keeps bytes and gives their sha256: those of pictures and
+    files, and a text of more than `INLINE` tokens, of which a preview stays in the entry.
     """
     result = ToolResult(
         call_id=call_id,

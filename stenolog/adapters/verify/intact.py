@@ -91,7 +91,7 @@ class FoundRows:
         )
 
     def orphans(self) -> list[int]:
-        """The streams with entries that decode, and without a conversation."""
+        """Return the streams with entries that decode, and without a conversation."""
         return sorted(
             stream
             for stream, found in self.candidates.items()

@@ -172,7 +172,7 @@ class Check:
                 self._problem("/digest", "digest", digest.hex(), record.digest.hex(), record.position)
 
     def _decoded(self, record: Record, *, own: bool) -> Entry | None:
-        """The entry, once its event decodes and gives the same bytes again."""
+        """Return the entry, once its event decodes and gives the same bytes again."""
         try:
             entry = to_entry(self.held.name, record)
             topic, payload = REGISTRY.dump(entry.event)
@@ -261,7 +261,7 @@ class Kepts:
         self._here: list[CheckpointRun] = []
 
     def at(self, position: int) -> list[bytes]:
-        """The states that are kept for a position; positions are asked for in order."""
+        """Return the states that are kept for a position; positions are asked for in order."""
         while self._next is not None and self._next.first <= position:
             if position <= self._next.last and self._agrees(self._next):
                 self._here.append(self._next)
@@ -283,7 +283,7 @@ class Kepts:
 
 
 def blobs_of(event: Event) -> Iterator[tuple[str, str]]:
-    """The blobs that an event names, each with its JSON pointer."""
+    """Yield the blobs that an event names, each with its JSON pointer."""
     if sha := getattr(event, "blob", ""):
         yield "/event/blob", sha
     for at, part in enumerate(getattr(event, "parts", ())):

@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
 
 
 def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
-    """The last position of each conversation; 0 where damage has left no number there."""
+    """Return the last position of each conversation; 0 where damage has left no number there."""
     found = {name: log[name].position for name in names}
     return {name: last if isinstance(last, int) else 0 for name, last in found.items()}
 

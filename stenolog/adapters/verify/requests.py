@@ -136,7 +136,7 @@ def _of_share(log: Log, share: Chunk, whole: bool, counters: Mapping[str, Counte
 
 
 def _readable(conversation: Conversation) -> Iterator[Entry]:
-    """The entries that can still be read, up to where even their places are lost."""
+    """Yield the entries that can still be read, up to where even their places are lost."""
     with suppress(StoredDataError):
         for record in conversation.records():
             with suppress(StoredDataError, ValueError, TypeError, OverflowError):
@@ -144,6 +144,6 @@ def _readable(conversation: Conversation) -> Iterator[Entry]:
 
 
 def _inherited(entries: list[Entry]) -> int:
-    """The position up to which the entries are the parent's; 0 where it is no fork."""
+    """Return the position up to which the entries are the parent's; 0 where it is no fork."""
     opened = (entry for entry in entries if isinstance(entry.event, ModeSwitch) and entry.event.fork)
     return max((entry.position - 1 for entry in opened), default=0)

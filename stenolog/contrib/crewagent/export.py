@@ -64,7 +64,7 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
 
 
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
-    """The messages of a conversation; what they cannot say stands in their field `stenolog`."""
+    """Return the messages of a conversation; what they cannot say stands in their field `stenolog`."""
     now, told = context(entries), _about_of(entries)
     before = Before(MessageReader(results=told.get("includeToolResultsInContext") is not False), [], Trail())
     made: dict[str, Message] = {}
@@ -114,7 +114,7 @@ def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Ma
 
 
 def _identified(made: Mapping[str, Message]) -> list[Message]:
-    """The messages by the ids of their entries; those that would not be known by theirs say so."""
+    """Return the messages by the ids of their entries; those that would not be known by theirs say so."""
     told = dict(made)
     while True:  # what one says of itself may give another one its id, or take it
         found = ids_of([Record(str(number), message) for number, message in enumerate(told.values(), 1)])
@@ -136,7 +136,7 @@ def _is_foreign(event: Known) -> bool:
 
 
 def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
-    """The opening that an import has made; an empty one where the conversation was begun here."""
+    """Return the opening that an import has made; an empty one where the conversation was begun here."""
     first = entries[0].event if entries else None
     return first if isinstance(first, ModeSwitch) and is_made(first) else ModeSwitch()
 
@@ -147,7 +147,7 @@ def _about_of(entries: Sequence[Entry]) -> Message:
 
 
 def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
-    """The id that it was imported by, where that is its own; or its name as a folder may be called."""
+    """Return the id that it was imported by, where that is its own; or its name as a folder may be called."""
     if not entries:
         raise CallerError(f"{conversation.name!r}: expected a conversation with entries, found none")
     own = as_str(_about_of(entries).get("id"))
@@ -176,7 +176,7 @@ def _is_the_one(conversation: Conversation, own: str) -> bool:
 
 
 def _about(id: str, entries: Sequence[Entry]) -> Message:
-    """The index's entry: as it was, with what has changed since."""
+    """Return the index's entry: as it was, with what has changed since."""
     told, now = _about_of(entries), settings(entries)
     titled = {"title": now.title} if now.title or not told else {}
     has_grown = any(not isinstance(e.event, Unknown) and not _is_foreign(e.event) for e in entries)
@@ -189,7 +189,8 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
 
 
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:
-    """The first mode, which its messages may not tell; and the id that it began by, where that is another."""
+    """Return the first mode, which its messages may not tell; and the id that it began by, where that is
+    another."""
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
     found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}

@@ -49,12 +49,13 @@ def are_messages(document: Json) -> bool:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The one conversation of a `messages.json`."""
+    """Yield the one conversation of a `messages.json`."""
     yield _source_conversation("", reading.document(stream), {})
 
 
 def folder_of(path: Path) -> Path | None:
-    """The folder of conversations that a path stands for, be it that of the index; None for any other file.
+    """Return the folder of conversations that a path stands for, be it that of the index; None for any other
+    file.
 
     Raises `UnknownFormatError` for a folder that holds none.
     """
@@ -79,7 +80,7 @@ def own_name(path: Path) -> str:
 
 
 def conversations(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The conversations that the index lists, in its order, and those beside them by their names.
+    """Yield the conversations that the index lists, in its order, and those beside them by their names.
 
     What cannot be read is told as failed, or among what `reading` has skipped; the others are read.
     """
@@ -94,7 +95,7 @@ def is_folder_name(id: str) -> bool:
 
 
 def index_in(document: Json) -> list[Json] | None:
-    """The entries of an index: a list, or `conversations` in an object; None where it is neither."""
+    """Return the entries of an index: a list, or `conversations` in an object; None where it is neither."""
     entries = as_dict(document).get("conversations") if isinstance(document, dict) else document
     return entries if isinstance(entries, list) else None
 
@@ -164,7 +165,7 @@ def _source_conversation(own: str, document: Json, about: Message, failed: str =
 
 
 def _messages_in(document: Json) -> Json:
-    """The messages of a document, which may be an object around them."""
+    """Return the messages of a document, which may be an object around them."""
     return document.get("messages") if isinstance(document, dict) else document
 
 
@@ -213,7 +214,7 @@ def _has_another(path: Path, messages: list[Message]) -> bool:
 
 
 def _indexed(path: Path, about: Message) -> Json:
-    """The index with the entry, in the form that it has."""
+    """Return the index with the entry, in the form that it has."""
     if not path.exists():
         return {"conversations": [about]}
     try:

@@ -82,7 +82,8 @@ class MessageReader:
                 pass
 
     def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
-        """The event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored apart.
+        """Return the event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored
+        apart.
 
         Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
         """
@@ -119,7 +120,7 @@ class MessageReader:
         )
 
     def switch(self, plain: Message, **common: Any) -> ModeSwitch:
-        """The switch to the mode of a message, and to its run."""
+        """Return the switch to the mode of a message, and to its run."""
         id, node = as_str(plain.get("runId")), as_str(plain.get("nodeId"))
         run = WorkflowRun(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
         return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
@@ -136,7 +137,7 @@ class MessageReader:
 
 
 def mode_after(event: Known, mode: str) -> str:
-    """The mode of the conversation behind an event."""
+    """Return the mode of the conversation behind an event."""
     if not isinstance(event, ModeSwitch) or event.mode is UNCHANGED or event.agents:
         return mode
     return event.mode or DEFAULT_MODE
@@ -154,7 +155,8 @@ def is_native(message: Message) -> bool:
 
 
 def patched(event: Known, ours: Message) -> Known:
-    """The event with what stands in the `stenolog` of its message; as it is, where that does not fit it."""
+    """Return the event with what stands in the `stenolog` of its message; as it is, where that does not fit
+    it."""
     topic, payload = dump_event(event)
     found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
@@ -195,7 +197,7 @@ def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> Assis
 
 
 def _call(call: Any, stand_in: str) -> ToolCall:
-    """A call in OpenAI's form, or with name and arguments beside its id."""
+    """Return a call in OpenAI's form, or with name and arguments beside its id."""
     found = as_dict(call)
     if as_dict(found.get("function")) or as_dict(found.get("custom")):
         return openai_tool_call(found, stand_in)
@@ -221,7 +223,8 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
 
 
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
-    """A failed call: `error` says why, and the content is what had arrived; or the content says why."""
+    """Return a failed call: `error` says why, and the content is what had arrived; or the content says
+    why."""
     error, said = plain.get("error"), as_str(plain.get("content"))
     words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
     told = as_dict(error).get("category")
@@ -247,8 +250,8 @@ class WritePlace(NamedTuple):
 
 
 def written(event: Known, place: WritePlace, blobs: BlobContents) -> Message:
-    """The message that an event gives by itself. Raises `BlobNotFoundError` where a picture or a text is
-    gone."""
+    """Return the message that an event gives by itself. Raises `BlobNotFoundError` where a picture or a text
+    is gone."""
     return {
         "id": place.id,
         "timestamp": iso(place.time),
@@ -275,7 +278,8 @@ def is_sent(event: Known) -> bool:
 
 
 def persona_of(switch: ModeSwitch) -> str | None:
-    """The text of the stored system message that the switch was made of; None where it was made of none."""
+    """Return the text of the stored system message that the switch was made of; None where it was made of
+    none."""
     source = switch.source
     if source is None or source.system != SYSTEM or source.role not in ("system", "developer"):
         return None
@@ -283,7 +287,7 @@ def persona_of(switch: ModeSwitch) -> str | None:
 
 
 def iso(time: datetime) -> str:
-    """The time in UTC, to the millisecond where that is all there is."""
+    """Return the time in UTC, to the millisecond where that is all there is."""
     precision = "microseconds" if (time - EPOCH).microseconds % 1000 else "milliseconds"
     return time.isoformat(timespec=precision).replace("+00:00", "Z")
 
@@ -315,7 +319,7 @@ def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dic
 
 
 def full_output(result: ToolResult, blobs: BlobContents) -> Json:
-    """The whole of what a tool gave back, be it stored apart."""
+    """Return the whole of what a tool gave back, be it stored apart."""
     if result.blob:
         try:
             return blobs[result.blob].decode()

@@ -98,14 +98,15 @@ class CrewAgent:
             )
 
     def _placed(self, message: Message) -> Message:
-        """The message, with what an export says of other entries told by their positions here."""
+        """Return the message, with what an export says of other entries told by their positions here."""
         ours = ours_of(message)
         if ours is None:
             return message
         return {**message, OURS: {**ours, "set": placed(as_dict(ours.get("set")), self._positions)}}
 
     def _restricted(self, event: Known, id: str, message: Message) -> Known:
-        """The event, as far as a file may tell it. Raises ValueError for one that only a person may tell.
+        """Return the event, as far as a file may tell it. Raises ValueError for one that only a person may
+        tell.
 
         A receipt is for a request that can be built from what stands here; what was changed since has none.
         """
@@ -165,7 +166,7 @@ class CrewAgent:
 
 
 def _mode_of(about: Message) -> str:
-    """The mode that a conversation began in, where the index tells it; else the latest."""
+    """Return the mode that a conversation began in, where the index tells it; else the latest."""
     return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get("mode"))
 
 

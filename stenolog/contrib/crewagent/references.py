@@ -20,7 +20,8 @@ ROOM = 20
 
 
 def ids_of(records: Sequence[Record]) -> dict[str, str]:
-    """The entry id of each message by its number: its own, where it is one that nobody has; else `#number`.
+    """Return the entry id of each message by its number: its own, where it is one that nobody has; else
+    `#number`.
 
     An id that is made up for the settings before a message is no other message's.
     """
@@ -39,7 +40,7 @@ def ids_of(records: Sequence[Record]) -> dict[str, str]:
 
 
 def made_up(id: str, what: str) -> str:
-    """The id of the settings that come before a message."""
+    """Return the id of the settings that come before a message."""
     if len(id) > LONGEST_NAME - ROOM:
         id = f"{id[:100]}-{sha256(id.encode()).hexdigest()[:32]}"
     return f"{id}:{what}"
@@ -61,7 +62,7 @@ NEAR = 50
 
 
 def with_ids(fields: Message, ids: Sequence[str]) -> Message:
-    """The fields of an event with ids for positions; `ids` are those of the entries before it.
+    """Return the fields of an event with ids for positions; `ids` are those of the entries before it.
 
     A position that had no entry yet stays a number.
     """
@@ -94,7 +95,7 @@ class Trail:
         self._digests.append(sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())
 
     def at(self, position: int) -> str:
-        """The digest of the entries so far, up to a position."""
+        """Return the digest of the entries so far, up to a position."""
         return self._digests[min(position, len(self._digests) - 1)]
 
 
@@ -128,7 +129,7 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
 
 
 def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
-    """The positions of a list of ids; what is no list stays what it is."""
+    """Return the positions of a list of ids; what is no list stays what it is."""
     if not isinstance(told, list):
         return [told]
     return [

@@ -45,7 +45,7 @@ class FieldDifference(NamedTuple):
     lacks: tuple[str, ...] = ()
 
     def applied(self, base: Message) -> Message:
-        """The base with the difference."""
+        """Return the base with the difference."""
         return {name: value for name, value in {**base, **self.sets}.items() if name not in self.lacks}
 
 
@@ -67,7 +67,8 @@ def same(one: Json, other: Json) -> bool:
 
 
 def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
-    """The fields by their own names, and how those are spelled that are not; of two spellings one counts."""
+    """Return the fields by their own names, and how those are spelled that are not; of two spellings one
+    counts."""
     spelled: dict[str, str] = {}
     for name in only or SPELLINGS:
         found = next((other for other in SPELLINGS[name] if other in message), None)
@@ -78,7 +79,7 @@ def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
 
 
 def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
-    """The `meta` that keeps what a message says beyond `base`, which its event gives by itself."""
+    """Return the `meta` that keeps what a message says beyond `base`, which its event gives by itself."""
     found = difference(base, plain)
     form = {"lacks": list(found.lacks), "spelled": spelled}
     told = {name: value for name, value in form.items() if value}
@@ -86,7 +87,8 @@ def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[s
 
 
 def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
-    """The message as it was, from what its event gives by itself and its `meta`, with what holds `since`."""
+    """Return the message as it was, from what its event gives by itself and its `meta`, with what holds
+    `since`."""
     form = as_dict(meta.get(FORM))
     lacks = tuple(name for name in as_list(form.get("lacks")) if isinstance(name, str))
     spelled = {name: other for name, other in as_dict(form.get("spelled")).items() if isinstance(other, str)}

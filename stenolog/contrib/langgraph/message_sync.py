@@ -153,7 +153,7 @@ class MessageSync:
         return kept
 
     def _edited(self, found: ChannelMessage, behind: int) -> int | None:
-        """The message that this one is an edit of, where that has its place behind the one before."""
+        """Return the message that this one is an edit of, where that has its place behind the one before."""
         told = self._under(found.key) if found.id and not found.call_ids else []
         is_one = told and told[-1] > behind and told[-1] not in self._places(found)
         is_result = isinstance(found.message, ToolMessage)
@@ -188,7 +188,7 @@ class MessageSync:
         return event
 
     def _entry_id(self, id: str) -> str:
-        """The message's own id, where an entry may have it and none has."""
+        """Return the message's own id, where an entry may have it and none has."""
         if id in self.thread.entry_ids or any(draft.id == id for draft in self.drafts):
             return token_hex(8)
         try:

@@ -34,7 +34,7 @@ MEDIA = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file
 def event_of(
     message: BaseMessage, agent: str, call: CallRef | None, blobs: Blobs, brief_of: str = ""
 ) -> Spoken:
-    """The message as it is told; `call` is the call that it answers, where that is known.
+    """Return the message as it is told; `call` is the call that it answers, where that is known.
 
     `agent` said it, where the message names nobody; in a subgraph it is `brief_of` who speaks as the human
     does elsewhere. Bytes within it are put among the blobs.
@@ -67,12 +67,12 @@ def event_of(
 
 
 def name_of(agent: str) -> str:
-    """The name as one of an agent may be: not empty, and without a slash."""
+    """Return the name as one of an agent may be: not empty, and without a slash."""
     return clean(agent).replace("/", "-") or "assistant"
 
 
 def clean(said: str) -> str:
-    """The text as it can be written: half of a surrogate pair becomes a question mark."""
+    """Return the text as it can be written: half of a surrogate pair becomes a question mark."""
     return said.encode("utf-8", "replace").decode()
 
 
@@ -161,7 +161,7 @@ def _raw(block: Block) -> str:
 
 
 def _json(value: object) -> str:
-    """The value as JSON; what JSON has no place for, as Python writes it."""
+    """Return the value as JSON; what JSON has no place for, as Python writes it."""
     try:
         return compact_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -210,14 +210,14 @@ class ChannelMessage(NamedTuple):
 
 
 def key_of(channel: str, id: str) -> str:
-    """The key of the messages of that id."""
+    """Return the key of the messages of that id."""
     return f"{channel}:{id}"
 
 
 def messages_in(
     values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, ValueLink], place: str = ""
 ) -> list[list[ChannelMessage]]:
-    """The messages of each channel, the most first: a single one beside a list is often of that list.
+    """Return the messages of each channel, the most first: a single one beside a list is often of that list.
 
     LangGraph's own channels, but two, hold what comes into these later.
     """

@@ -87,11 +87,12 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self._lock = RLock()
 
     def conversation(self, thread_id: object) -> Conversation:
-        """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
+        """Return the conversation of a thread: of the same name, or of its hash where the id can be no
+        name."""
         return self._shelf.conversation(id_of(thread_id))
 
     def branches(self, thread_id: object, checkpoint_ns: str = "") -> _list[CheckpointTuple]:
-        """The checkpoints that nothing was built on, newest first: the ends of all branches.
+        """Return the checkpoints that nothing was built on, newest first: the ends of all branches.
 
         More than one: the thread was forked, or two invocations ran on it at once.
         """
@@ -265,7 +266,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         metadata: Mapping[str, Any],
         new: ChannelVersions,
     ) -> _list[NewEntry]:
-        """A checkpoint, behind what is to be told of its messages."""
+        """Return a checkpoint, behind what is to be told of its messages."""
         writing = ValueWriter(self.serde, thread.links)
         values = checkpoint["channel_values"]
         refs = self._unchanged_values(thread, where, checkpoint, new)
@@ -301,7 +302,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
 
     def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
-        """The messages that were written to these channels since the checkpoint before."""
+        """Yield the messages that were written to these channels since the checkpoint before."""
         parent = thread.saved.get((where.ns, where.id or ""))
         reading = self._reading(thread)
         for write in thread.writes(parent) if parent else ():
@@ -312,7 +313,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def _unchanged_values(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
     ) -> dict[str, Ref]:
-        """The values that are still those of the parent: their channels have the versions they had there."""
+        """Return the values that are still those of the parent: their channels have the versions they had
+        there."""
         parent = thread.saved.get((where.ns, where.id or ""))
         if parent is None:
             return {}
@@ -348,7 +350,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         )
 
     def _threads_of(self, config: RunnableConfig | None) -> Iterable[Thread]:
-        """The thread that a config names, or all of them."""
+        """Return the thread that a config names, or all of them."""
         return self._shelf.threads() if config is None else [self._shelf.thread(_Where.of(config).thread)]
 
     def _listed(

@@ -59,7 +59,7 @@ Links: TypeAlias = dict[str, ValueLink]
 
 
 def link(before: str, item: Ref) -> str:
-    """The name of the link that holds this item behind that one."""
+    """Return the name of the link that holds this item behind that one."""
     match item:
         case {"b": [kind, sha]}:  # as nearly all are: without writing JSON
             written = f"{kind} {sha}"
@@ -69,7 +69,7 @@ def link(before: str, item: Ref) -> str:
 
 
 def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
-    """The name of the last of the items, all of them linked behind `before`."""
+    """Return the name of the last of the items, all of them linked behind `before`."""
     for item in items:
         name = link(before, item)
         links[name] = ValueLink(before, item)
@@ -78,7 +78,7 @@ def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
 
 
 def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
-    """The items of a list that was taken apart; none for what is no such list."""
+    """Return the items of a list that was taken apart; none for what is no such list."""
     match ref:
         case {"l": [*items]}:
             return items
@@ -97,7 +97,7 @@ def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
 
 
 def sha_of(ref: Ref) -> str:
-    """The sha256 of what was written whole; empty for what was taken apart."""
+    """Return the sha256 of what was written whole; empty for what was taken apart."""
     match ref:
         case {"b": [_, str(sha)]}:
             return sha
@@ -108,7 +108,7 @@ def sha_of(ref: Ref) -> str:
 
 
 def shas_in(ref: Ref) -> Iterator[str]:
-    """The blobs that a reference, or JSON that holds some, names."""
+    """Yield the blobs that a reference, or JSON that holds some, names."""
     match ref:
         case {"b": [_, str(sha)]}:
             yield sha
@@ -139,7 +139,7 @@ class ValueWriter:
         self._apart = in_the_clear(serde)
 
     def ref(self, value: object, depth: int = 0) -> Ref:
-        """The reference of a value."""
+        """Return the reference of a value."""
         if not self._apart or depth > DEEPEST:
             return self._store_value(value)
         if _is_plain(value):
@@ -194,7 +194,7 @@ class ValueReader:
         self._blobs = blobs
 
     def value(self, ref: Ref) -> Any:
-        """The value of a reference."""
+        """Return the value of a reference."""
         match ref:
             case {"d": dict(values)}:
                 return {key: self.value(inner) for key, inner in values.items()}
@@ -214,7 +214,7 @@ class ValueReader:
                 return ref
 
     def each(self, refs: Mapping[str, Ref]) -> dict[str, Any]:
-        """The values by their names."""
+        """Return the values by their names."""
         return {name: self.value(ref) for name, ref in refs.items()}
 
 

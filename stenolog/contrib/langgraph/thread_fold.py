@@ -57,7 +57,7 @@ class OpenCalls:
                 pass
 
     def find(self, id: str, position: int | None = None) -> CallRef | None:
-        """The first open call of that id, of the message at that position where one is given."""
+        """Return the first open call of that id, of the message at that position where one is given."""
         return next(
             (
                 call.ref
@@ -152,12 +152,12 @@ class Thread:
             ) from None
 
     def find(self, ns: str, id: str | None) -> Saved | None:
-        """The checkpoint of that id, or else the latest one; None where there is none."""
+        """Return the checkpoint of that id, or else the latest one; None where there is none."""
         saved = self.latest.get(ns) if id is None else self.saved.get((ns, id))
         return None if saved is None or saved.dropped else saved
 
     def newest_first(self) -> Iterator[Saved]:
-        """The checkpoints of all namespaces that were not dropped."""
+        """Yield the checkpoints of all namespaces that were not dropped."""
         standing = (saved for saved in self.saved.values() if not saved.dropped)
         return iter(sorted(standing, key=lambda saved: saved.order, reverse=True))
 
@@ -175,7 +175,7 @@ class Thread:
             above = self.saved.get((above.ns, above.parent))
 
     def branches(self, ns: str) -> Iterator[Saved]:
-        """The checkpoints that none was built on, newest first."""
+        """Yield the checkpoints that none was built on, newest first."""
         parents = {saved.parent for saved in self.saved.values() if saved.ns == ns and not saved.dropped}
         return (s for s in self.newest_first() if s.ns == ns and s.id not in parents)
 
@@ -185,7 +185,7 @@ class Thread:
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
     def hidden_positions(self) -> set[int]:
-        """The positions of messages that are out of the main graph's state."""
+        """Return the positions of messages that are out of the main graph's state."""
         is_hidden = within(self.hidden)
         return {position for position in self.spoken if is_hidden(position)}
 

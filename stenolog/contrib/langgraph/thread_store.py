@@ -36,14 +36,16 @@ class ThreadStore:
         self._threads: dict[str, Thread] = {}
 
     def conversation(self, id: str) -> Conversation:
-        """The conversation of a thread: of the same name, or of its hash where the id can be no name."""
+        """Return the conversation of a thread: of the same name, or of its hash where the id can be no
+        name."""
         try:
             return self.log[check_name(id, what="thread_id")]
         except InvalidEventError:
             return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
 
     def thread(self, id: str) -> Thread:
-        """The thread as the log tells it now. Raises `CallerError` where its checkpoints were imported."""
+        """Return the thread as the log tells it now. Raises `CallerError` where its checkpoints were
+        imported."""
         conversation = self.conversation(id)
         thread = self._read(conversation)
         if thread.has_refused and not thread.saved:
@@ -76,7 +78,7 @@ class ThreadStore:
         return [NewEntry(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
 
     def head(self, thread: Thread, id: str) -> int:
-        """The position behind which the next append puts what was decided on."""
+        """Return the position behind which the next append puts what was decided on."""
         return thread.position + len(self.opening(thread, id))
 
     def append(self, id: str, decide: Callable[[Thread], list[NewEntry]]) -> None:
@@ -142,10 +144,10 @@ class ThreadStore:
 
 
 def id_of(thread_id: object) -> str:
-    """The id of a thread as it can be written: half of a surrogate pair is spelled out."""
+    """Return the id of a thread as it can be written: half of a surrogate pair is spelled out."""
     return str(thread_id).encode(errors="backslashreplace").decode()
 
 
 def record(kept: dict[str, Any], **switched: Any) -> NewEntry:
-    """An entry of ours in which nobody says anything."""
+    """Return an entry of ours in which nobody says anything."""
     return NewEntry(ModeSwitch(meta={"langgraph": kept}, **switched))

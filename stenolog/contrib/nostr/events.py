@@ -33,11 +33,11 @@ class NostrEvent(NamedTuple):
     sig: str
 
     def value(self, name: str) -> str:
-        """The value of the first tag of that name; empty where there is none."""
+        """Return the value of the first tag of that name; empty where there is none."""
         return next(iter(self.values(name)), "")
 
     def values(self, name: str) -> list[str]:
-        """The values of the tags of that name."""
+        """Return the values of the tags of that name."""
         return [tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1]
 
     def has(self, *names: str) -> bool:
@@ -51,7 +51,8 @@ def is_event(value: Json) -> bool:
 
 
 def event_of(value: dict[str, Any]) -> NostrEvent:
-    """The event, if every field is what it must be and the id is its hash; else a ValueError says why."""
+    """Return the event, if every field is what it must be and the id is its hash; else a ValueError says
+    why."""
     if not is_event(value):
         raise ValueError(f"expected an event of Nostr, found no {_missing(value)}")
     if not value.get("sig"):
@@ -78,8 +79,8 @@ def is_hex(value: Json, digits: int) -> bool:
 
 
 def unpacked(text: str) -> Json:
-    """The event in a text of TENEX's conversation files: a list in the order that is hashed, then signature
-    and id in any order. What is none is given as it is found, to be refused by name.
+    """Return the event in a text of TENEX's conversation files: a list in the order that is hashed, then
+    signature and id in any order. What is none is given as it is found, to be refused by name.
     """
     found = next(
         (value for _, value in JsonLinesReader().values(BytesIO(text.encode("utf-8", "replace")))), None
@@ -100,7 +101,8 @@ def _missing(value: Json) -> str:
 
 
 def _hashes(event: NostrEvent) -> set[str]:
-    """The ids it may have: control characters should be hashed as they are, most programs escape them."""
+    """Return the ids it may have: control characters should be hashed as they are, most programs escape
+    them."""
     escaped = compact_json([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
     plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
     return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}
@@ -151,7 +153,7 @@ def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
 
 
 def parent_of(event: NostrEvent) -> str:
-    """The id of the event that it replies to; empty where it begins a conversation."""
+    """Return the id of the event that it replies to; empty where it begins a conversation."""
     marked = [tag for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] in _MARKERS]
     replies = [tag[1] for tag in marked if tag[3] == "reply"] or [t[1] for t in marked if t[3] == "root"]
     unmarked = _unmarked(event)
@@ -159,15 +161,15 @@ def parent_of(event: NostrEvent) -> str:
 
 
 def _root(event: NostrEvent) -> str:
-    """The root that it names; empty where it names none."""
+    """Return the root that it names; empty where it names none."""
     marked = [tag[1] for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] == "root"]
     unmarked = _unmarked(event)
     return (event.values("E")[:1] or marked or (unmarked[:1] if len(unmarked) > 1 else [""]))[0]
 
 
 def _unmarked(event: NostrEvent) -> list[str]:
-    """The events that it names without saying what for: by their places the first is the root, the last the
-    one that it replies to."""
+    """Return the events that it names without saying what for: by their places the first is the root, the
+    last the one that it replies to."""
     return [
         tag[1]
         for tag in event.tags

@@ -51,7 +51,7 @@ def is_nostr(document: Json) -> bool:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The conversations of a file, each with the events of one root, the oldest first.
+    """Yield the conversations of a file, each with the events of one root, the oldest first.
 
     Raises `MissingExtraError`, and `CallerError` for a name that is given to what is no key.
     """
@@ -101,7 +101,7 @@ def _of_values(values: list[tuple[str, Json]]) -> Content:
 
 
 def _event(item: Json) -> Json:
-    """The event itself, of what may be a relay's message around it, or a text of TENEX's."""
+    """Return the event itself, of what may be a relay's message around it, or a text of TENEX's."""
     if _is_of_relay(item):
         return item[-1]
     return unpacked(item) if isinstance(item, str) else item
@@ -112,7 +112,8 @@ def _is_of_relay(value: Json) -> bool:
 
 
 def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
-    """The events that are what they say, by whom they say; each other one is skipped with the reason."""
+    """Yield the events that are what they say, by whom they say; each other one is skipped with the
+    reason."""
     is_signed = checker()
     for line, value in content.found:
         try:
@@ -131,7 +132,8 @@ def _label(value: Json) -> str:
 
 
 def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]], Counter[str]]:
-    """The events of each conversation in order of time, by its root; how many of each kind are in none."""
+    """Return the events of each conversation in order of time, by its root; how many of each kind are in
+    none."""
     threads: dict[str, list[NostrEvent]] = {}
     roots = roots_of(events)
     in_order = sorted(events.values(), key=lambda event: (event.created_at, event.id))

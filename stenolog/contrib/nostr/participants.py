@@ -57,7 +57,7 @@ def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
 
 
 def _key(given: str) -> str:
-    """A public key in hexadecimal digits, of one that may be given as `npub`."""
+    """Return a public key in hexadecimal digits, of one that may be given as `npub`."""
     if is_hex(given, 64):
         return given
     found = referred(given)
@@ -92,7 +92,7 @@ def _is_bot(profile: NostrEvent) -> bool:
 
 
 def _name(wanted: str, pubkey: str) -> str:
-    """A name that an agent may have, without blanks, which cannot be mentioned."""
+    """Return a name that an agent may have, without blanks, which cannot be mentioned."""
     plain = "-".join(wanted.split())
     return agent_called(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])
 
@@ -120,17 +120,17 @@ class Who:
             self.name(pubkey)
 
     def agent(self, pubkey: str) -> str:
-        """The name of an agent; empty for whoever is none."""
+        """Return the name of an agent; empty for whoever is none."""
         if pubkey not in self._agents and pubkey in self._people.agents:
             self._agents[pubkey] = self._unique(pubkey, self._people.agents[pubkey])
         return self._agents.get(pubkey, "")
 
     def author(self, pubkey: str) -> str:
-        """The name of a person, as the author of a message; empty for the user."""
+        """Return the name of a person, as the author of a message; empty for the user."""
         return "" if pubkey == self.user else self.name(pubkey)
 
     def name(self, pubkey: str) -> str:
-        """The name of an agent or a person; empty for whoever is not known."""
+        """Return the name of an agent or a person; empty for whoever is not known."""
         if name := self.agent(pubkey):
             return name
         known = self._people.persons.get(pubkey)
@@ -143,7 +143,7 @@ class Who:
         return self._names[pubkey]
 
     def _began(self, events: Sequence[NostrEvent], root: str) -> str:
-        """The person who began it: the author of the root, whom comments name too (`P`)."""
+        """Return the person who began it: the author of the root, whom comments name too (`P`)."""
         first = [event.pubkey for event in events if event.id == root]
         named = [event.value("P") for event in events if event.has("P")]
         there = (*first, *named, *(event.pubkey for event in events))
@@ -186,7 +186,8 @@ def referred(reference: str) -> Referred | None:
 
 
 def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str], str]) -> str:
-    """The text with what an event says in the place of a reference to it, and `@name` for one to somebody.
+    """Return the text with what an event says in the place of a reference to it, and `@name` for one to
+    somebody.
 
     `event` gives what an event says, and by whom, as one text, and `name` somebody's name; None or nothing
     leaves the reference as it is. What is quoted stands behind `> `, line by line, once, cut at
@@ -214,7 +215,7 @@ def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str]
 
 
 def _bech32(text: str) -> tuple[str, bytes] | None:
-    """The prefix and the bytes of a bech32 text, of any length; None where it is none."""
+    """Return the prefix and the bytes of a bech32 text, of any length; None where it is none."""
     prefix, one, data = text.rpartition("1")
     if not (prefix and one) or not set(data) <= set(_LETTERS):
         return None
@@ -249,7 +250,7 @@ def _regrouped(values: list[int]) -> bytes | None:
 
 
 def _first_special(content: bytes) -> bytes:
-    """The first value of type 0 in a list of type, length, value; empty where there is none."""
+    """Return the first value of type 0 in a list of type, length, value; empty where there is none."""
     at = 0
     while at + 2 <= len(content):
         kind, length = content[at], content[at + 1]

@@ -144,7 +144,7 @@ class Bot:
         return 0
 
     async def fetch(self, file: str) -> bytes:
-        """The content of a file that it was sent."""
+        """Return the content of a file that it was sent."""
         with _translated():
             found = await self._api.get_file(file)
             return bytes(await found.download_as_bytearray())
@@ -161,7 +161,7 @@ def _buttons(code: str) -> telegram.InlineKeyboardMarkup:
 
 
 def _id_of(token: str) -> int:
-    """The bot's id, with which its token begins. Raises `CallerError`, without the token."""
+    """Return the bot's id, with which its token begins. Raises `CallerError`, without the token."""
     found = TOKEN.fullmatch(token)
     if found is None:
         raise CallerError(f"token: expected one such as 123456:ABC-def, found {len(token)} other characters")
@@ -239,14 +239,14 @@ class TokenTransport(httpx.AsyncBaseTransport):
 
 
 def _proxy(server: str) -> str | None:
-    """The proxy that the environment names for a server."""
+    """Return the proxy that the environment names for a server."""
     scheme, host = urlsplit(server).scheme, urlsplit(server).hostname or ""
     found = getproxies()
     return None if proxy_bypass(host) else found.get(scheme) or found.get("all")
 
 
 def _pause(content: bytes) -> float:
-    """The seconds that the server asks to wait."""
+    """Return the seconds that the server asks to wait."""
     try:
         return float(json.loads(content)["parameters"]["retry_after"])
     except (ValueError, KeyError, TypeError):

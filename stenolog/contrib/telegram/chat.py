@@ -57,7 +57,7 @@ class BotSet(NamedTuple):
         return (self.first, *(bot for bot in self.own.values() if bot is not self.first))
 
     def of(self, lane: str) -> Bot | None:
-        """The one that is the agent's own."""
+        """Return the one that is the agent's own."""
         return self.own.get(lane.partition("/")[0])
 
 
@@ -229,7 +229,7 @@ class Chat:
         self._shown = act, await self.bots.first.show(self.id, act, message, topic if self.id < 0 else 0)
 
     def _busy(self) -> str:
-        """An agent that is at work; empty where nobody is."""
+        """Return an agent that is at work; empty where nobody is."""
         state = self.room.conversation.state()
         lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
         return next((lane.agent for lane in lanes), "")

@@ -71,7 +71,7 @@ class IncomingMessage(NamedTuple):
         return f"{self.chat}/{self.message}"
 
     def id(self, bot: int) -> str:
-        """The id of its entry; the same, however often it is delivered."""
+        """Return the id of its entry; the same, however often it is delivered."""
         first = f"{SYSTEM}:{bot}:{self.chat}:{self.message}{self.press and f':{self.press}'}"
         if not self.edited:
             return first
@@ -127,7 +127,7 @@ def parse_update(update: telegram.Update) -> IncomingMessage | None:
 
 
 def _pressed(press: telegram.CallbackQuery) -> IncomingMessage | None:
-    """The command that a button below a question of ours gives; None for any other."""
+    """Return the command that a button below a question of ours gives; None for any other."""
     message, found = press.message, PRESSED.fullmatch(press.data or "")
     if found is None or message is None or press.from_user.is_bot:
         return None
@@ -146,7 +146,8 @@ def _pressed(press: telegram.CallbackQuery) -> IncomingMessage | None:
 
 
 def _about(message: telegram.Message | None) -> str:
-    """The code of the call that a message asks about: by its buttons, for anybody can write such words."""
+    """Return the code of the call that a message asks about: by its buttons, for anybody can write such
+    words."""
     author = message.from_user if message else None
     if message is None or author is None or not author.is_bot or message.reply_markup is None:
         return ""
@@ -160,7 +161,7 @@ def _topic(message: telegram.Message) -> int:
 
 
 def topic_of(conversation: Conversation, position: int) -> int:
-    """The topic in which the message stands that an entry goes back to; 0: none."""
+    """Return the topic in which the message stands that an entry goes back to; 0: none."""
     while position:
         event = conversation.entry(position).event
         if isinstance(event, UserMessage) and not event.cause:
@@ -172,7 +173,7 @@ def topic_of(conversation: Conversation, position: int) -> int:
 
 
 def _author(message: telegram.Message) -> str:
-    """The name that the others see."""
+    """Return the name that the others see."""
     if message.sender_chat:
         return message.sender_chat.effective_name or ""
     return message.from_user.full_name if message.from_user else ""
@@ -193,7 +194,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
-    """The agent whose message is answered: by what stands above it, else by the bot; empty: nobody's.
+    """Return the agent whose message is answered: by what stands above it, else by the bot; empty: nobody's.
 
     `roles` are the agents by the ids of their bots, `names` by what stands above their
     answers, unmarked.
@@ -205,7 +206,7 @@ def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping
 
 
 def unmarked(name: str) -> str:
-    """A name without what may be lost of it where it is shown as Markdown."""
+    """Return a name without what may be lost of it where it is shown as Markdown."""
     return SPECIAL.sub("", name).strip()
 
 
@@ -234,7 +235,7 @@ def weigh(text: str) -> int:
 
 
 def escaped(text: str) -> str:
-    """The text, with nothing in it that Telegram would take for a mark."""
+    """Return the text, with nothing in it that Telegram would take for a mark."""
     return SPECIAL.sub(r"\\\g<0>", text)
 
 

@@ -34,7 +34,7 @@ POLL = 30
 
 
 def conversation_of(chat: int) -> str:
-    """The name of a chat's conversation, unless told otherwise."""
+    """Return the name of a chat's conversation, unless told otherwise."""
     return f"telegram-{chat}"
 
 
@@ -181,7 +181,7 @@ class Telegram:
         await self._stopped.wait()
 
     async def _enter(self, id: int) -> Chat | None:
-        """The chat, open from now on; None where it is not allowed."""
+        """Return the chat, open from now on; None where it is not allowed."""
         from .chat import Chat
 
         if id not in self.chats:
@@ -218,7 +218,7 @@ class Telegram:
 
 
 def _bots(token: str, tokens: Mapping[str, str], server: str) -> BotSet:
-    """The bots, unopened. Raises `CallerError` for what is no token."""
+    """Return the bots, unopened. Raises `CallerError` for what is no token."""
     from .bot import Bot
     from .chat import BotSet
 

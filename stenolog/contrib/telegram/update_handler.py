@@ -120,7 +120,7 @@ class UpdateHandler:
         return is_news
 
     def _id(self, bot: Bot, said: IncomingMessage) -> str:
-        """The id of its entry: in a group all bots are told of one message, alone each of its own."""
+        """Return the id of its entry: in a group all bots are told of one message, alone each of its own."""
         return said.id(bot.id if said.is_private else self.bots.first.id)
 
     async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:
@@ -198,7 +198,7 @@ class UpdateHandler:
         return (agent,) if agent else ()
 
     async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
-        """The sha256 of what hangs on it, once that is in the log; empty where nothing does."""
+        """Return the sha256 of what hangs on it, once that is in the log; empty where nothing does."""
         if said.media is None:
             return ""
         content = await self._content(bot, said.media.file)
@@ -218,8 +218,8 @@ class UpdateHandler:
 def _edited(
     conversation: Conversation, said: IncomingMessage, event: UserMessage, first: str
 ) -> UserMessage | None:
-    """An edit in the place of the wording before it; None where it changes nothing. `first` is the id of the
-    first wording; an edit of what is not in the log is a new message."""
+    """Return an edit in the place of the wording before it; None where it changes nothing. `first` is the id
+    of the first wording; an edit of what is not in the log is a new message."""
     original = conversation.entry_by_id(first)
     if original is None:
         return event

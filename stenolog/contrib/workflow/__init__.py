@@ -19,7 +19,7 @@ __all__ = [
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
-    """The messages that an entry is: what was said, by whom, and the personas that a mode switch gives.
+    """Yield the messages that an entry is: what was said, by whom, and the personas that a mode switch gives.
 
     A brief of one agent for another is a message of the first. Of an error it is what had arrived, unless the
     call is made again by itself: the next answer is whole. The agent
@@ -49,14 +49,14 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
 def _message_row(
     row: dict[str, Any], role: str, parts: Sequence[Part], agent: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The row of a message, where there is anything to read in it."""
+    """Yield the row of a message, where there is anything to read in it."""
     if content := _content(parts):
         yield {**row, "role": role, "content": content, "agent": agent}
 
 
 def _content(parts: Sequence[Part]) -> str:
-    """The text as it was said; calls and files in words on lines of their own, and nothing of what was merely
-    thought.
+    """Return the text as it was said; calls and files in words on lines of their own, and nothing of what was
+    merely thought.
     """
     said = (part for part in parts if not isinstance(part, ReasoningPart | ProviderPart))
     lines = (part.text if isinstance(part, TextPart) else in_words([part]) for part in said)

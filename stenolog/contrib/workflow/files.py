@@ -63,7 +63,7 @@ NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def workflow_of(row: dict[str, Any]) -> str | int | None:
-    """The workflow that a row belongs to; None where it names none."""
+    """Return the workflow that a row belongs to; None where it names none."""
     found = next((row[name] for name in WORKFLOWS if name in row), None)
     return found if isinstance(found, str | int) else None
 
@@ -78,7 +78,7 @@ def at_of(row: dict[str, Any]) -> datetime | None:
 
 
 def _speaker(row: dict[str, Any]) -> str:
-    """The lane that a row is said on; empty where no agent says it."""
+    """Return the lane that a row is said on; empty where no agent says it."""
     if as_str(row.get("role")).casefold() not in AGENTS:
         return ""
     agent, _, task = as_str(row.get("agent")).partition("/")
@@ -145,7 +145,7 @@ class WorkflowRows:
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
     def _event(self, row: dict[str, Any], key: str, next_one: str) -> Known:
-        """The event of a row, behind which `next_one` speaks."""
+        """Return the event of a row, behind which `next_one` speaks."""
         role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
         named = as_str(row.get("agent"))
         source = self.writer.source(str(row.get("id", "")), role, key)
@@ -220,7 +220,7 @@ def check_database(stream: BinaryIO) -> None:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The conversations of a file that was recognised as such rows."""
+    """Yield the conversations of a file that was recognised as such rows."""
     first = stream.read(len(SQLITE))
     stream.seek(0)
     if first == SQLITE:
@@ -237,7 +237,8 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 def source_conversations(
     rows: Iterable[Mapping[str, Any]], reading: JsonLinesReader
 ) -> Iterator[SourceConversation]:
-    """The conversations of rows, each in the order of its times; what is no row is skipped, with a reason."""
+    """Yield the conversations of rows, each in the order of its times; what is no row is skipped, with a
+    reason."""
     conversations: dict[str, list[Record]] = {}
     for number, row in enumerate(rows, 1):
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}
@@ -284,7 +285,7 @@ def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
 
 
 def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:
-    """The rows of CSV; an empty field is one that is not there."""
+    """Yield the rows of CSV; an empty field is one that is not there."""
     csv.field_size_limit(LONGEST_LINE)
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
     try:
@@ -297,7 +298,7 @@ def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:
 
 
 def _plain(value: Any) -> Json:
-    """A value of a database as JSON: times in ISO 8601, bytes as text, others in words."""
+    """Return a value of a database as JSON: times in ISO 8601, bytes as text, others in words."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)

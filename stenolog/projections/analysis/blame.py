@@ -73,7 +73,7 @@ NO_CAUSE = _Cause(0, "")
 
 
 def blame(entries: Iterable[Entry], position: int, call: int | None = None) -> Blame:
-    """The chain from the entry at a position, or from its call of that index (from 0).
+    """Return the chain from the entry at a position, or from its call of that index (from 0).
 
     Raises `PositionNotFoundError` where there is no such entry or call.
     """
@@ -101,7 +101,7 @@ class _Chain:
             )
 
     def followed(self, start: _Cause) -> Blame:
-        """The chain, link by link, to a person or to what is not recorded."""
+        """Return the chain, link by link, to a person or to what is not recorded."""
         links: list[BlameLink] = []
         lane, cause = "", start
         while True:
@@ -140,7 +140,7 @@ class _Chain:
         return self._state(view).lane(lane).asked
 
     def _failed(self, entry: Entry, control: Control, lane: str) -> int:
-        """The error that a `continue` takes up again: the last one of the lane it is for; 0: none."""
+        """Return the error that a `continue` takes up again: the last one of the lane it is for; 0: none."""
         meant = {found.address for found in control_targets(self._state(entry.position - 1), control)}
         wanted = {lane} & meant or meant
         errors = (
@@ -154,7 +154,7 @@ class _Chain:
         return fold(self.log[:at])
 
     def _judgements(self, entry: Entry, call: int | None) -> Iterator[BlameLink]:
-        """The approvals and refusals of the entry's calls, or of the one that is meant."""
+        """Yield the approvals and refusals of the entry's calls, or of the one that is meant."""
         if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
             return
         for later in self.log[entry.position :]:
@@ -167,7 +167,8 @@ class _Chain:
                     pass
 
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
-        """The latest words of persons in the view that an answer without a recorded cause was given in."""
+        """Yield the latest words of persons in the view that an answer without a recorded cause was given
+        in."""
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return

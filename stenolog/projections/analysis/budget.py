@@ -58,7 +58,8 @@ def budget(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[BudgetRow]:
-    """A row for each policy under each budget; `tokens` None leaves the policy's own. Raises as `build`."""
+    """Yield a row for each policy under each budget; `tokens` None leaves the policy's own. Raises as
+    `build`."""
     log, limits = list(entries), list(tokens)
     lane = LaneId(agent, task)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
@@ -80,7 +81,7 @@ def budget(
 
 
 def with_tokens(chosen: Policy, tokens: int) -> Policy:
-    """The policy with another budget of tokens, whatever else it says about budgets."""
+    """Return the policy with another budget of tokens, whatever else it says about budgets."""
     room = Budget(tokens=tokens) if chosen.budget is None else replace(chosen.budget, tokens=tokens)
     return chosen | room
 
@@ -157,7 +158,8 @@ def _is_instruction(entry: Entry) -> bool:
 
 
 def _answered(entry: Entry, lane: LaneId) -> int:
-    """The tokens that the model wrote for an answer of the lane: as the provider counted, else estimated."""
+    """Return the tokens that the model wrote for an answer of the lane: as the provider counted, else
+    estimated."""
     match entry.event:
         case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):
             return usage.output if usage is not None and usage.output else count_parts(parts)
@@ -171,7 +173,7 @@ def _shared(before: Sequence[tuple[Any, bytes]], messages: Sequence[Any]) -> int
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """The length of the prefix that two texts share."""
+    """Return the length of the prefix that two texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 

@@ -129,14 +129,14 @@ class _Writer:
             yield self._value(value, f"/{key}", [])._replace(source=PARAMETER)
 
     def _several(self, values: Sequence[Any], pointer: str, owners: Sequence[list[int]]) -> Iterator[_Piece]:
-        """A list, with the parts that each of its items is of."""
+        """Yield a list, with the parts that each of its items is of."""
         for at, value in enumerate(values):
             yield self._frame(self.comma if at else "[", pointer)
             yield from self._message(value, f"{pointer}/{at}", owners[at])
         yield self._frame("]" if values else "[]", pointer)
 
     def _message(self, message: Any, pointer: str, owners: list[int]) -> Iterator[_Piece]:
-        """A message whole, or its pieces one by one, if they are its parts one by one."""
+        """Yield a message whole, or its pieces one by one, if they are its parts one by one."""
         key = next((key for key in ITEMS if isinstance(message, dict) and key in message), "")
         items = message[key] if key else None
         if len(owners) < 2 or not isinstance(items, list) or len(items) != len(owners):
@@ -159,7 +159,7 @@ class _Writer:
         yield self._frame("]", pointer)
 
     def _prompt(self) -> Iterator[_Piece]:
-        """The prompt of a program, turn by turn, if its turns are the messages one by one."""
+        """Yield the prompt of a program, turn by turn, if its turns are the messages one by one."""
         before, after = (len(text.encode()) for text in (self.transport.before, self.transport.after))
         whole = self.transport.render(self.body)
         whole = whole[before : len(whole) - after]

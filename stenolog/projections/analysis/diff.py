@@ -89,7 +89,7 @@ SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 
 
 def messages(body: Mapping[str, Any]) -> Sequence[Any]:
-    """The messages of a body; the turns of a prompt of plain text."""
+    """Return the messages of a body; the turns of a prompt of plain text."""
     return next((turns(body[key]) for key in MESSAGES if key in body), ())
 
 
@@ -148,7 +148,8 @@ def tokens_of(parts: Iterable[RequestPart]) -> int:
 
 
 def _tool_names(tools: Iterable[Any]) -> list[str]:
-    """The names of the tools: `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`."""
+    """Return the names of the tools: `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations":
+    […]}`."""
     names: list[str] = []
     for tool in tools:
         inner = tool.get("functionDeclarations")
@@ -211,7 +212,7 @@ class RequestDiff(NamedTuple):
 
 
 def diff(before: Request, after: Request) -> RequestDiff:
-    """The difference between two requests, which must be of one API."""
+    """Return the difference between two requests, which must be of one API."""
     first, second = _Side(before), _Side(after)
     same = _same(first.messages, second.messages)
     shared = tokens_of(part for part in before.parts if 0 <= part.message < same)
@@ -235,7 +236,7 @@ class _Side:
         self._parts = Counter(part.message for part in request.parts)
 
     def dropped_by(self, part: RequestPart) -> str:
-        """The rule by which what a part is of was left out here; empty where it was not."""
+        """Return the rule by which what a part is of was left out here; empty where it was not."""
         where = part.positions[0] if part.positions else 0
         return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
 
@@ -265,7 +266,7 @@ def _around(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str
 
 
 def _written(value: Any) -> str:
-    """The value as text that is equal where the bytes sent are: keys in their order, blobs by hash."""
+    """Return the value as text that is equal where the bytes sent are: keys in their order, blobs by hash."""
     return repr(by_hash(value))
 
 
@@ -288,7 +289,7 @@ def _change(
 
 
 def _runs(changes: Iterable[Change]) -> Iterator[Change]:
-    """The changes, neighbours that were left out by one rule as one."""
+    """Yield the changes, neighbours that were left out by one rule as one."""
     for run, same in groupby(changes, key=lambda change: change.rule if change.sign == "-" else ""):
         if run:
             yield _as_one(list(same))
@@ -333,7 +334,7 @@ def whatif(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> WhatIf:
-    """The lane's request after these entries, beside the one without some of them or under a policy.
+    """Return the lane's request after these entries, beside the one without some of them or under a policy.
 
     `without` hides entries as a mode switch would have done at the end. `policy` None is the card's. Raises
     `PositionNotFoundError` for a span that is not in the log, `InvalidEventError` for a mode switch: that is
@@ -347,7 +348,7 @@ def whatif(
 
 
 def _hiding(log: Sequence[Entry], spans: Sequence[PositionRange]) -> list[Entry]:
-    """The mode switch that hides the spans too, behind the log; nothing where there are none."""
+    """Return the mode switch that hides the spans too, behind the log; nothing where there are none."""
     if not spans:
         return []
     last = log[-1]

@@ -203,7 +203,7 @@ def some_requests(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, TokenCounter],
 ) -> Iterator[Request]:
-    """The lane's request at each position where its window is wanted. Raises as `build`."""
+    """Yield the lane's request at each position where its window is wanted. Raises as `build`."""
     for window in windows(log, lane, policy, counters, blobs):
         if takes_part(window) and wanted(window):
             yield from_window(window, api, blobs)
@@ -250,7 +250,8 @@ class Missing(NamedTuple):
 
 
 def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
-    """The reason for each part, in the order of the body; `entries` are those the request was built from."""
+    """Return the reason for each part, in the order of the body; `entries` are those the request was built
+    from."""
     log = {entry.position: entry for entry in entries}
     shared = Counter(part.message for part in request.parts)
     return tuple(
@@ -270,7 +271,7 @@ def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
 
 
 def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
-    """The reason for each run that was left out."""
+    """Return the reason for each run that was left out."""
     log = {entry.position: entry for entry in entries}
     return tuple(
         Missing(
@@ -318,7 +319,8 @@ def bisect(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> Bisected:
-    """The position after which a text was last in the lane's request, and the entry that made it vanish.
+    """Return the position after which a text was last in the lane's request, and the entry that made it
+    vanish.
 
     Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
     may come and go several times, so every request is looked at, previews too. Raises as `build`.
@@ -354,7 +356,8 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 
 
 def sources(request: Request, text: str) -> tuple[int, ...]:
-    """The positions that the messages with the text in them are from; those of the front, where none has."""
+    """Return the positions that the messages with the text in them are from; those of the front, where none
+    has."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
@@ -362,7 +365,7 @@ def sources(request: Request, text: str) -> tuple[int, ...]:
 
 
 def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
-    """The rule by which the last of the sources is not shown any more, and the run it went in."""
+    """Return the rule by which the last of the sources is not shown any more, and the run it went in."""
     there = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - there.keys(), reverse=True):
         for run in after.omissions:
@@ -378,6 +381,6 @@ def _holds(value: Any, needles: Sequence[str]) -> bool:
 
 
 def _needles(text: str) -> tuple[str, ...]:
-    """The text as it was said, and as it stands in arguments that are JSON within a text."""
+    """Return the text as it was said, and as it stands in arguments that are JSON within a text."""
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
     return (text,) if escaped == text else (text, escaped)

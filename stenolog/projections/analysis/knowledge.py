@@ -126,12 +126,12 @@ def _look(
 
 
 def _weight(seen: Seen) -> tuple[int, int]:
-    """The surer proof weighs less; of two alike, the earlier."""
+    """Return the surer proof weighs less; of two alike, the earlier."""
     return SUREST[seen.proof], seen.by
 
 
 def told_of(request: Request) -> set[int]:
-    """The positions of the entries whose words stand in a request; settings are none."""
+    """Return the positions of the entries whose words stand in a request; settings are none."""
     return {
         position
         for part in request.parts
@@ -193,7 +193,7 @@ def _known_api(written: str) -> str:
 
 
 def _known_policy(written: Mapping[str, Any]) -> Policy | None:
-    """The policy of a receipt; None, the agent's own, where this release does not know it."""
+    """Return the policy of a receipt; None, the agent's own, where this release does not know it."""
     try:
         return policy_of(written)
     except InvalidPolicyError:

@@ -70,7 +70,7 @@ class Compared(NamedTuple):
 
 
 def header(apis: Mapping[str, Api], policy: Policy | None) -> Header:
-    """The header of what is built here and now."""
+    """Return the header of what is built here and now."""
     versions = {name: api.version for name, api in sorted(apis.items())}
     return Header(PIPELINE, versions, None if policy is None else policy.json)
 
@@ -126,28 +126,28 @@ def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
 
 
 def header_data(made: Header) -> dict[str, Any]:
-    """The header as JSON."""
+    """Return the header as JSON."""
     return {"form": FORM, **made._asdict()}
 
 
 def data(digest: Digest) -> dict[str, Any]:
-    """A digest as JSON."""
+    """Return a digest as JSON."""
     return {**digest.place._asdict(), "sha256": digest.sha256, "sections": digest.sections}
 
 
 def header_line(made: Header) -> str:
-    """The header as it is written, in ASCII."""
+    """Return the header as it is written, in ASCII."""
     return json.dumps(header_data(made), separators=(",", ":"))
 
 
 def line(digest: Digest) -> str:
-    """A digest as it is written, in ASCII."""
+    """Return a digest as it is written, in ASCII."""
     return json.dumps(data(digest), separators=(",", ":"))
 
 
 def read_header(text: str) -> Header:
-    """The header of a file. Raises `InvalidEventError` where it is none, or of a form that is not known
-    here."""
+    """Return the header of a file. Raises `InvalidEventError` where it is none, or of a form that is not
+    known here."""
     given = _object(text, 1)
     if given.get("form") != FORM:
         raise InvalidEventError(
@@ -162,8 +162,8 @@ def read_header(text: str) -> Header:
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:
-    """The digests of the lines behind the header. Raises `InvalidEventError` for what is none, or out of
-    order."""
+    """Yield the digests of the lines behind the header. Raises `InvalidEventError` for what is none, or out
+    of order."""
     last: RequestPlace | None = None
     for number, text in enumerate(lines, 2):
         given = _object(text, number)

@@ -131,7 +131,7 @@ def _called(entries: Iterable[Entry]) -> Iterator[Called]:
 
 
 def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[Entry]:
-    """The log as it would be with these cards from the beginning."""
+    """Yield the log as it would be with these cards from the beginning."""
     for entry in entries:
         event = entry.event
         if isinstance(event, ModeSwitch):
@@ -144,7 +144,8 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[
 def _built(
     log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, AgentCard], here: Here
 ) -> dict[int, Request]:
-    """The request of each call, by the position of its answer: under its card, or as its receipt says."""
+    """Return the request of each call, by the position of its answer: under its card, or as its receipt
+    says."""
     groups: dict[tuple[LaneId, str | None], list[Called]] = defaultdict(list)
     for call in called:
         given = None if call.lane.agent in cards else json.dumps(call.receipt.policy, sort_keys=True)
@@ -161,7 +162,7 @@ def _built(
 
 
 def _api(call: Called, here: Here) -> Api:
-    """The API of a recorded call. Raises `CallerError` for one that is not among those given."""
+    """Return the API of a recorded call. Raises `CallerError` for one that is not among those given."""
     name = call.receipt.api.partition("@")[0]
     if name not in here.apis:
         raise CallerError(
@@ -180,7 +181,8 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
 
 
 def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """The calls before which the team has others, or another rule of turns. Lanes of tasks are of workers."""
+    """Return the calls before which the team has others, or another rule of turns. Lanes of tasks are of
+    workers."""
     switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
     there = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
     strangers = ", ".join(name for name in team.cards if name not in there)
@@ -196,7 +198,7 @@ def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict
 
 
 def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """The calls of agents who would ask a person about other tools than they did."""
+    """Return the calls of agents who would ask a person about other tools than they did."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         agent = call.lane.agent
@@ -228,7 +230,8 @@ def _other(call: Called, expected: str, found: str) -> Divergence:
 
 
 def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
-    """The calls that the engine would not make where they were made, by the position of their answer."""
+    """Return the calls that the engine would not make where they were made, by the position of their
+    answer."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         next_is = decision(state, state.lane(address(*call.lane)))

@@ -51,7 +51,7 @@ class PrefixHash:
         self._hashed: dict[tuple[bytes, int], tuple[int, Hash]] = {}
 
     def hashed(self, before: bytes, first: int, at: int) -> Hash:
-        """The hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
+        """Return the hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
         done, found = self._hashed.get((before, first), (first, None))
         if found is None or done > at:
             done, found = first, sha256(before)
@@ -80,7 +80,7 @@ class MessageHash:
         self._common = 0 if known is None else -1
 
     def hashed(self, before: bytes, first: int = 0, at: int | None = None) -> Hash:
-        """The hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
+        """Return the hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
         end = len(self.messages) if at is None else at
         known = min(max(self._in_common(), first), end)
         whole = sha256(before) if self._known is None else self._known.hashed(before, first, known)
@@ -103,17 +103,17 @@ class MessageHash:
 
 
 def _following(message: Any, behind: bool) -> bytes:
-    """A message as JSON, behind another or not."""
+    """Return a message as JSON, behind another or not."""
     return b"," + written(message) if behind else written(message)
 
 
 def written(value: Any) -> bytes:
-    """A JSON value as digests are made of it, compactly, each blob by its hash."""
+    """Return a JSON value as digests are made of it, compactly, each blob by its hash."""
     return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def digest(body: Mapping[str, Any], messages: MessageHash | None = None) -> str:
-    """The sha256 of a body. `messages` are its own, where some of them are known."""
+    """Return the sha256 of a body. `messages` are its own, where some of them are known."""
     whole: Hash = sha256()
     text = b"{"
     for number, (key, value) in enumerate(body.items()):
@@ -127,7 +127,7 @@ def digest(body: Mapping[str, Any], messages: MessageHash | None = None) -> str:
 
 
 def sections(body: Mapping[str, Any], messages: MessageHash | None = None) -> dict[str, Any]:
-    """The digests of a body's sections, about 150 bytes of JSON.
+    """Return the digests of a body's sections, about 150 bytes of JSON.
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
     16 chunks of the messages stand in one text, four digits each. All chunks but the last have the same
@@ -162,17 +162,17 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
 
 
 def conversation(body: Mapping[str, Any]) -> Any:
-    """The messages of a body, under the key that they stand under on its API; a prompt is a text."""
+    """Return the messages of a body, under the key that they stand under on its API; a prompt is a text."""
     return next((body[key] for key in MESSAGES if key in body), [])
 
 
 def turns(messages: Any) -> Sequence[Any]:
-    """The messages; a prompt of plain text in its turns."""
+    """Return the messages; a prompt of plain text in its turns."""
     return TURN.split(messages) if isinstance(messages, str) else messages
 
 
 def by_hash(value: Any) -> Any:
-    """A JSON value with `sha256:` and its hash in the place of every blob's content."""
+    """Return a JSON value with `sha256:` and its hash in the place of every blob's content."""
     if isinstance(value, dict):
         return {key: by_hash(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -197,7 +197,7 @@ def _range_key(key: str, first: int, last: int) -> str:
 
 
 def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
-    """The digest of each chunk of the messages, cut as though there were `number` of them."""
+    """Yield the digest of each chunk of the messages, cut as though there were `number` of them."""
     size, last = _size(number), len(messages.messages)
     for first in range(0, number, size):
         chunk = messages.hashed(b"[", min(first, last), min(first + size, number, last))

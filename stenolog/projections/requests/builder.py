@@ -135,7 +135,7 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
 def choose(
     now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
 ) -> tuple[Policy, Counter]:
-    """The policy that is asked for, or that is on the card, and the counter that it names."""
+    """Return the policy that is asked for, or that is on the card, and the counter that it names."""
     chosen = policy(now.card_of(agent).policy if given is None else given)
     try:
         return chosen, counters[chosen.counter]

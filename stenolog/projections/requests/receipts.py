@@ -131,7 +131,7 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping
 
 
 def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
-    """The counter that a name stands for here; None where it cannot be had."""
+    """Return the counter that a name stands for here; None where it cannot be had."""
     try:
         return counters[name].id
     except (KeyError, StenologError):
@@ -145,7 +145,7 @@ def _prove(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
-    """The proofs of receipts that have lane and policy in common, in one pass over the log."""
+    """Yield the proofs of receipts that have lane and policy in common, in one pass over the log."""
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
@@ -203,7 +203,7 @@ def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: M
 
 
 def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
-    """A blob that the request would need and that is not there."""
+    """Return a blob that the request would need and that is not there."""
     positions = {position for part in request.parts for position in part.positions}
     for position in sorted(positions):
         event = log[position - 1].event
@@ -246,7 +246,8 @@ def checked(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Checked]:
-    """The requests of every lane at the end of the log, or after each of its entries. Raises as `build`.
+    """Yield the requests of every lane at the end of the log, or after each of its entries. Raises as
+    `build`.
 
     `apis` are the names of APIs, every registered one where it is None. With `within`, only requests at
     positions in that range.
@@ -269,7 +270,7 @@ def _windows(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Window]:
-    """The windows of a lane at positions that follow each other, where it takes part."""
+    """Yield the windows of a lane at positions that follow each other, where it takes part."""
     for window in windows(log, lane, None, counters, blobs):
         if window.position >= positions.stop:
             return
@@ -298,6 +299,6 @@ class _Check:
         self.reading = reading(api)
 
     def judged(self) -> Checked:
-        """The request of what is in the window now."""
+        """Return the request of what is in the window now."""
         window, broken = self.live.window, self.reading.breaches(self.live.request().body)
         return Checked(window.position, window.lane.address, self.live.api.name, tuple(broken))

@@ -212,7 +212,7 @@ class LazyExplanation:
 
 
 def ready(explanation: Explanation) -> LazyExplanation:
-    """An explanation that has been made."""
+    """Return an explanation that has been made."""
     return LazyExplanation(lambda: explanation)
 
 
@@ -262,7 +262,8 @@ class Request:
         return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
 
     def check(self) -> Request:
-        """The request itself, if it may be sent. Raises `RequestNotSendableError`, which says why not."""
+        """Return the request itself, if it may be sent. Raises `RequestNotSendableError`, which says why
+        not."""
         if not self.sendable:
             where = address(self.agent, self.task)
             raise RequestNotSendableError(f"the request of {where} at position {self.at}: {self.reason}")

@@ -34,7 +34,7 @@ SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 
 
 def count(text: str) -> int:
-    """The estimate for a text."""
+    """Return the estimate for a text."""
     size = len(text) if text.isascii() else len(text.encode())
     return (size + 3) // 4
 
@@ -56,7 +56,8 @@ COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
 
 
 def measure(text: str, counter: Counter) -> int:
-    """The tokens of a text; from 100,000 characters on estimated, for a tokenizer would take too long."""
+    """Return the tokens of a text; from 100,000 characters on estimated, for a tokenizer would take too
+    long."""
     return (counter if len(text) <= COUNTED else ESTIMATE).count(text)
 
 

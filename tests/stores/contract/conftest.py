@@ -56,7 +56,7 @@ def other(opening: Opening, recorder: LogRecorder) -> LogRecorder:
 
 
 def item(event: Event | str, id: str | None = None) -> PendingEntry:
-    """An event, or words of a user, on their way in."""
+    """Return an event, or words of a user, on their way in."""
     said = UserMessage(text=event) if isinstance(event, str) else event
     return prepare(Sources(), NewEntry(said, id))
 

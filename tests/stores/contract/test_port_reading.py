@@ -18,7 +18,7 @@ from .conftest import item, positions, put
 
 @pytest.fixture
 def forked(recorder: LogRecorder) -> tuple[Stream, Stream, Stream]:
-    """A conversation of five entries, a fork of it at 3, and a fork of that at 4; each goes on."""
+    """Return a conversation of five entries, a fork of it at 3, and a fork of that at 4; each goes on."""
     demo = Stream("demo")
     put(recorder, demo, "a", "b")
     child = fork(recorder, demo, 3, "child")

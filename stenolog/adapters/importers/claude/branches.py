@@ -65,11 +65,11 @@ class Tree:
         self._of.pop(uuid, None)
 
     def base(self, parent: str) -> TurnRecords:
-        """The turn that a prompt with this parent goes on from."""
+        """Return the turn that a prompt with this parent goes on from."""
         return self._of.get(parent, self.current) if parent else self.origin
 
     def opens(self, parent: str) -> TurnRecords | None:
-        """The new context that is opened by whatever is said first below this parent, if it is one."""
+        """Return the new context that is opened by whatever is said first below this parent, if it is one."""
         turn = self._of.get(parent)
         return None if turn is None or turn.first or turn is self.current else turn
 
@@ -103,7 +103,8 @@ class Tree:
         return way.root, _with_gap(way.spans, way.next, last)
 
     def _way(self, turn: TurnRecords, last: int) -> Way:
-        """The way to the end of a turn; that of a turn which has ended is kept, and not gone once more."""
+        """Return the way to the end of a turn; that of a turn which has ended is kept, and not gone once
+        more."""
         path: list[TurnRecords] = []
         each: TurnRecords | None = turn
         while each is not None and each.way is None:
@@ -124,7 +125,7 @@ class Tree:
 
 
 def _with_gap(spans: tuple[PositionRange, ...], first: int, last: int) -> tuple[PositionRange, ...]:
-    """The spans and one more behind them, if there is anything in it."""
+    """Return the spans and one more behind them, if there is anything in it."""
     if last < first:
         return spans
     if spans and spans[-1].last == first - 1:
@@ -165,15 +166,15 @@ class SubAgents:
             self._ran[agent_id] = call_id
 
     def call_of(self, agent_id: str) -> str:
-        """The id of the call that ran an agent; empty where the file does not tell."""
+        """Return the id of the call that ran an agent; empty where the file does not tell."""
         return self._ran.get(agent_id, "")
 
     def call_with(self, prompt: str) -> str:
-        """The id of the latest call that gave a sub-agent these words; empty where there is none."""
+        """Return the id of the latest call that gave a sub-agent these words; empty where there is none."""
         return self._prompts.get(prompt, "")
 
     def of_record(self, record: dict[str, Any]) -> str:
-        """The sub-agent in whose lane a record stands; empty for the main agent's."""
+        """Return the sub-agent in whose lane a record stands; empty for the main agent's."""
         if call_id := as_str(record.get("parent_tool_use_id")):
             return self.name(call_id, call_id)
         if not record.get("isSidechain"):
@@ -183,7 +184,7 @@ class SubAgents:
         return self.name(as_str(record.get("agentId")) or root, "")
 
     def name(self, agent_id: str, call_id: str) -> str:
-        """The name of the agent of that id, started by that call."""
+        """Return the name of the agent of that id, started by that call."""
         if agent_id not in self._names:
             whole = conversation_name(agent_id).replace("/", "-")
             short = (
@@ -226,7 +227,8 @@ class Queue:
         return None
 
     def out(self, entry: str) -> QueuedMessage | None:
-        """The message of that entry, where it was taken out to be the next prompt and not delivered since."""
+        """Return the message of that entry, where it was taken out to be the next prompt and not delivered
+        since."""
         return next((waiting for waiting in self._out if waiting.entry == entry), None)
 
     def forget(self, waiting: QueuedMessage) -> None:
@@ -238,7 +240,7 @@ class Queue:
         self._waiting.clear()
 
     def claim(self, text: str, *, delivered: bool = False) -> QueuedMessage | None:
-        """The queued message that a record with these words is the delivery of.
+        """Return the queued message that a record with these words is the delivery of.
 
         With `delivered`, the record may be the echo of one that was delivered already; else it never is,
         for the same words may be typed again.
@@ -284,12 +286,12 @@ class Repeats:
 
 
 def uuid_of(value: dict[str, Any]) -> str:
-    """A record's uuid; empty where it has none."""
+    """Return a record's uuid; empty where it has none."""
     return as_str(value.get("uuid")).strip()
 
 
 def content_of(value: dict[str, Any]) -> list[int]:
-    """A number for each block of a record, the same for the same content."""
+    """Return a number for each block of a record, the same for the same content."""
     message = value.get("message")
     if isinstance(message, dict):
         return [_hash(block) for block in blocks(message.get("content"))]

@@ -166,7 +166,8 @@ class ClaudeMessages:
         self.writer.write(said, id, line.time, blobs)
 
     def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
-        """The call that a sub-agent's brief came with: the file names it, or the agent, or has its words."""
+        """Return the call that a sub-agent's brief came with: the file names it, or the agent, or has its
+        words."""
         call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
         words = as_str(run[0].get("text")) if len(run) == 1 else ""
         found = self.writer.find_call(call or self.agents.call_with(words))
@@ -278,7 +279,8 @@ class ClaudeMessages:
             self.failed(line, words)
 
     def _cause(self, line: Line, source_id: str) -> int | None:
-        """The position that an answer and its later parts answer; None where the file lacks its parent."""
+        """Return the position that an answer and its later parts answer; None where the file lacks its
+        parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
@@ -344,7 +346,7 @@ def by_system(words: str) -> bool:
 
 
 def _title_of(content: list[Block]) -> str:
-    """The words of a prompt as a title; of a command its name, as it is typed."""
+    """Return the words of a prompt as a title; of a command its name, as it is typed."""
     said = [as_str(block.get("text")) for block in content]
     words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
     command, arguments = _between(words, "command-name"), _between(words, "command-args")

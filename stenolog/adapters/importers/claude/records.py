@@ -79,7 +79,8 @@ class ClaudeCode:
         return self.conversation.writer.drain()
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
-        """A record with its key: its uuid, or its number where that names no other record or several."""
+        """Return a record with its key: its uuid, or its number where that names no other record or
+        several."""
         uuid = uuid_of(value)
         shared = self._repeats.shared
         if uuid in shared:
@@ -316,14 +317,14 @@ def _texts(words: str) -> list[Block]:
 
 
 def _plain(content: Any) -> str:
-    """The text of a message's content; empty where there is more than one block of text."""
+    """Return the text of a message's content; empty where there is more than one block of text."""
     if isinstance(content, list) and len(content) == 1:
         return as_str(as_dict(content[0]).get("text"))
     return as_str(content)
 
 
 def _queued(line: Line) -> str:
-    """The words of a queue operation."""
+    """Return the words of a queue operation."""
     content = line.value.get("content")
     return content if isinstance(content, str) else _plain(content)
 
@@ -334,7 +335,7 @@ def _typed_by(words: str) -> Kind:
 
 
 def _attached(attached: dict[str, Any]) -> list[Block]:
-    """The text that an attachment holds, wherever it keeps it."""
+    """Return the text that an attachment holds, wherever it keeps it."""
     content = attached.get("content")
     found = [content, as_dict(as_dict(content).get("file")).get("content"), as_dict(content).get("content")]
     for value in (*found, *(attached.get(name) for name in ("prompt", "text", "message", "snippet"))):

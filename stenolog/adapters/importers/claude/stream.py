@@ -30,7 +30,8 @@ def is_stream(document: Json) -> bool:
 
 
 def other_stream(value: Json) -> str:
-    """The name of another program that writes such a record in its stream; empty where none is known."""
+    """Return the name of another program that writes such a record in its stream; empty where none is
+    known."""
     record = as_dict(value)
     kind, has_id = record.get("type"), "session_id" in record
     if kind == "message" and has_id and {"role", "text"} <= record.keys():
@@ -47,7 +48,8 @@ def other_stream(value: Json) -> str:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The sessions of a list, each with the records that name it and those behind them that name none."""
+    """Yield the sessions of a list, each with the records that name it and those behind them that name
+    none."""
     sessions: dict[str, list[Record]] = {}
     now, early = "", list[Record]()
     for number, value in enumerate(as_list(reading.document(stream)), 1):

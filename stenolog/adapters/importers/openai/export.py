@@ -40,7 +40,7 @@ Blobs = Mapping[str, bytes]
 
 
 def export_openai(conversation: Conversation, agent: str) -> list[Message]:
-    """The messages of one agent, oldest first; its persona is the first of them.
+    """Return the messages of one agent, oldest first; its persona is the first of them.
 
     Raises `AgentNotFoundError` where nobody of that name takes part, `BlobNotFoundError` where a picture is
     gone.
@@ -85,7 +85,7 @@ def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Mes
 
 
 def _persona_role(log: Sequence[Entry], agent: str) -> str:
-    """The role that the persona was told in, where it was imported."""
+    """Return the role that the persona was told in, where it was imported."""
     dealt = [e.event for e in log if isinstance(e.event, ModeSwitch) and e.event.cards.get(agent)]
     return _system_role(dealt[-1]) if dealt else "system"
 
@@ -107,7 +107,7 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
 
 
 def openai_answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
-    """An answer as a message: content (None where there is none), reasoning, refusal, calls."""
+    """Return an answer as a message: content (None where there is none), reasoning, refusal, calls."""
     thought = "\n\n".join(
         part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
     )
@@ -129,7 +129,7 @@ def _call(call: ToolCall) -> Message:
 
 
 def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
-    """An own result as such; another agent's as words of its owner."""
+    """Return an own result as such; another agent's as words of its owner."""
     if owner is not None and not lane.owns(owner):
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}

@@ -175,7 +175,7 @@ def _goes_back(parts: Iterable[AssistantPart]) -> bool:
 
 
 def _persona(message: dict[str, Any]) -> str | None:
-    """The text of a system message that is one text and nothing else."""
+    """Return the text of a system message that is one text and nothing else."""
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1:
         content = as_dict(content[0]).get("text")
@@ -229,7 +229,7 @@ def are_messages(value: Json) -> bool:
 
 
 def conversations_in(document: Json) -> list[SourceConversation] | None:
-    """The conversations of a document; None where it is none that holds OpenAI chat messages."""
+    """Return the conversations of a document; None where it is none that holds OpenAI chat messages."""
     if are_messages(document):
         return [_source_conversation("", _numbered(document))]
     if isinstance(document, dict) and are_messages(document.get("messages")):
@@ -244,7 +244,7 @@ def conversations_in(document: Json) -> list[SourceConversation] | None:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """The conversations of a file that was recognised as OpenAI chat messages."""
+    """Yield the conversations of a file that was recognised as OpenAI chat messages."""
     lines = Lines(stream, reading)
     first = next(iter(lines), None)
     if first is None or first.number != 1:

@@ -92,7 +92,8 @@ class MCPServer(Toolset):
         cwd: str | os.PathLike[str] | None = None,
         **options: Unpack[Options],
     ) -> MCPServer:
-        """A server that is a subprocess. It inherits PATH, HOME and a few variables more, and gets `env`.
+        """Return a server that is a subprocess. It inherits PATH, HOME and a few variables more, and gets
+        `env`.
 
         What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
         """
@@ -112,7 +113,7 @@ class MCPServer(Toolset):
     def http(
         cls, url: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> MCPServer:
-        """A server that is reached over streamable HTTP; `headers` go with every request."""
+        """Return a server that is reached over streamable HTTP; `headers` go with every request."""
         _sdk()
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -168,7 +169,7 @@ class MCPServer(Toolset):
             raise self._failed(what) from None
 
     def _linked(self) -> Link:
-        """The connection, or a new one in the place of one that was lost."""
+        """Return the connection, or a new one in the place of one that was lost."""
         if self._link is None or not self._link.usable:
             if self._link is not None:
                 self._link.end()
@@ -224,7 +225,7 @@ def _harmless(tool: TheirTool) -> bool:
 
 
 def _sdk() -> Any:
-    """The SDK, imported when there is a server: it takes a second."""
+    """Return the SDK, imported when there is a server: it takes a second."""
     try:
         import mcp
     except ImportError:

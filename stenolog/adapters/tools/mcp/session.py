@@ -55,11 +55,11 @@ class Link:
         return not self._gone and not self._task.done() and self._loop is asyncio.get_running_loop()
 
     async def client(self) -> Client:
-        """The client, once it is connected. Raises `ToolError`."""
+        """Return the client, once it is connected. Raises `ToolError`."""
         return await asyncio.shield(self._ready)
 
     async def list(self) -> list[Tool]:
-        """The tools that the server has now. Raises `ToolError`."""
+        """Return the tools that the server has now. Raises `ToolError`."""
         client = await self.client()
         try:
             async with asyncio.timeout(self._timeout):
@@ -132,7 +132,8 @@ class LastWords:
         self._reader = threading.Thread()
 
     def open(self) -> int:
-        """The end of a pipe to write to, as a file descriptor to close; what was before is forgotten."""
+        """Return the end of a pipe to write to, as a file descriptor to close; what was before is
+        forgotten."""
         self._tail = bytearray()
         read, write = os.pipe()
         self._reader = threading.Thread(target=_remember, args=(read, self._tail), daemon=True)
@@ -140,7 +141,7 @@ class LastWords:
         return write
 
     def __call__(self) -> str:
-        """The last words, if there are any."""
+        """Return the last words, if there are any."""
         if self._reader.is_alive():
             self._reader.join(0.2)  # what has ended is read to its end
         text = self._tail.decode(errors="replace").strip()

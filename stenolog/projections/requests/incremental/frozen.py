@@ -179,7 +179,7 @@ def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
 
 
 def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
-    """The last answer among these."""
+    """Return the last answer among these."""
     return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
 
 
@@ -214,7 +214,7 @@ def _behind_changes(heard: TailContents) -> Iterator[int]:
 
 
 def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
-    """The number, or where the row of own words begins that it is in."""
+    """Return the number, or where the row of own words begins that it is in."""
     while number and _ends_with_own(made[number - 1]):
         number -= 1
     return number

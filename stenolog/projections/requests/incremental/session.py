@@ -114,7 +114,7 @@ class RequestSession:
         self._around_rests_on: object = None
 
     def request(self) -> Request:
-        """The request of what is in the window now. Raises `UnsupportedVersionError`,
+        """Return the request of what is in the window now. Raises `UnsupportedVersionError`,
         `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
@@ -131,7 +131,7 @@ class RequestSession:
         return request
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
-        """The body, and what explains it."""
+        """Return the body, and what explains it."""
         if self.api.writer is None:
             rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
@@ -171,7 +171,7 @@ class RequestSession:
         return self._around
 
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
-        """The writer that has written what is settled so far: a new one where that has changed."""
+        """Return the writer that has written what is settled so far: a new one where that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
         if self.writer is None or self._writer_rests_on != rests_on:
             self.writer = writer(view.front, self.blobs, explaining=False)
@@ -226,7 +226,7 @@ def every_request(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Request]:
-    """The lane's request after each entry from the first that it takes part in. Raises as `build`."""
+    """Yield the lane's request after each entry from the first that it takes part in. Raises as `build`."""
     log = list(entries)
     session: RequestSession | None = None
     for window in windows(log, LaneId(agent, task), policy, counters, blobs):
@@ -243,7 +243,7 @@ def windows(
     counters: Mapping[str, Counter] = COUNTERS,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
 ) -> Iterator[Window]:
-    """The lane's window after each entry: one window, unless the policy on its card changes.
+    """Yield the lane's window after each entry: one window, unless the policy on its card changes.
 
     A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicyError` at the
     end where none did.
@@ -275,7 +275,7 @@ def window(
     counter: Counter = ESTIMATE,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
 ) -> Window:
-    """The window of a lane after all the entries of a log."""
+    """Return the window of a lane after all the entries of a log."""
     made = Window(lane, policy, counter, blobs=blobs)
     for entry in entries:
         made.take(entry)
@@ -283,5 +283,5 @@ def window(
 
 
 def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """The request of what is in a window."""
+    """Return the request of what is in a window."""
     return RequestSession(window, api, blobs).request()

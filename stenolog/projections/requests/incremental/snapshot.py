@@ -37,7 +37,7 @@ START = WindowSnapshot()
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The runs of neighbouring positions, each as its first and last."""
+    """Yield the runs of neighbouring positions, each as its first and last."""
     first = last = 0
     for position in positions:
         if last and position == last + 1:

@@ -62,7 +62,8 @@ class AttributionStyle(NamedTuple):
 
 
 def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> AttributionStyle:
-    """The ear of a lane under a policy. Raises `InvalidPolicyError` for a heading that could be forged."""
+    """Return the ear of a lane under a policy. Raises `InvalidPolicyError` for a heading that could be
+    forged."""
     others = policy.voices.others if policy.voices else ""
     if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
         raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
@@ -135,7 +136,7 @@ def _attributed(piece: Message, ear: AttributionStyle) -> Message:
 
 
 def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
-    """A summary; the lane's own keeps what only its provider understands, for that to be sent back."""
+    """Return a summary; the lane's own keeps what only its provider understands, for that to be sent back."""
     piece = _kept_fact(position, message, "summary", ear)
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
     if not native or not ear.lane.owns(message):
@@ -145,7 +146,7 @@ def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) ->
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, ear: AttributionStyle) -> Message:
-    """A summary, a memory or a routing: no turn of the lane's, but something it is told."""
+    """Return a summary, a memory or a routing: no turn of the lane's, but something it is told."""
     said = ear.guarded(as_text(message.parts))
     text = (TextPart(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
@@ -202,7 +203,7 @@ def _result(
 
 
 def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
-    """A result that cannot stand as one, as quoted text that names its call."""
+    """Return a result that cannot stand as one, as quoted text that names its call."""
     said = ear.guarded("\n".join(part.text for part in piece.parts if isinstance(part, TextPart)))
     text = quote(
         "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
@@ -220,7 +221,7 @@ def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
 
 
 def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Message]:
-    """The partial text for good, so that "continue" has an anchor; and what went wrong."""
+    """Yield the partial text for good, so that "continue" has an anchor; and what went wrong."""
     partial = "" if was_retried(error) else as_text(error.parts, acts=ear.lane.owns(error))
     stops = error.category in INTERRUPTIONS
     own = ear.lane.owns(error)
@@ -253,7 +254,7 @@ def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
 
 
 def drop_blank(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts without texts that hold nothing but blanks; no provider takes those."""
+    """Return the parts without texts that hold nothing but blanks; no provider takes those."""
     return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
 
 
@@ -263,7 +264,7 @@ def representable(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts that prose cannot say."""
+    """Return the parts that prose cannot say."""
     return tuple([part for part in parts if isinstance(part, UNSAID)])
 
 
@@ -287,7 +288,7 @@ def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
 
 
 def call_in_prose(name: str, arguments: str) -> str:
-    """A tool call as a line of text."""
+    """Return a tool call as a line of text."""
     return f"[calls {name} {arguments}]"
 
 
@@ -321,7 +322,7 @@ def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
 
 
 def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
-    """The rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
+    """Return the rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
     names = rule.names if rule else ()
     for name in names:
         if name not in TRANSFORMS:
@@ -332,7 +333,7 @@ def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
 def rewritten(
     pieces: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
-    """The pieces after every rule; what a rule changed is explained by its name."""
+    """Return the pieces after every rule; what a rule changed is explained by its name."""
     heard = tuple(pieces)
     for rule in rules:
         made = [_applied(rule, piece, entry, counter) for piece in heard]

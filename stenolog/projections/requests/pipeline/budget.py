@@ -60,7 +60,7 @@ def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
 
 
 def _of_budget(budget: Budget, around: Size) -> Cap:
-    """The budget less its reserve, and what a cut leaves of that: so little that cuts are rare."""
+    """Return the budget less its reserve, and what a cut leaves of that: so little that cuts are rare."""
     room, target = [], []
     for name, limit, needed in zip(Size._fields, limits(budget), around, strict=True):
         left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed), 0)
@@ -74,7 +74,7 @@ def _target(room: int, cut_to: int | None) -> int:
 
 
 def limits(budget: Budget) -> Size:
-    """The budget as a size; what it does not limit is endless."""
+    """Return the budget as a size; what it does not limit is endless."""
     given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
     return Size(*(ENDLESS if limit is None else limit for limit in given))
 
@@ -136,7 +136,7 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
 
 
 def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
-    """The caps of a view's policy under the card and the settings of now."""
+    """Return the caps of a view's policy under the card and the settings of now."""
     return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING)
 
 
@@ -181,18 +181,18 @@ def _pins(view: View, shown: Contents) -> Iterator[int]:
 
 
 def _latest(view: View, shown: Contents) -> Iterator[int]:
-    """the latest message with content that is for the agent"""
+    """Keep the latest message with content that is for the agent"""
     return islice((e.position for e in reversed(shown.entries) if _is_for(e, view)), 1)
 
 
 def _answering(view: View, shown: Contents) -> Iterator[int]:
-    """the message that the current run answers, be it edited"""
+    """Keep the message that the current run answers, be it edited"""
     yield view.memory.running
     yield from (edit for edit, first in shown.edits.items() if first == view.memory.running)
 
 
 def _at_work(view: View, shown: Contents) -> Iterator[int]:
-    """the agent's last answer, where it called tools: with their results it is what comes next"""
+    """Keep the agent's last answer, where it called tools: with their results it is what comes next"""
     at_work = view.state.lane(view.lane.address).status != "idle"
     called = (piece for unit in shown.units for piece in unit if piece.calls) if at_work else ()
     if any(view.memory.answered in piece.positions for piece in called):
@@ -215,7 +215,7 @@ def _history_positions(view: View, shown: Contents) -> Iterator[int]:
 
 
 def _summaries(view: View, shown: Contents) -> Iterator[int]:
-    """the summaries that stand: each in the place of what it covers"""
+    """Keep the summaries that stand: each in the place of what it covers"""
     for entry in shown.entries:
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
             yield entry.position
@@ -256,7 +256,7 @@ NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
 
 
 def must_keep(view: View, shown: Contents) -> dict[int, str]:
-    """The index of each unit that must stay, with the reason."""
+    """Return the index of each unit that must stay, with the reason."""
     unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
     kept: dict[int, str] = {}
     for reason, positions in KEEP_REASONS.items():

@@ -118,7 +118,7 @@ def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool
 
 
 def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tuple[Message, ...]]:
-    """The units, with a note before each edit that appears where it arrived."""
+    """Return the units, with a note before each edit that appears where it arrived."""
     if not anew:
         return list(units)
     return [(edit_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
@@ -154,7 +154,7 @@ def _is_turn(entry: Entry, lane: LaneId) -> bool:
 
 
 def _view(entry: Entry) -> int:
-    """The last position that an answer has seen; all before it, where no receipt tells."""
+    """Return the last position that an answer has seen; all before it, where no receipt tells."""
     receipt = getattr(entry.event, "receipt", None)
     return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
 
@@ -164,7 +164,7 @@ def _is_anew(piece: Message, anew: Set[int]) -> bool:
 
 
 def edit_note(piece: Message) -> Message:
-    """The note before an edit that appears where it arrived."""
+    """Return the note before an edit that appears where it arrived."""
     return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")
 
 

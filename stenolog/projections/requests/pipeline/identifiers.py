@@ -40,7 +40,7 @@ class CallIds:
         """The calls that are written in a form of their provider's own, whose results have that form, too."""
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
-        """The id of a call, and whether it had to be rewritten."""
+        """Return the id of a call, and whether it had to be rewritten."""
         kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
         made = kept or self._make_id(key, call.id)
         self._ids[key] = made
@@ -55,7 +55,7 @@ class CallIds:
         return True
 
     def of(self, key: CallKey) -> str:
-        """The id given to a call earlier in this request."""
+        """Return the id given to a call earlier in this request."""
         return self._ids[key]
 
     @property
@@ -90,7 +90,7 @@ def called(call: ToolCall) -> str:
 
 
 def tool_name(raw: str) -> str:
-    """The name if it is acceptable; else what can be kept of it, and six digits of its hash."""
+    """Return the name if it is acceptable; else what can be kept of it, and six digits of its hash."""
     if fits_tool_name(raw):
         return raw
     mark = "_" + sha256(raw.encode()).hexdigest()[:6]
@@ -98,7 +98,7 @@ def tool_name(raw: str) -> str:
 
 
 def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
-    """The arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`.
+    """Return the arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`.
 
     They are wrapped where an object could not say the same again: a key stands twice, a number would be
     rounded, something in it cannot be written as JSON, or it is nested deeper than events may be.
@@ -107,14 +107,15 @@ def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
 
 
 def arguments_text(raw: str) -> tuple[str, bool]:
-    """The arguments as the text of a JSON object: the raw string itself wherever it is one."""
+    """Return the arguments as the text of a JSON object: the raw string itself wherever it is one."""
     if _says_the_same(raw):
         return raw, False
     return json.dumps({"_raw": raw}, ensure_ascii=False, separators=(",", ":")), True
 
 
 def arguments_longest(raw: str) -> str:
-    """The longest text that the arguments come to: where they go out as an object, `1e15` has 18 digits."""
+    """Return the longest text that the arguments come to: where they go out as an object, `1e15` has 18
+    digits."""
     text = arguments_text(raw)[0]
     if not _EXPONENT.search(text):
         return text

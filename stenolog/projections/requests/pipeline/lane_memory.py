@@ -116,7 +116,8 @@ def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
 
 
 def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
-    """The message that the current run answers: the first that the lane was asked since it was idle."""
+    """Return the message that the current run answers: the first that the lane was asked since it was
+    idle."""
     if now.after.status == "idle":
         return 0
     begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position

@@ -57,7 +57,7 @@ class Measure:
         self.bytes = budget is not None and budget.bytes is not None
 
     def of(self, piece: Message) -> Size:
-        """The size of a piece."""
+        """Return the size of a piece."""
         words = said_in(piece)
         media = [part for part in piece.parts if isinstance(part, MEDIA)]
         return Size(
@@ -71,7 +71,7 @@ class Measure:
         return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
 
     def _sent(self, part: ImagePart | FilePart) -> int:
-        """The bytes of a picture or a file itself: the base64 text of its blob, or its url."""
+        """Return the bytes of a picture or a file itself: the base64 text of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         self.missing |= found is None
         if found:
@@ -85,14 +85,14 @@ def _characters(words: Iterable[str], media: Iterable[ImagePart | FilePart]) -> 
 
 
 def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
-    """The tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
+    """Return the tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
     if not has_schema(card.parameters):
         return 0
     return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
 
 
 def _bytes(piece: Message, words: list[str]) -> int:
-    """The texts as JSON; arguments are text within JSON on some APIs, and so escaped twice."""
+    """Return the texts as JSON; arguments are text within JSON on some APIs, and so escaped twice."""
     arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
@@ -104,7 +104,7 @@ def _escaped(text: str) -> str:
 
 
 def said_in(piece: Message) -> list[str]:
-    """The texts of a piece as they will be written, among them a line for each picture and file."""
+    """Return the texts of a piece as they will be written, among them a line for each picture and file."""
     words: list[str] = []
     for part in piece.parts:
         match part:

@@ -17,12 +17,12 @@ SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 
 
 def said_by(event: Event) -> tuple[Part, ...]:
-    """The parts of an event; none where it is not made of any."""
+    """Return the parts of an event; none where it is not made of any."""
     return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
 def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
-    """The runs in order, those of one rule that touch each other as one."""
+    """Return the runs in order, those of one rule that touch each other as one."""
     merged: list[Omission] = []
     for run in sorted(runs):
         last = merged[-1] if merged else None
@@ -71,8 +71,8 @@ def _unheard(event: Event) -> str:
 
 
 def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
-    """The runs once more has left the window. A run of a cut reaches up to the next entry that is still here,
-    and swallows what other rules kept out within it: so the runs do not grow with the log.
+    """Return the runs once more has left the window. A run of a cut reaches up to the next entry that is
+    still here, and swallows what other rules kept out within it: so the runs do not grow with the log.
 
     `here` are the positions in the window, in order.
     """

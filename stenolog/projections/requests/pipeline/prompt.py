@@ -69,7 +69,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
 
 
 def tools_called(messages: Iterable[Message]) -> dict[str, None]:
-    """The names of the tools that are called in some messages, each once, in order."""
+    """Return the names of the tools that are called in some messages, each once, in order."""
     parts = (part for message in messages if message.calls for part in message.parts)
     return dict.fromkeys(called(part) for part in parts if isinstance(part, ToolCall))
 
@@ -137,12 +137,12 @@ def _instructions(view: View) -> Prompt:
 
 @cache
 def _none() -> Prompt:
-    """The rule of a policy that has none."""
+    """Return the rule of a policy that has none."""
     return construct(Prompt)
 
 
 def _persona(view: View, card: AgentCard) -> Iterator[Section]:
-    """The persona, in the modes that it is for."""
+    """Yield the persona, in the modes that it is for."""
     wanted = _instructions(view).persona_in
     if not wanted or view.settings.mode_of(view.lane.agent) in wanted:
         yield Section("persona", card.persona, _set_at(view, "card"))
@@ -201,7 +201,7 @@ Unit = tuple[Message, ...]
 def with_away(
     units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
 ) -> list[Unit]:
-    """The units with a note before and behind each run of what the lane has missed.
+    """Return the units with a note before and behind each run of what the lane has missed.
 
     `began` is the view of its first answer (0: it has none), which may itself be out of the window.
     """
@@ -224,7 +224,7 @@ def with_away(
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:
-    """The notes before and behind a run of what was missed."""
+    """Return the notes before and behind a run of what was missed."""
     return _missed_note(away.title, ()), _missed_note(f"{END_OF} {away.title}", ())
 
 
@@ -277,8 +277,8 @@ def prefix(
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
 ) -> Prefix:
-    """The prefix of a lane, from its card and what it has done: `called` are the names of the tools that it
-    called, each once, and `model` is the one it last answered with."""
+    """Return the prefix of a lane, from its card and what it has done: `called` are the names of the tools
+    that it called, each once, and `model` is the one it last answered with."""
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         declared.setdefault(tool_name(tool.name), tool)

@@ -79,7 +79,7 @@ def _backslashed(text: str, places: Iterable[int]) -> str:
 
 
 def escape(text: str) -> str:
-    """The text with every forged delimiter made harmless."""
+    """Return the text with every forged delimiter made harmless."""
     if text.isascii():
         return _FORGED.sub("&lt;", text)
     places = _places(text, [found.start() for found in _FORGED.finditer(looks(text))])
@@ -98,13 +98,13 @@ def _blotted(signs: re.Pattern[str], text: str) -> str:
 
 
 def quote(tag: str, text: str, **attributes: str) -> str:
-    """The text between delimiters: `<tag key="value">`, the text, `</tag>`, each on its own line."""
+    """Return the text between delimiters: `<tag key="value">`, the text, `</tag>`, each on its own line."""
     shown = "".join(f' {key}="{_blotted(_ATTRIBUTE, value)}"' for key, value in attributes.items() if value)
     return f"<{tag}{shown}>\n{escape(text)}\n</{tag}>"
 
 
 def heading_name(name: str, template: str) -> str:
-    """A name as it stands in a heading: on one line, and without what else a heading is made of."""
+    """Return a name as it stands in a heading: on one line, and without what else a heading is made of."""
     plain = " ".join(name.split())
     for sign in template.partition("{name}")[::2]:
         plain = plain.replace(sign.strip(), "_") if sign.strip() else plain
@@ -112,12 +112,12 @@ def heading_name(name: str, template: str) -> str:
 
 
 def under(heading: str, text: str) -> str:
-    """The text under a line that says whose it is; no delimiter can begin or end in it."""
+    """Return the text under a line that says whose it is; no delimiter can begin or end in it."""
     return f"{heading}\n{escape(text)}"
 
 
 def guard(text: str, openings: Iterable[str]) -> str:
-    """The text with a backslash before each line that begins as one of our own would."""
+    """Return the text with a backslash before each line that begins as one of our own would."""
     for opening in openings:
         begins = r"\s*".join(map(re.escape, looks(opening).split()))
         line = rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={begins})"
@@ -127,7 +127,7 @@ def guard(text: str, openings: Iterable[str]) -> str:
 
 
 def label(name: str) -> str:
-    """A name as it stands in a marker of the plain API, which it cannot break out of."""
+    """Return a name as it stands in a marker of the plain API, which it cannot break out of."""
     return _blotted(_NAME, name)
 
 
@@ -140,7 +140,7 @@ def markers(text: str) -> Iterator[int]:
 
 
 def unforged(text: str) -> str:
-    """The text with a backslash before everything that could be taken for a marker."""
+    """Return the text with a backslash before everything that could be taken for a marker."""
     return _remembered(text) if len(text) <= REMEMBERED else _unforged(text)
 
 
@@ -155,12 +155,12 @@ _remembered = lru_cache(maxsize=1_024)(_unforged)
 
 
 def note(text: str) -> str:
-    """A remark of stenolog's own, in brackets."""
+    """Return a remark of stenolog's own, in brackets."""
     return f"[{text}]"
 
 
 def placeholder(part: ImagePart | FilePart, why: str) -> str:
-    """The line that stands in the text for a picture or a file that cannot be sent."""
+    """Return the line that stands in the text for a picture or a file that cannot be sent."""
     name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
     what = " ".join(f"{part.type}{name} ({part.media_type})".split())
     return f"[{escape(what).translate(NO_BRACKETS)} {why}]"

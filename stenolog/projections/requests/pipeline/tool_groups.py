@@ -57,7 +57,7 @@ class ToolGroup:
         return True
 
     def pieces(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Message]:
-        """The answer and one result for each call, in the order of the calls."""
+        """Yield the answer and one result for each call, in the order of the calls."""
         yield self.said
         for key, result in self.results.items():
             yield result or self._seal(key, hidden=is_hidden(key))
@@ -137,7 +137,7 @@ def grouped(
 
 
 def preview_note(last: Message | None) -> list[Message]:
-    """The note that closes a conversation which ends with the agent's own word, or has none at all."""
+    """Return the note that closes a conversation which ends with the agent's own word, or has none at all."""
     if last is not None and last.role != "assistant":
         return []
     positions = last.positions[-1:] if last else ()

@@ -61,7 +61,7 @@ class Shortened(NamedTuple):
 
 
 def alias(entry_id: str) -> str:
-    """The alias of a tool result, by the id of its entry: `@state/logs/tool-results/<id>.json`.
+    """Return the alias of a tool result, by the id of its entry: `@state/logs/tool-results/<id>.json`.
 
     An id that is unfit for a path is shortened to what is fit of it and a hash; `conversation.outputs` finds
     the entry all the same.
@@ -73,7 +73,8 @@ def alias(entry_id: str) -> str:
 
 
 def entry_of(path: str) -> str | None:
-    """The id in the alias of a tool result, empty where it was shortened; None for what is no such alias."""
+    """Return the id in the alias of a tool result, empty where it was shortened; None for what is no such
+    alias."""
     found = _ALIAS.fullmatch(path)
     return (found[1] or "") if found else None
 
@@ -89,7 +90,8 @@ def truncate(
 def compact(
     result: ToolResult, entry_id: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
-    """The parts that stand for a tool result, pictures and files in their places; None: leave it as it is.
+    """Return the parts that stand for a tool result, pictures and files in their places; None: leave it as it
+    is.
 
     `tool` is the one that was called, where the call is known.
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
@@ -107,7 +109,8 @@ def compact(
 
 
 def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) -> Preview | None:
-    """The preview of a text that can be read at `path`; None where it is no larger than the rule allows.
+    """Return the preview of a text that can be read at `path`; None where it is no larger than the rule
+    allows.
 
     It has at most `rule.head + rule.tail` tokens, and two lines.
     """
@@ -122,7 +125,7 @@ def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) ->
 
 
 def where(path: str, offset: int = 0, size: str = "") -> str:
-    """The line that says how the whole is read."""
+    """Return the line that says how the whole is read."""
     return note(f'{size}the whole: {READ_OUTPUT}(path="{path}", offset={offset})')
 
 
@@ -169,7 +172,7 @@ def _tail(text: str, tokens: int, counter: Counter) -> int:
 
 
 def _most(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest size up to `most` that fits, by halving; 0 always does."""
+    """Return the largest size up to `most` that fits, by halving; 0 always does."""
     fitting = 0
     while fitting < most:
         tried = (fitting + most + 1) // 2
@@ -181,12 +184,12 @@ def _most(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _joined(*texts: str) -> str:
-    """The texts one under the other, without those that are empty."""
+    """Return the texts one under the other, without those that are empty."""
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts if text).removesuffix("\n")
 
 
 def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
-    """The parts with this text in the place of theirs, which the first of them stands at."""
+    """Return the parts with this text in the place of theirs, which the first of them stands at."""
     others = [part for part in parts if not isinstance(part, TextPart)]
     before = next((nth for nth, part in enumerate(parts) if isinstance(part, TextPart)), 0)
     return (*others[:before], TextPart(text=text), *others[before:])
@@ -236,7 +239,7 @@ class Parsed(NamedTuple):
 
 
 def parse(text: str) -> Parsed | None:
-    """The object or array that the text is; None where it is neither.
+    """Return the object or array that the text is; None where it is neither.
 
     The parser is pydantic's: how deep it goes and what it refuses is the same in every Python.
     """
@@ -263,7 +266,7 @@ def _beginning(text: str) -> Any:
 
 
 def sketch(found: Parsed, tokens: int, counter: Counter) -> str:
-    """The JSON in at most so many tokens, as rich as they allow; empty where they allow none."""
+    """Return the JSON in at most so many tokens, as rich as they allow; empty where they allow none."""
     for detail in DETAILS:
         drawn = _within(_drawn(found.value, detail, found.cut), tokens * WIDEST)
         if drawn is not None and counter.count(drawn) <= tokens:
@@ -272,7 +275,7 @@ def sketch(found: Parsed, tokens: int, counter: Counter) -> str:
 
 
 def _within(pieces: Iterable[str], most: int) -> str | None:
-    """The pieces as one text, unless it is longer than `most`; no more of them is made than that."""
+    """Return the pieces as one text, unless it is longer than `most`; no more of them is made than that."""
     made = []
     for piece in pieces:
         made.append(piece)
@@ -348,13 +351,14 @@ _LONGEST_CHARACTER = 32
 
 
 def cut_before(text: str, at: int) -> int:
-    """The last place up to `at` (in characters) where nothing that a reader sees as one is cut in two."""
+    """Return the last place up to `at` (in characters) where nothing that a reader sees as one is cut in
+    two."""
     places = range(at, max(0, at - _LONGEST_CHARACTER), -1)
     return next((place for place in places if _between(text, place)), at)
 
 
 def cut_after(text: str, at: int) -> int:
-    """The first such place from `at` on."""
+    """Return the first such place from `at` on."""
     places = range(at, min(len(text), at + _LONGEST_CHARACTER))
     return next((place for place in places if _between(text, place)), at)
 

@@ -31,7 +31,7 @@ from .lane import INTERRUPTIONS, LaneId
 
 
 def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "") -> str:
-    """The rule that keeps an entry from the lane for good; empty where none does.
+    """Return the rule that keeps an entry from the lane for good; empty where none does.
 
     `scope` is the one that holds for the agent, `call` the call that a result belongs to.
     """
@@ -83,7 +83,7 @@ def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: 
 
 
 def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
-    """The rule that keeps an entry from the lane as things are now; empty where none does."""
+    """Return the rule that keeps an entry from the lane as things are now; empty where none does."""
     out = context.out.get(entry.position)
     if out is not None and out[0] != "replaced":
         return out[0]

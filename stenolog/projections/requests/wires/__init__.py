@@ -29,7 +29,7 @@ class Api(NamedTuple):
 
 
 def written_by(name: str, version: int, writer: type[Writer]) -> Api:
-    """The API of a writer."""
+    """Return the API of a writer."""
     return Api(name, version, partial(_written, writer), writer)
 
 

@@ -89,14 +89,14 @@ class AnthropicWriter(Writer):
 
 
 def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
-    """The turns of the user, the last first, and the last block of each, by index."""
+    """Yield the turns of the user, the last first, and the last block of each, by index."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index]["role"] == "user":
             yield index, len(messages[index]["content"]) - 1
 
 
 def _marked(message: Body, index: int) -> Body:
-    """The message with a breakpoint behind one of its blocks."""
+    """Return the message with a breakpoint behind one of its blocks."""
     content = [*message["content"]]
     content[index] = {**content[index]}
     set_breakpoints(content[index])
@@ -104,7 +104,7 @@ def _marked(message: Body, index: int) -> Body:
 
 
 def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """The conversation, and the notes behind it that are not of the log."""
+    """Return the conversation, and the notes behind it that are not of the log."""
     conversation = list(pieces)
     late: list[Message] = []
     while conversation and conversation[-1].role == "system" and conversation[-1].rule != "system-note":
@@ -130,7 +130,7 @@ def _noted(piece: Message) -> list[str]:
 
 
 def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
-    """The blocks of the turn being written; a new turn where the role changes."""
+    """Return the blocks of the turn being written; a new turn where the role changes."""
     if not sheet.messages and role == "assistant":
         _turn(sheet, "user").append({"type": "text", "text": OPENING})
         sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
@@ -158,7 +158,7 @@ def _assistant_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, ids:
 def _assistant_blocks(
     sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds
 ) -> Iterator[tuple[Body, str]]:
-    """The blocks of one piece, each with the rule that mended it."""
+    """Yield the blocks of one piece, each with the rule that mended it."""
     calls = iter(piece.calls)
     own_tools = _own_tools(piece, prefix)
     for i, part in enumerate(piece.parts):
@@ -187,7 +187,7 @@ def _assistant_blocks(
 
 
 def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | None:
-    """The thinking block, where this model family made it and signed it."""
+    """Return the thinking block, where this model family made it and signed it."""
     if not goes_back(part, piece, prefix, ANTHROPIC):
         return None
     if part.encrypted:
@@ -257,7 +257,8 @@ def _content(sheet: BodyBuilder, piece: Message) -> tuple[list[Body], str]:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
+    text."""
     kind = "image" if isinstance(part, ImagePart) else "document"
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     data = sheet.data(part)

@@ -40,7 +40,7 @@ CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
 def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
-    """The card's parameters in this API's words, `cache` among them, as its model takes them."""
+    """Return the card's parameters in this API's words, `cache` among them, as its model takes them."""
     told = parameters(sheet, prefix, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(prefix.model)
@@ -59,7 +59,7 @@ def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
 
 
 def _say(name: str, value: Any) -> Body | None:
-    """A neutral parameter in this API's words."""
+    """Return a neutral parameter in this API's words."""
     match name:
         case "stop":
             return {"stop_sequences": value}
@@ -83,7 +83,7 @@ def _paced(sheet: BodyBuilder, prefix: Prefix) -> Body:
 
 
 def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
-    """A budget that is large enough, in a token limit that leaves room for an answer behind it."""
+    """Return a budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
     room = limit if limit > budget else limit + budget
@@ -96,7 +96,8 @@ def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) 
 
 
 def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
-    """The choice among the tools; left to the model where it thinks on a budget, which excludes force."""
+    """Return the choice among the tools; left to the model where it thinks on a budget, which excludes
+    force."""
     if free and choice["type"] in ("any", "tool"):
         _mended(sheet, prefix, "choice-freed")
         choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}

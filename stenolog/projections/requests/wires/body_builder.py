@@ -199,11 +199,11 @@ class BodyBuilder:
         return tools
 
     def rendered(self, body: Body) -> Rendered:
-        """The body with everything that was said about it."""
+        """Return the body with everything that was said about it."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
 
     def data(self, part: ImagePart | FilePart) -> BlobText | None:
-        """The base64 text of a part's blob; None where it has none, or the blob is gone."""
+        """Return the base64 text of a part's blob; None where it has none, or the blob is gone."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
@@ -214,7 +214,7 @@ class BodyBuilder:
 
 
 def texts(piece: Message) -> list[str]:
-    """The texts of a piece; somebody else's are quoted as one, with who said it."""
+    """Return the texts of a piece; somebody else's are quoted as one, with who said it."""
     said = [part.text for part in piece.parts if isinstance(part, TextPart | RefusalPart)]
     if piece.speaker and said:
         return [quote("message", "\n".join(said), sender=piece.speaker)]
@@ -222,7 +222,7 @@ def texts(piece: Message) -> list[str]:
 
 
 def media(piece: Message) -> list[ImagePart | FilePart]:
-    """The pictures and files of a piece."""
+    """Return the pictures and files of a piece."""
     return [part for part in piece.parts if isinstance(part, ImagePart | FilePart)]
 
 
@@ -231,7 +231,8 @@ def content_blocks(
     show: Callable[[ImagePart | FilePart], Body],
     fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
 ) -> tuple[list[Body], str]:
-    """The texts, pictures and files of a piece as they were said, and the rule where one became a text.
+    """Return the texts, pictures and files of a piece as they were said, and the rule where one became a
+    text.
 
     Somebody else's words come first, quoted as one, and what stands for their media with them. What does
     not fit is not shown.
@@ -264,7 +265,8 @@ def tool_function(call: ToolCall) -> dict[str, Any]:
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a tool's parameters as every provider takes it: of an object, with properties."""
+    """Return the JSON Schema of a tool's parameters as every provider takes it: of an object, with
+    properties."""
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 

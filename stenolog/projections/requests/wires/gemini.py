@@ -89,7 +89,7 @@ class GeminiWriter(Writer):
 
 
 def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
-    """A neutral parameter in this API's words."""
+    """Return a neutral parameter in this API's words."""
     new = since_gemini_3(prefix.model)
     match name:
         case "max_tokens":
@@ -113,7 +113,8 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
 
 
 def _content(sheet: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
-    """The parts of the content being written: a new one where the role changes, or results end or begin."""
+    """Return the parts of the content being written: a new one where the role changes, or results end or
+    begin."""
     if not sheet.messages and role == "model":
         _content(sheet, "user").append({"text": OPENING})
         sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
@@ -182,7 +183,8 @@ def _write_answer(sheet: BodyBuilder, piece: Message) -> None:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
-    """A picture or a file as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    """Return a picture or a file as the API takes it; anything else, or a blob that is gone, as a line of
+    text."""
     data = sheet.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
     if fits and data is not None:
@@ -226,7 +228,7 @@ class Calls:
         self._names: dict[CallKey, str] = {}
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[Body, str]:
-        """The shape of a call, and the rule that mended it (empty: none had to)."""
+        """Return the shape of a call, and the rule that mended it (empty: none had to)."""
         id, new_id = self._ids.give(key, call)
         name = self._names[key] = function_name(called(call))
         given, wrapped = arguments_object(call.arguments)
@@ -234,7 +236,7 @@ class Calls:
         return {"functionCall": {"id": id, "name": name, "args": given}}, rule
 
     def of(self, key: CallKey) -> Body:
-        """The id and the name that a result answers to."""
+        """Return the id and the name that a result answers to."""
         return {"id": self._ids.of(key), "name": self._names[key]}
 
     @property
@@ -286,7 +288,7 @@ def answer_parts(
 
 
 def _signed(sheet: BodyBuilder, piece: Message, part: Body, thought: ReasoningPart | None) -> Body:
-    """The part with the signature of a thought, whose text is left behind."""
+    """Return the part with the signature of a thought, whose text is left behind."""
     if thought is None:
         return part
     if thought.text:
@@ -300,7 +302,8 @@ def _let_go(sheet: BodyBuilder, piece: Message, thought: ReasoningPart | None) -
 
 
 def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
-    """The opaque parts of an answer that go back, by their index; a call and its answer only together."""
+    """Return the opaque parts of an answer that go back, by their index; a call and its answer only
+    together."""
     found: dict[int, tuple[str, Body]] = {}
     for i, part in enumerate(piece.parts):
         if isinstance(part, ProviderPart) and goes_back(part, piece, prefix, GOOGLE):
@@ -317,7 +320,8 @@ def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
 
 
 def function_name(raw: str) -> str:
-    """The name as every provider takes it, and with a letter or an underscore first, as Gemini does."""
+    """Return the name as every provider takes it, and with a letter or an underscore first, as Gemini
+    does."""
     name = tool_name(raw)
     if name[0].isalpha() or name[0] == "_":
         return name

@@ -25,7 +25,7 @@ ASKS_FOR_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
 
 
 def family(model: str) -> str:
-    """The words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`.
+    """Return the words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`.
 
     OpenAI's generations are families of their own: `gpt-5.5-codex` is `gpt-5-codex`.
     """

@@ -125,12 +125,12 @@ class ChatWriter(Writer):
 
 
 def json_note() -> Message:
-    """The note that asks for JSON."""
+    """Return the note that asks for JSON."""
     return Message("system", (TextPart(text=JSON_NOTE),), (), "json-note", "added")
 
 
 def _say(name: str, value: Any, model: str) -> Body | None:
-    """A neutral parameter in this API's words."""
+    """Return a neutral parameter in this API's words."""
     match name:
         case "max_tokens":
             return {"max_completion_tokens" if REASONING_MODELS.search(model) else "max_tokens": value}
@@ -146,7 +146,7 @@ def _say(name: str, value: Any, model: str) -> Body | None:
 
 
 def described(output: Output) -> Body:
-    """The schema of an answer, as both of OpenAI's APIs have it."""
+    """Return the schema of an answer, as both of OpenAI's APIs have it."""
     strict = {} if output.strict is None else {"strict": output.strict}
     return {"name": output.name, "schema": output.schema, **strict}
 
@@ -222,7 +222,7 @@ def _flat(content: list[Body]) -> str | list[Body] | None:
 
 
 def _call(piece: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
-    """The shape of a call, and the rule that mended it (empty: none had to)."""
+    """Return the shape of a call, and the rule that mended it (empty: none had to)."""
     id, new_id = ids.give(piece.calls[nth], call)
     if call.form == "custom" and fits_tool_name(call.name) and same_family(piece.model, prefix.model):
         custom = {"name": call.name, "input": call.arguments}
@@ -262,7 +262,8 @@ def _user(sheet: BodyBuilder, piece: Message) -> None:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
+    text."""
     data = sheet.data(part)
     url: Any = part.url if part.url.startswith(("https://", "http://")) else ""
     if data is not None:

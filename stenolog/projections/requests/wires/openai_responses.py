@@ -150,7 +150,7 @@ def _is_reasoning(item: Body) -> bool:
 
 
 def _say(name: str, value: Any) -> Body | None:
-    """A neutral parameter in this API's words."""
+    """Return a neutral parameter in this API's words."""
     match name:
         case "max_tokens":
             return {"max_output_tokens": value}
@@ -202,7 +202,8 @@ def _answers(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: Ca
 
 
 def _calls_last(made: list[Written]) -> list[Written]:
-    """The items in their order; calls that a message follows behind it, for outputs must follow calls."""
+    """Return the items in their order; calls that a message follows behind it, for outputs must follow
+    calls."""
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
     if True in calls and "message" in kinds[calls.index(True) :]:
@@ -211,7 +212,7 @@ def _calls_last(made: list[Written]) -> list[Written]:
 
 
 def _items(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Iterator[Written]:
-    """The items of one piece: texts of one phase that follow each other are one message."""
+    """Yield the items of one piece: texts of one phase that follow each other are one message."""
     calls = iter(piece.calls)
     is_own = same_family(piece.model, prefix.model)
     for (spoken, phase), parts in groupby(piece.parts, key=_message_of):
@@ -251,7 +252,8 @@ def _spoken(part: Part) -> Body:
 
 
 def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
-    """The call as OpenAI wrote it, where that is no plain function's; None where it cannot be written so."""
+    """Return the call as OpenAI wrote it, where that is no plain function's; None where it cannot be written
+    so."""
     item: Body = {"call_id": id}
     if call.form == "custom" and fits_tool_name(call.name):
         item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
@@ -277,7 +279,7 @@ def _call(call: ToolCall, id: str, rule: str) -> Written:
 
 
 def _native(part: ReasoningPart | ProviderPart, ids: CallIds) -> Body | None:
-    """The item itself, where OpenAI can read it without its store."""
+    """Return the item itself, where OpenAI can read it without its store."""
     if isinstance(part, ProviderPart):
         return _provider_item(part.raw, ids)
     if not part.encrypted:
@@ -287,7 +289,8 @@ def _native(part: ReasoningPart | ProviderPart, ids: CallIds) -> Body | None:
 
 
 def _provider_item(raw: str, ids: CallIds) -> Body | None:
-    """The item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand alone."""
+    """Return the item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand
+    alone."""
     item, broken = arguments_object(raw)
     kind = item.get("type")
     if broken or not isinstance(kind, str) or kind not in STANDING:
@@ -331,7 +334,7 @@ def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
-    """The tools that a search gave back; None where its result is no list of tools."""
+    """Return the tools that a search gave back; None where its result is no list of tools."""
     given, broken = arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
     tools = None if broken else given.get("tools")
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
@@ -367,7 +370,8 @@ def _flat(shown: list[Body]) -> str | list[Body]:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """A picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of text."""
+    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
+    text."""
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}

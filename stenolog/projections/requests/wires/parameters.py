@@ -45,7 +45,8 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 
 
 def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
-    """The card's parameters as an API sends them: what `say` makes of neutral names, and the wire's `own`.
+    """Return the card's parameters as an API sends them: what `say` makes of neutral names, and the wire's
+    `own`.
 
     Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
     chooses a tool that is not among its tools.
@@ -74,7 +75,8 @@ def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say
 
 
 def set_by(card: AgentCard) -> Body:
-    """A copy of the parameters on a card but those that are null, the neutral names first in their order."""
+    """Return a copy of the parameters on a card but those that are null, the neutral names first in their
+    order."""
     given = card.parameters
     return {name: deep_copy_json(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
 
@@ -114,7 +116,7 @@ def _texts(value: Any) -> list[str] | None:
 
 
 def _choice(value: Any) -> Choice | None:
-    """A choice in neutral words, or in the shape of any provider."""
+    """Return a choice in neutral words, or in the shape of any provider."""
     match value:
         case ("auto" | "none" | "required" as mode) | {"type": "auto" | "none" | "required" as mode}:
             return Choice(mode)

@@ -45,7 +45,7 @@ class Writer(ABC):
         """Write the rest of the conversation, with the notes behind it; the body of all of it."""
 
     def body(self, pieces: Sequence[Message]) -> Body:
-        """The body of what was written and of these pieces, which are forgotten again."""
+        """Return the body of what was written and of these pieces, which are forgotten again."""
         mark, ids = self.sheet.checkpoint, self.ids.count
         made = self.close(pieces)
         self.sheet.rollback(mark)
@@ -53,12 +53,12 @@ class Writer(ABC):
         return made
 
     def encoded(self, messages: list[Body]) -> MessageHash:
-        """The messages of a body that it just gave, as digests are made of them.
+        """Return the messages of a body that it just gave, as digests are made of them.
 
         Of those that were written to stay, the last may still be gone on with.
         """
         return MessageHash(messages, self._known, max(len(self.sheet.messages) - 1, 0))
 
     def rendered(self, pieces: Sequence[Message]) -> Rendered:
-        """The body of these pieces alone, and the explanation of every part."""
+        """Return the body of these pieces alone, and the explanation of every part."""
         return self.sheet.rendered(self.close(pieces))
