@@ -52,7 +52,7 @@ def _lines() -> Iterator[str]:
     histories = {cls: f'`history`, kind `"{kind}"`' for kind, cls in ours.items()}
     for cls, slot in {**histories, **{cls: f"`{slot}`" for slot, cls in RULES.items()}}.items():
         yield f"| `{_signature(cls)}` | {slot} | {_flat(cls.__doc__)} |"
-    yield f"\n{WINDOW}\n| name | what stays |\n|---|---|"
+    yield f"\n{WINDOW}\n| name | rule |\n|---|---|"
     yield from (f"| `{name}` | {_flat(why.__doc__)} |" for name, why in KEEP_REASONS.items())
     yield f"\n{RULES_HEAD}"
     for stage, rules in STAGES.items():

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import environments
-from benchmarks.peers.environments import NotInstalled
+from benchmarks.peers.environments import NotInstalledError
 from benchmarks.peers.registry import KNOWN
-from benchmarks.peers.running import PeerFailed, Running, Unsupported
+from benchmarks.peers.running import PeerFailedError, Running, UnsupportedError
 
 RESULTS = Path(__file__).parent.parent / "results"
 """Ignored by git."""
@@ -79,7 +79,7 @@ class Bench:
             self.found[name] = {"when": self.when, "plan": asdict(self.plan), "failed": {}}
             try:
                 self.pythons[name] = environments.python(KNOWN[name])
-            except NotInstalled as error:
+            except NotInstalledError as error:
                 self.found[name]["not_measured"] = str(error)
                 self.names.remove(name)
         self.save()
@@ -113,9 +113,9 @@ class Bench:
         """Whether it was done; why not is found."""
         try:
             work(name)
-        except Unsupported:
+        except UnsupportedError:
             return False
-        except PeerFailed as error:
+        except PeerFailedError as error:
             self.found[name]["failed"][measure] = str(error)
             print(f"{name}: {measure}: {error}", file=sys.stderr, flush=True)
             return False

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import workload
-from benchmarks.peers.peer import Peer, Unsupported
+from benchmarks.peers.peer import Peer, UnsupportedError
 from benchmarks.peers.workload import Alphabet, Event, turn
 
 SYNCHRONOUS = {"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
@@ -227,7 +227,7 @@ def serve(child: Child, answers: int) -> None:
         work: Callable[..., dict[str, Any]] = getattr(child, command.pop("do"))
         try:
             answer = work(**command)
-        except Unsupported:
+        except UnsupportedError:
             answer = {"unsupported": True}
         except Exception as error:
             traceback.print_exc()

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.registry import OURS
-from benchmarks.peers.running import PeerFailed
+from benchmarks.peers.running import PeerFailedError
 from benchmarks.peers.workload import STEPS
 
 TALK = "talk"
@@ -104,7 +104,7 @@ def killed(bench: Bench, name: str, path: str, chance: random.Random) -> list[st
         deadline = time.monotonic() + 60
         while not acks.exists() or acks.read_bytes().count(b"\n") < wanted:
             if child.process.poll() is not None or time.monotonic() > deadline:
-                raise PeerFailed("it ended by itself, or wrote nothing for a minute")
+                raise PeerFailedError("it ended by itself, or wrote nothing for a minute")
             time.sleep(0.0005)
         time.sleep(chance.random() * 0.004)
         child.end(kill=True)

@@ -13,7 +13,7 @@ MADE = HERE.parent / "results" / "environments"
 """Ignored by git."""
 
 
-class NotInstalled(Exception):
+class NotInstalledError(Exception):
     """A library cannot be installed here; says why."""
 
 
@@ -38,4 +38,4 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["nothing was said"]
-        raise NotInstalled(f"{' '.join(command[1:4])}: {said[-1][:200]}")
+        raise NotInstalledError(f"{' '.join(command[1:4])}: {said[-1][:200]}")

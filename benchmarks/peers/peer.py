@@ -16,7 +16,7 @@ T = TypeVar("T")
 Acknowledge = Callable[[Event], object]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The library has no way to do this."""
 
 
@@ -74,11 +74,11 @@ class Peer:
 
     def at(self, conversation: str, turn: int) -> Any:
         """Return the list as it was when that turn had ended."""
-        raise Unsupported
+        raise UnsupportedError
 
     def fork(self, conversation: str, turn: int, name: str) -> None:
         """Another conversation that goes on from there."""
-        raise Unsupported
+        raise UnsupportedError
 
 
 class AsyncPeer(Peer):

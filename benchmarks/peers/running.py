@@ -19,11 +19,11 @@ PATIENCE = 300.0
 """Seconds that an answer may take."""
 
 
-class PeerFailed(Exception):
+class PeerFailedError(Exception):
     """A store did not do what it was asked; says what it said."""
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """A store has no way to do this."""
 
 
@@ -62,15 +62,15 @@ class Running:
             self.process.stdin.write(json.dumps({"do": do, **given}).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise PeerFailed(f"its process is gone before {do!r}; see {self.log.name}") from None
+            raise PeerFailedError(f"its process is gone before {do!r}; see {self.log.name}") from None
 
     def answer(self, patience: float = PATIENCE) -> dict[str, Any]:
-        """What came of the oldest thing that was told. Raises `PeerFailed`, `Unsupported`."""
+        """What came of the oldest thing that was told. Raises `PeerFailedError`, `UnsupportedError`."""
         answer: dict[str, Any] = json.loads(self._line(time.monotonic() + patience))
         if "error" in answer:
-            raise PeerFailed(answer["error"])
+            raise PeerFailedError(answer["error"])
         if "unsupported" in answer:
-            raise Unsupported
+            raise UnsupportedError
         return answer
 
     def end(self, kill: bool = False) -> None:
@@ -96,10 +96,10 @@ class Running:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([file], [], [], left)[0]:
                 self.process.kill()
-                raise PeerFailed("no answer in time")
+                raise PeerFailedError("no answer in time")
             piece = os.read(file, 1 << 16)
             if not piece:
-                raise PeerFailed(f"its process has ended; see {self.log.name}")
+                raise PeerFailedError(f"its process has ended; see {self.log.name}")
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         return line

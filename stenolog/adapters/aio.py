@@ -268,15 +268,14 @@ class AsyncConversation:
         return await self.log.run(self._sync)
 
     def _sought(self) -> Conversation:
-        """Return the conversation, which its first append has yet to find in the log: nothing is read
-        here."""
+        """Return the conversation without reading the log; its first append looks it up there."""
         return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
 
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))
 
     def _sync(self) -> Conversation:
-        """Return the conversation underneath; asked for in a thread, since finding it reads the log."""
+        """Return the conversation underneath. Runs in a thread, since finding it reads the log."""
         if self._conversation is None:
             self._conversation = self.log.sync[self._name]
         return self._conversation

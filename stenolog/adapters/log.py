@@ -119,8 +119,9 @@ class Log(LogHandle):
         newest: bool = False,
         progress: Callable[[int], object] = lambda _: None,
     ) -> list[Hit]:
-        """Return the entries of any conversation, archived ones too, that say these words: the best of the
-        newest 2,000 of them first, or the newest first.
+        """Return the entries of any conversation, archived ones too, that contain these words.
+
+        They are the best of the newest 2,000 of them first, or the newest first.
 
         Words are looked for together; `"a phrase"`, `begin*`, `this OR that`, `-without`. Case and accents
         do not matter. `conversation` finds what it inherits, too; `agent` what that agent said; `kinds` are
@@ -225,8 +226,7 @@ class Conversation(StreamHandle):
         return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
-        """Yield the entries behind `after` (None: only new ones), then each one as it is appended, by
-        anybody.
+        """Yield the entries behind `after` (None: only new ones), then each one that any process appends.
 
         It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
@@ -303,8 +303,7 @@ class Conversation(StreamHandle):
     def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
     ) -> Conversation:
-        """Return a new conversation that shares the entries up to `after` (None: all) and then goes its own
-        way.
+        """Return a new conversation that shares the entries up to `after` (None: all), then has its own.
 
         No entry is copied. Tool calls that are open there are closed with "not run in this fork";
         `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given. Raises

@@ -1,5 +1,6 @@
-"""The files of NeuroCrew Lab, `chat_<id>.json`, and their messages as events. A file is an object beside
-the list of its messages or, as older ones were, the bare list.
+"""Read the files of NeuroCrew Lab, `chat_<id>.json`, and their messages as events.
+
+A file is an object around the list of its messages or, as older ones were, the bare list.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class NeuroCrew:
         return self.writer.drain()
 
     def _check_goes_on(self) -> None:
-        """The messages that the log holds come first, and there are some. Raises `DuplicateIdError` else."""
+        """Check that the messages in the log come first in the file. Raises `DuplicateIdError`."""
         known = [self.writer.holds(key) for key in self._ids.values()]
         if self._held.head and not any(known):
             raise DuplicateIdError(
@@ -159,7 +160,7 @@ class NeuroCrew:
             )
 
     def _open(self) -> None:
-        """The settings: who takes part, in turn, and what the file says of the chat."""
+        """Write the settings: the members, their turns, and what the file says of the chat."""
         self._opened = True
         key = f"about-{_digest(self._about)}"
         if self.writer.holds(key) and self._newcomers:
@@ -243,8 +244,7 @@ def is_chat(document: Json) -> bool:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the chat of a file that was recognised as one. Raises `UnknownFormatError` where it has no
-    messages."""
+    """Yield the chat of a file that was recognised as one. Raises `UnknownFormatError` without messages."""
     document = reading.document(stream)
     told = document if isinstance(document, dict) else {}
     place = _list_in(told)

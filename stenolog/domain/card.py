@@ -10,8 +10,7 @@ from .values import Tool
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the policy as JSON, from a value of `stenolog.context` or several, or from
-    JSON."""
+    """Return the fields with the policy as JSON, from one or several of `stenolog.context`, or from JSON."""
     if not fields.get("policy"):
         return fields
     return {**fields, "policy": policy(fields["policy"]).json}

@@ -79,8 +79,10 @@ class Registry:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
-        """Return the event of a stored payload. Raises `CorruptLogError` where the bytes are not what `dump`
-        wrote."""
+        """Return the event of a stored payload.
+
+        Raises `CorruptLogError` where `dump` did not write the bytes.
+        """
         cls = self._classes.get(topic)
         try:
             if cls is not None:

@@ -120,8 +120,7 @@ def _able(state: State, control: Control, trigger: Trigger, command: Event) -> t
 
 
 def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
-    """Return an approval or a refusal; a call that needs no approval is approved already, and not to be
-    refused."""
+    """Return an approval or a refusal; a call that needs no approval cannot be refused."""
     found = named_call(state, control.call) if control.call is not None else None
     if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
@@ -179,8 +178,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
-    """Return a change of settings, and results for the calls that leave with their agent; no change is
-    nothing."""
+    """Return a change of settings, and results for the calls of agents that leave; no change is no event."""
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")

@@ -111,8 +111,10 @@ def interrupted_call(
     why: str,
     retry_at: datetime | None,
 ) -> LlmError:
-    """Return a model call that nobody knows the end of, with what had streamed; no `retry_at`: a person
-    decides."""
+    """Return the error of a model call whose end is unknown, with its streamed text.
+
+    Without `retry_at` a person decides.
+    """
     return LlmError(
         agent=lane.agent,
         task=lane.task,
@@ -127,8 +129,7 @@ def interrupted_call(
 
 
 def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
-    """Return the result of a call that was begun and may not be run again: that nobody knows what came of
-    it."""
+    """Return the result of a call that was begun and may not be run again: its outcome is unknown."""
     return ToolResult(
         call_id=call.id,
         call=ref(call),

@@ -67,7 +67,7 @@ class Tokens(NamedTuple):
     cost: int = 0
 
     def plus(self, used: Usage) -> Tokens:
-        """These, and those of one more call."""
+        """Return these, and those of one more call."""
         return Tokens(
             self.input + used.input,
             self.output + used.output,
@@ -232,8 +232,7 @@ def _set(accounts: UsageByLane, where: str, account: LaneUsage) -> UsageByLane:
 
 
 def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime) -> UsageByLane:
-    """Return a message, or a word to go on, starts anew those that it is for; a decision, the time of its
-    lane."""
+    """Start the message's lanes anew, or credit a decision's time to the lane that waited for it."""
     control = message.control
     if message.author_kind == "system" or not message.in_context:
         return accounts
@@ -250,7 +249,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
 
 
 def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
-    """Return the time that a person took for a decision is not the lane's own."""
+    """Leave out the time that a person took for a decision: it is not the lane's own."""
     waited = {
         where: account._replace(since=time)
         for where, account in accounts.lanes.items()
@@ -271,7 +270,7 @@ def added(tokens: dict[str, Tokens], model: str, used: Usage) -> dict[str, Token
 
 
 def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass_token: str) -> LaneUsage:
-    """Return an answer is a step; one that calls nothing ends the row of calls."""
+    """Count an answer as a step; one that calls nothing ends the run of repeated calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
     if message.purpose != "answer" or message.replaces is not None:
@@ -298,8 +297,7 @@ def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:
 
 
 def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
-    """Return a result closes its call, the nearest of its id where it names none; the last one ends the
-    round."""
+    """Close the call of a result, the nearest of its id if it names none; the last one ends the round."""
     found = [
         (account.answered, -call.nth, where)
         for where, account in accounts.lanes.items()

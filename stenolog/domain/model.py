@@ -74,8 +74,7 @@ def first_error(error: ValidationError, cls: Any) -> str:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
-    """Return a frozen, slotted, strictly validated dataclass with keyword-only fields; lists become
-    tuples."""
+    """Return a frozen, slotted, strictly validated, keyword-only dataclass; lists become tuples."""
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
         made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
@@ -85,8 +84,7 @@ def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
 
 
 def construct(cls: type[T], **fields: Any) -> T:
-    """Return a value of fields that are known to be right, as they are stored, and the defaults of the
-    others.
+    """Return a value from stored fields that are known to be valid, and the defaults of the others.
 
     Nothing is validated: a program that asks one question need not wait until a validator is built.
     """
@@ -118,8 +116,7 @@ class PositionalMeta(ValueMeta):
     """The type of values whose fields may be given by place as well: `LastN(50)`."""
 
     def __call__(cls, /, *placed: Any, **given: Any) -> Any:
-        """Return a rule of these fields. Raises `InvalidPolicyError`, which says what was expected and
-        found."""
+        """Return a rule of these fields. Raises `InvalidPolicyError`: what was expected and found."""
         names = [each.name for each in dataclasses.fields(cls)]  # type: ignore[arg-type]
         if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
             raise InvalidPolicyError(
@@ -228,8 +225,7 @@ def check_utf8(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text as it can be written: halves of a surrogate pair become their character, a lone one
-    U+FFFD."""
+    """Return the text as valid UTF-8: a surrogate pair becomes its character, a lone half U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -62,8 +62,10 @@ class ReasoningPart:
 
 @frozen_value
 class ToolCall:
-    """A call of a tool. `arguments` is the provider's raw string; where it gave an object, that object
-    dumped compact in its own order. Ids repeat in real logs: the call is known by its entry and index.
+    """A call of a tool.
+
+    `arguments` is the provider's raw string; where it gave an object, that object dumped compact in its own
+    order. Ids repeat in real logs: the call is known by its entry and index.
 
     `namespace` tells tools of one name apart. `form` is what its provider calls the call where that is no
     function's: of a `custom` tool, whose input is any text, or a `tool_search`.

@@ -67,7 +67,7 @@ class History(PolicyRule):
         return None, 1
 
     def fault(self) -> str:
-        """Return a step that is larger than the window would leave nothing of it."""
+        """Return the fault of a step larger than the window, which would leave no message of it."""
         messages, step = self.window
         too_long = messages is not None and step > messages
         return f"expected a step of at most {messages}, found {step}" if too_long else ""
@@ -170,7 +170,7 @@ class Budget(PolicyRule):
     cut_to: Positive | None = None
 
     def fault(self) -> str:
-        """Return a budget limits something, and is more than its own reserve."""
+        """Return the fault of a budget: it must limit something, and be more than its own reserve."""
         if (self.tokens, self.messages, self.characters, self.bytes) == (None,) * 4:
             return "expected tokens, messages, characters or bytes, found none of them"
         if self.reserve is not None and self.reserve >= (self.tokens or self.reserve + 1):
@@ -182,8 +182,9 @@ class Budget(PolicyRule):
 
 @rule
 class TruncateToolOutput(PolicyRule):
-    """Tool output of more than `over` tokens is shown as its first `head` and last `tail` tokens, and the
-    alias that the whole of it is read by.
+    """Tool output of more than `over` tokens is shown as its first `head` and last `tail` tokens.
+
+    Between them is the alias that the whole of it is read by.
     """
 
     slot: ClassVar[str] = "compact"
@@ -215,9 +216,7 @@ class MissedMessages(PolicyRule):
 
 @rule
 class Reminder(PolicyRule):
-    """After every `every` answers of the agent that were no passes: its persona again, the words that are
-    pinned, and `text`.
-    """
+    """After every `every` answers that were no passes: the persona, the pinned words, and `text`."""
 
     slot: ClassVar[str] = "reminder"
     every: Positive
@@ -339,8 +338,7 @@ PolicyLike: TypeAlias = (
 
 
 def policy(*given: PolicyLike) -> Policy:
-    """Return the policy of a rule, of its JSON, or of several; the later one counts where two are of one
-    slot.
+    """Return the policy of a rule, of its JSON, or of several; of two for one slot the later counts.
 
     Raises `InvalidPolicyError`, which says what was expected, what was found, and where.
     """

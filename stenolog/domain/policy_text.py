@@ -40,8 +40,7 @@ MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
-    """Return the policy that was written for an option; None where nothing was: each agent's own, from its
-    card.
+    """Return the policy of an option; None where it is empty: each agent's own, from its card.
 
     Raises `InvalidPolicyError`, which says what was expected, what was found, and for which option.
     """
@@ -55,8 +54,7 @@ def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
 
 
 def amount(written: str, what: str) -> int:
-    """Return a number as one writes it: 500, 16k, 1.5m (k is a thousand). Raises `InvalidPolicyError`, for
-    `what`."""
+    """Return a number such as 500, 16k or 1.5m (k: a thousand). Raises `InvalidPolicyError`, for `what`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
     number = float(match[1]) * MULTIPLES[match[2]] if match else 0
     if number < 1 or number != int(number):
@@ -76,8 +74,7 @@ def in_short(chosen: Policy) -> str:
 
 
 def titled(chosen: Policy) -> str:
-    """Return the policy in a few words, for a table: the short form, and the names of what that cannot
-    say."""
+    """Return the policy in few words, for a table: the short form, and the names of the rest."""
     rest = [slot for slot in _other_rules(chosen) if slot != "budget"]
     return _in_short(chosen) or "+".join([*_pieces(chosen), *rest])
 

@@ -60,8 +60,7 @@ NOTHING = Settings()
 
 
 def configure(settings: Settings, entry: Entry) -> Settings:
-    """Return the settings after the entry: what a mode switch leaves alone stays, None goes back to the
-    default."""
+    """Return the settings after the entry: omitted fields stay, None resets to the default."""
     switch = entry.event
     if not isinstance(switch, ModeSwitch):
         return settings

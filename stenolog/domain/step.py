@@ -84,8 +84,7 @@ def step(state: State, entry: Entry) -> StepResult:
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
-    """Return the state after an entry, the moves that led to it, and what is out of order in the entry
-    itself."""
+    """Return the state after an entry, the moves that led to it, and the anomaly of the entry itself."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
     if taken.waiting or (taken.turn_state.holders and resting(taken.turn_state, lanes)):

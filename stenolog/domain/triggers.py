@@ -92,7 +92,7 @@ def following(state: State, entry: Entry) -> Interpretation:
 
 
 def _heard_late(state: State) -> Interpretation:
-    """Return the message that nobody was there for is for those who have joined."""
+    """Ask the lanes that have joined to answer the message that no lane was there for."""
     position = state.waiting
     state, turn = asked_lanes(state._replace(waiting=0), UserMessage(), position)
     return _asking(state, turn, position)
@@ -119,8 +119,7 @@ def _on_user_message(state: State, message: UserMessage, position: int) -> Inter
 
 
 def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTrigger:
-    """Return a lane that is asked; one that waits to try again waits on: its provider has not heard the
-    message."""
+    """Return a lane that is asked; one that waits to retry keeps waiting: its request has yet to be sent."""
     waits = lane.status == "awaiting_llm" and lane.retry_at is not None
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
     # While calls are open, a message from outside may stand between two parts of one response.
@@ -145,7 +144,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Interpreta
 
 
 def _on_approval(state: State, control: Control, position: int) -> Interpretation:
-    """Return a call that a person approved or refused; a refusal leaves it open until its result says so.
+    """Record a person's approval or refusal; a refusal leaves the call open until its result says so.
 
     Only the approval that a call waits for counts: later ones come when it may have run.
     """

@@ -58,8 +58,7 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
 
 
 def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
-    """Return the lanes that a `cancel` or a `continue` is for: the one it names, else all that it can
-    concern.
+    """Return the lanes that a `cancel` or a `continue` is for: the named one, else all it can concern.
 
     Where one speaks at a time, one goes on at a time: whoever had the turn last, else who comes first.
     """
@@ -157,7 +156,7 @@ def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
 
 
 def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, NextTurn]:
-    """Return the turn to those lanes, beside those who have it; or to nobody any more."""
+    """Return the state with the turn granted to those lanes, beside its holders, or to none any more."""
     turn_state = state.turn_state
     lanes = tuple([where for where in dict.fromkeys(given.lanes) if state.is_open(where)])
     if lanes:
@@ -188,8 +187,10 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
 
 
 def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
-    """Return the floor with one more turn; one that did not see the person's last words is none of their
-    round."""
+    """Return the floor with one more turn.
+
+    A lane that did not see the person's last words takes no part in their round.
+    """
     if turn.how == "answered":
         before = (
             turn_state.previous_answer_at

@@ -112,8 +112,7 @@ class ByAddress(TurnRule):
     default: Many[str] = ()
 
     def begin(self, state: State) -> NextTurn:
-        """Return the default; where there is none, the members; where nobody has joined, whoever has
-        spoken."""
+        """Return the default agents; else the members; if nobody has joined, everyone who has spoken."""
         if self.default and (chosen := present(state, self.default)):
             return NextTurn(chosen)
         if state.members:
@@ -149,12 +148,12 @@ class RoundRobin(TurnRule):
         return tuple(self.order) or state.members
 
     def begin(self, state: State) -> NextTurn:
-        """Return the one after who had it last."""
+        """Return the agent after the last holder of the turn."""
         line = present(state, around(self.line(state), state.turn_state.last_holder))
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """Return the next one who has heard something new; nobody when all are done."""
+        """Return the next agent that has a new message; nobody when all are done."""
         line = present(state, around(self.line(state), state.turn_state.last_holder))
         if over := self._over(state, turn, len(line)):
             return NextTurn(reason=over)
@@ -219,8 +218,10 @@ class Sequential(TurnRule):
 @register_turn_rule
 @rule
 class Orchestrator(TurnRule):
-    """`agent` is asked, and hands on to those that its answer names; when they have all come to rest, it is
-    asked again. The turns end with an answer of its own that names nobody.
+    """`agent` is asked, and hands on to those that its answer names.
+
+    When they have all come to rest, it is asked again. The turns end with an answer of its own that names
+    nobody.
     """
 
     name: ClassVar[str] = "orchestrator"
@@ -236,7 +237,7 @@ class Orchestrator(TurnRule):
         return not to or set(to) == {self.agent}
 
     def hands_on(self, lane: str) -> bool:
-        """Return the agent alone hands on."""
+        """Return whether the lane is the agent's: only the agent hands on."""
         return lane == self.agent
 
     def begin(self, state: State) -> NextTurn:
@@ -288,8 +289,7 @@ def is_known(turns: object) -> bool:
 
 
 def load(turns: TurnPolicy) -> TurnRule:
-    """Return the rule that a log names. Raises `InvalidPolicyError` where none of that name and options is
-    known."""
+    """Return the rule that a log names. Raises `InvalidPolicyError` if its name or options are unknown."""
     if turns.rule not in TURN_RULES:
         raise InvalidPolicyError(TURN_RULES.missing(turns.rule))
     known: Any = TURN_RULES[turns.rule]
@@ -325,8 +325,7 @@ def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
 
 
 def around(line: Sequence[str], last: str) -> Iterator[str]:
-    """Yield the line from the one after `last` on, and round to it; from its beginning where it is not in
-    it."""
+    """Yield the line from the one after `last` on, and round to it; from its start if `last` is not in it."""
     begin = line.index(last) + 1 if last in line else 0
     yield from line[begin:]
     yield from line[:begin]

@@ -153,8 +153,7 @@ def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
 def _valid_summaries(
     made: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
 ) -> tuple[Summary, ...]:
-    """Return the summaries that hold: a larger one wins, and none swallows an open call or half of
-    another."""
+    """Return the summaries that count: a larger one wins, and none covers an open call or half of another."""
     held: tuple[Summary, ...] = ()
     for summary, open_calls in made:
         if summary.position in out:

@@ -23,8 +23,7 @@ class JsonDifference(NamedTuple):
 
 
 def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDifference | None:
-    """Return the first place, in document order, where two decoded JSON values differ; None where they are
-    equal."""
+    """Return the first place, in document order, where two decoded JSON values differ; else None."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
         pairs = [(key, expected.get(key, NOTHING), found.get(key, NOTHING)) for key in keys]

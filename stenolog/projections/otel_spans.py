@@ -119,7 +119,7 @@ class _Watch:
         return [*self._called(entry, before, work), *self._moved(entry, moves)]
 
     def _part(self, entry: Entry) -> None:
-        """A fork begins: what the lanes have called, and what they did so far, is told of in its parent."""
+        """Begin a fork: calls and work of the lanes so far are reported in its parent."""
         self._calls = {}
         self._asked = dict.fromkeys(self._asked, entry.time)
         for lane, work in self._works.items():
@@ -128,7 +128,7 @@ class _Watch:
             )
 
     def _begin(self, move: Transition, entry: Entry, by: _Work | None) -> None:
-        """A lane sets to work, in the trace of the work that led to it; on a task it is a part of that."""
+        """Begin a lane's work, in the trace of the work that led to it; a task's is a part of that."""
         trace = by.trace if by else _stable_id(entry, "trace", 32)
         parent = by.id if by and isinstance(entry.event, UserMessage) else ""
         id = _stable_id(entry, f"work {move.lane}")
@@ -147,7 +147,7 @@ class _Watch:
                 pass
 
     def _moved(self, entry: Entry, moves: Iterable[Transition]) -> Iterator[Span]:
-        """Yield the work that is over; when a model is asked is remembered."""
+        """Yield the work that has ended, and note when a model is asked."""
         for move in moves:
             if move.target == "awaiting_llm":
                 self._asked.setdefault(move.lane, entry.time)
@@ -243,7 +243,7 @@ class _Watch:
         )
 
     def _rests(self, entry: Entry, move: Transition, work: _Work) -> Span:
-        """Return the lane's work is over."""
+        """Return the span of a lane's work, which has ended."""
         agent = move.lane.partition("/")[0]
         failed = self._state.lane(move.lane).category if move.target == "failed" else ""
         parent = self._settings.parent

@@ -246,8 +246,10 @@ def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
 
 
 def cuts(entries: Iterable[Entry]) -> dict[int, str]:
-    """Return the cut spans, as `2-51, 60-71`, by the position of the first answer that was made without
-    them."""
+    """Return the cut spans, as `2-51, 60-71`.
+
+    The key is the position of the first answer that was made without them.
+    """
     found: dict[int, str] = {}
     lanes: dict[str, tuple[str, bool]] = {}
     for entry in entries:

@@ -92,8 +92,7 @@ class ToolCallIndex:
         return None
 
     def halved(self, summary: Summary) -> tuple[int, ...]:
-        """Return the calls or results that a summary covers without the other half, where both stand before
-        it.
+        """Return the calls or results that a summary covers without the other half, if both are before it.
 
         Looked for once: no such pair comes later.
         """

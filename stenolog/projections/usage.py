@@ -130,8 +130,10 @@ def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[To
 
 
 def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
-    """Return the cost of several models' tokens, in micro-dollars; None if a model that was used has no
-    price."""
+    """Return the cost of several models' tokens, in micro-dollars.
+
+    It is None if a model that was used has no price.
+    """
     return None if unpriced(tokens, prices) else known_cost(tokens, prices)
 
 
@@ -145,8 +147,7 @@ def _millionths(price: Price, used: Tokens) -> int:
 
 
 def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
-    """Return the prices of a mapping: `input`, `cached`, `output` and `written` for each pattern of names, in
-    order.
+    """Return the prices in a mapping: `input`, `cached`, `output`, `written` by name pattern, in order.
 
     What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says
     what was expected, what was found, and at which pattern of `where`.
@@ -302,8 +303,7 @@ def _take(used: Usage, entry: Entry) -> Usage:
 def _add(
     usage: Usage, run: str, where: str, model: str, event: AssistantMessage | LlmError | ToolResult
 ) -> Usage:
-    """Return the usage with an event of a lane; where it names no model, of the one that the lane used
-    last."""
+    """Return the usage with a lane's event; if it names no model, of the one that the lane used last."""
     lanes = usage.runs.get(run, {})
     used = lanes.get(where, Used())
     model = model or used.model or usage.cards.get(where.partition("/")[0], "")

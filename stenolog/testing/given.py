@@ -84,8 +84,7 @@ def examples() -> dict[str, Known]:
 
 
 def example_conversation() -> list[Event]:
-    """Return a whole conversation: all five kinds, two agents, approvals, a retry, a cancel, leaving and
-    joining."""
+    """Return a conversation with all five kinds, two agents, approvals, a retry, a cancel, and joins."""
     shell = Tool(name="shell", description="Run a command.", parameters={"type": "object"})
     deploy = Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
     return [

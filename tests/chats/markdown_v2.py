@@ -6,12 +6,12 @@ RESERVED = "_*[]()~`>#+-=|{}.!"
 ENDS = ("__", "||", "_", "*", "~")
 
 
-class CannotParse(Exception):
+class CannotParseError(Exception):
     """The text is no MarkdownV2."""
 
 
 def read(text: str) -> str:
-    """Return the text as people read it. Raises `CannotParse`."""
+    """Return the text as people read it. Raises `CannotParseError`."""
     made: list[str] = []
     open_marks: list[str] = []
     at = 0
@@ -36,19 +36,19 @@ def read(text: str) -> str:
             open_marks.pop()
             at = _url(text, at + 1)
         elif char in RESERVED:
-            raise CannotParse(f"character {char!r} is reserved and must be escaped, at {at} of {text!r}")
+            raise CannotParseError(f"character {char!r} is reserved and must be escaped, at {at} of {text!r}")
         else:
             made.append(char)
             at += 1
     if open_marks:
-        raise CannotParse(f"can't find end of the entity {open_marks[-1]!r} in {text!r}")
+        raise CannotParseError(f"can't find end of the entity {open_marks[-1]!r} in {text!r}")
     return "".join(made)
 
 
 def _toggle(mark: str, open_marks: list[str], at: int) -> None:
     if mark in open_marks:
         if open_marks[-1] != mark:
-            raise CannotParse(f"{mark!r} at {at} ends before {open_marks[-1]!r} does")
+            raise CannotParseError(f"{mark!r} at {at} ends before {open_marks[-1]!r} does")
         open_marks.pop()
     else:
         open_marks.append(mark)
@@ -60,7 +60,7 @@ def _code(text: str, at: int, mark: str, made: list[str]) -> int:
     content = ""
     while not text.startswith(mark, at):
         if at >= len(text):
-            raise CannotParse(f"can't find end of the code that begins at {begin} of {text!r}")
+            raise CannotParseError(f"can't find end of the code that begins at {begin} of {text!r}")
         at += text[at] == "\\"
         content += text[at : at + 1]
         at += 1
@@ -74,5 +74,5 @@ def _code(text: str, at: int, mark: str, made: list[str]) -> int:
 def _url(text: str, at: int) -> int:
     end = text.find(")", at)
     if not text.startswith("(", at) or end < 0:
-        raise CannotParse(f"a link without an address at {at} of {text!r}")
+        raise CannotParseError(f"a link without an address at {at} of {text!r}")
     return end + 1

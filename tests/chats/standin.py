@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 from stenolog.chats import utf16_length
 
-from .markdown_v2 import CannotParse, read
+from .markdown_v2 import CannotParseError, read
 
 TOKEN = "123456:AAH-secret-of-the-bot"
 USER = {"id": 7, "is_bot": False, "first_name": "Ann", "last_name": "Lee"}
@@ -164,7 +164,7 @@ class StandIn:
     # The methods.
 
     def do(self, bot: int, method: str, given: Json) -> Any:
-        """What a method gives. Raises `Refused`."""
+        """What a method gives. Raises `RefusedError`."""
         match method:
             case "getMe":
                 return {"id": bot, "is_bot": True, "first_name": "Bot", "username": f"bot{bot}"}
@@ -183,7 +183,7 @@ class StandIn:
             case "getFile":
                 return {"file_id": given["file_id"], "file_unique_id": "u", "file_path": given["file_id"]}
             case _:
-                raise Refused(Answer(404, "Not Found"))
+                raise RefusedError(Answer(404, "Not Found"))
 
     def _seen(self, given: Json) -> Json:
         return {"message_id": int(given["message_id"]), "date": 1, "chat": {"id": 1, "type": "private"}}
@@ -200,18 +200,18 @@ class StandIn:
     def _send(self, bot: int, given: Json) -> Json:
         chat, raw, mode = int(given["chat_id"]), str(given["text"]), str(given.get("parse_mode", ""))
         if trouble := self.closed.get((bot, chat)):
-            raise Refused(trouble)
+            raise RefusedError(trouble)
         try:
             text = read(raw) if mode == "MarkdownV2" else raw
-        except CannotParse as error:
-            raise Refused(Answer(400, f"Bad Request: can't parse entities: {error}")) from None
+        except CannotParseError as error:
+            raise RefusedError(Answer(400, f"Bad Request: can't parse entities: {error}")) from None
         topic = int(given.get("message_thread_id", 0))
         if topic not in self.topics:
-            raise Refused(Answer(400, "Bad Request: message thread not found"))
+            raise RefusedError(Answer(400, "Bad Request: message thread not found"))
         if utf16_length(text) > 4096:
-            raise Refused(Answer(400, "Bad Request: message is too long"))
+            raise RefusedError(Answer(400, "Bad Request: message is too long"))
         if not text.strip():
-            raise Refused(Answer(400, "Bad Request: message text is empty"))
+            raise RefusedError(Answer(400, "Bad Request: message text is empty"))
         with self.changed:
             self._messages += 1
             markup = str(given.get("reply_markup", ""))
@@ -220,7 +220,7 @@ class StandIn:
             return {"message_id": self._messages, "date": 1, "chat": {"id": chat, "type": "private"}}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A method says no."""
 
     def __init__(self, answer: Answer) -> None:
@@ -251,7 +251,7 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
                 standin.watch(method, "before")
                 result = standin.do(int(bot.partition(":")[0]), method, given)
                 standin.watch(method, "after")
-            except Refused as error:
+            except RefusedError as error:
                 return self._refuse(error.answer)
             if trouble and trouble.does:
                 return self._refuse(trouble)

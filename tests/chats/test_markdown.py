@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stenolog.chats import split, utf16_length
 from stenolog.contrib.telegram.incoming import escaped, rendered, weigh
-from tests.chats.markdown_v2 import CannotParse, read
+from tests.chats.markdown_v2 import CannotParseError, read
 
 MARKS = st.text("_*[]()~`>#+-=|{}.!\\ \naZ9é😀:/https", max_size=200)
 
@@ -64,5 +64,5 @@ def test_what_is_known_is_carried_over_and_the_rest_is_escaped(markdown: str, ex
 
 @pytest.mark.parametrize("wrong", ["a.b", "*bold", "`code", "[x]", "*a _b* c_", "```\nx"])
 def test_the_reader_that_judges_here_is_a_strict_one(wrong: str) -> None:
-    with pytest.raises(CannotParse):
+    with pytest.raises(CannotParseError):
         read(wrong)

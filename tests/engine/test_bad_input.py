@@ -41,7 +41,7 @@ def note(text: str = "") -> str:
     return f"noted {len(text)}"
 
 
-class Speechless(Exception):
+class SpeechlessError(Exception):
     """An error that cannot even be told."""
 
     def __str__(self) -> str:
@@ -285,7 +285,7 @@ class TestStreams:
             asyncio.CancelledError(),
             RuntimeError("x" * 10**6),
             RuntimeError(HALF),
-            Speechless(),
+            SpeechlessError(),
             SystemExit(3),
             StopAsyncIteration(),
             BaseExceptionGroup("two", [KeyError("a"), asyncio.CancelledError()]),

@@ -36,7 +36,7 @@ NOT_RUN = (CANCELLED, LEFT, REFUSED)
 FORKED = "not run in this fork"
 
 
-class BrokenInvariant(AssertionError):
+class BrokenInvariantError(AssertionError):
     """An invariant is broken: its name, a colon, and what was found."""
 
 
@@ -95,7 +95,7 @@ class Watcher:
                 known.entries[entry.position - 1] if known and entry.position <= len(known.entries) else None
             )
             if found is None or found.digest != entry.digest:
-                raise BrokenInvariant(
+                raise BrokenInvariantError(
                     f"acknowledged: not in the log: {entry!r:.200}; there is {found!r:.200}"
                 )
 
@@ -105,7 +105,9 @@ class Watcher:
         for log in self._logs(known, logs):
             told = log[name].state()
             if told != known.state:
-                raise BrokenInvariant(f"state: {name}: that of {log!r} is {told}, the fold {known.state}")
+                raise BrokenInvariantError(
+                    f"state: {name}: that of {log!r} is {told}, the fold {known.state}"
+                )
 
     def check_requests(self, name: str, logs: Sequence[Log], number: int | None = None) -> None:
         """Check that each lane's request is valid, and the one that the builder makes from a fresh read.
@@ -115,19 +117,19 @@ class Watcher:
         known = self.known[name]
         fresh = list(self.log[name].entries())
         if fresh != known.entries:
-            raise BrokenInvariant(f"entries: {name}: one that stood in the log has changed, or is gone")
+            raise BrokenInvariantError(f"entries: {name}: one that stood in the log has changed, or is gone")
         here = known.state.lanes.values()
         lanes = [lane for lane in here if lane.status != "closed" and lane.agent in self.apis]
         for lane in lanes if number is None or not lanes else [lanes[number % len(lanes)]]:
             api = self.apis[lane.agent]
             expected = build(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
             if expected.sendable and (broken := validate(api, expected.body)):
-                raise BrokenInvariant(f"law: {name}: the request of {lane.address} breaks {broken[0]}")
+                raise BrokenInvariantError(f"law: {name}: the request of {lane.address} breaks {broken[0]}")
             for log in self._logs(known, logs):
                 found = log[name].request(lane.agent, api=api, task=lane.task)
                 if found != expected:
                     what = difference(found, expected)
-                    raise BrokenInvariant(f"request: {name}: that of {lane.address} has another {what}")
+                    raise BrokenInvariantError(f"request: {name}: that of {lane.address} has another {what}")
 
     @property
     def unfinished(self) -> list[str]:
@@ -153,17 +155,17 @@ class Watcher:
         self.look()
         for name, known in self.known.items():
             for lane in self._busy(known):
-                raise BrokenInvariant(f"waits: {name}: {lane.address} is {lane.status} for ever")
+                raise BrokenInvariantError(f"waits: {name}: {lane.address} is {lane.status} for ever")
             if (waits := queue(known.entries)) and not self._strangers(known):
-                raise BrokenInvariant(f"waits: {name}: the messages at {waits} are never said")
+                raise BrokenInvariantError(f"waits: {name}: the messages at {waits} are never said")
             self.check_requests(name, [self.log], number)
             self.check_states(name, [self.log])
         if claims := self._claims():
-            raise BrokenInvariant(f"claims: some are left: {claims}")
+            raise BrokenInvariantError(f"claims: some are left: {claims}")
         with stenolog.open(self.path, synchronous="normal") as log:
             report = verify(log)
         if not report.ok:
-            raise BrokenInvariant(f"verify: {report.problems[:2]}")
+            raise BrokenInvariantError(f"verify: {report.problems[:2]}")
 
     def close(self) -> None:
         """Close the watcher's log."""
@@ -205,7 +207,7 @@ class Watcher:
             position += 1
             sealed = seal(digest, position, record.id, record.time, record.topic, record.salt, record.payload)
             if sealed != record and record.erased is None:
-                raise BrokenInvariant(
+                raise BrokenInvariantError(
                     f"chain: {conversation.name}: it is broken at {position}: {record!r:.200}"
                 )
             digest = record.digest
@@ -222,7 +224,9 @@ class Watcher:
         for outcome in self._outcomes(entry):
             known.outcomes[outcome] += 1
             if known.outcomes[outcome] > 1:
-                raise BrokenInvariant(f"outcomes: {name}: two of one effect, {outcome}, at {entry.position}")
+                raise BrokenInvariantError(
+                    f"outcomes: {name}: two of one effect, {outcome}, at {entry.position}"
+                )
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return
@@ -234,9 +238,9 @@ class Watcher:
         fresh = list(self.log[name].entries(at=len(known.entries)))
         for old, new in zip(known.entries, fresh, strict=True):
             if is_erased(new.event) != (old.position in gone or is_erased(old.event)):
-                raise BrokenInvariant(f"erased: {name}: position {old.position} is {new.event!r:.200}")
+                raise BrokenInvariantError(f"erased: {name}: position {old.position} is {new.event!r:.200}")
             if new != (old._replace(event=new.event) if is_erased(new.event) else old):
-                raise BrokenInvariant(f"entries: {name}: {old!r:.200} has become {new!r:.200}")
+                raise BrokenInvariantError(f"entries: {name}: {old!r:.200} has become {new!r:.200}")
         known.entries, known.state, known.is_erased = fresh, reduce(evolve, fresh, INITIAL), True
 
     def _outcomes(self, entry: Entry) -> Iterator[tuple[object, ...]]:
@@ -267,7 +271,7 @@ class Watcher:
             blobs=self.log.blobs,
         )
         if built.sha256 != receipt.sha256:
-            raise BrokenInvariant(f"receipt: {name}: that at {entry.position} is of another request")
+            raise BrokenInvariantError(f"receipt: {name}: that at {entry.position} is of another request")
 
 
 def difference(found: Request, expected: Request) -> str:

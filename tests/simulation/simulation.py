@@ -38,7 +38,7 @@ from . import actions
 from .actions import Action
 from .clock_loop import ClockLoop
 from .decisions import Decisions
-from .invariants import BrokenInvariant, Watcher
+from .invariants import BrokenInvariantError, Watcher
 from .process import AS_DECIDED, Killed, Process, one_thread
 from .world import World
 
@@ -145,7 +145,7 @@ class Simulation:
                 self._check_nobody_waits()
                 self._finish()
                 self.watcher.check_end(self._number)
-        except BrokenInvariant as error:
+        except BrokenInvariantError as error:
             self._broken(error)
         return self.fault
 
@@ -207,15 +207,15 @@ class Simulation:
         is_over = self.loop.play(until)
         self.loop.now = max(self.loop.now, until)
         for error in self.loop.faults:
-            raise BrokenInvariant(f"unhandled: {error!r}")
+            raise BrokenInvariantError(f"unhandled: {error!r}")
         self._raise()
         return is_over
 
     def _raise(self) -> None:
         if self.world.faults:
-            raise BrokenInvariant(self.world.faults[0])
+            raise BrokenInvariantError(self.world.faults[0])
         if self.fault:
-            raise BrokenInvariant(self.fault)
+            raise BrokenInvariantError(self.fault)
 
     def _process(self, number: int) -> Process:
         """Return the process of that number; start it again if it was killed."""
@@ -264,7 +264,9 @@ class Simulation:
     def _broken(self, error: BaseException) -> None:
         if not self.fault:
             self.fault = (
-                f"{type(error).__name__}: {error}" if not isinstance(error, BrokenInvariant) else str(error)
+                f"{type(error).__name__}: {error}"
+                if not isinstance(error, BrokenInvariantError)
+                else str(error)
             )
 
     def _checked(self, check: Callable[[], None]) -> None:
@@ -298,7 +300,7 @@ class Simulation:
         waiting = self.watcher.waiting
         for task, (process, name) in self._running.items():
             if not task.done() and not process.is_dead and not waiting:
-                raise BrokenInvariant(f"waits: {process.name} runs {name} for ever")
+                raise BrokenInvariantError(f"waits: {process.name} runs {name} for ever")
 
     def _finish(self) -> None:
         """Approve the calls that wait for a person, and run all conversations until they are at rest."""

@@ -357,15 +357,15 @@ def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) ->
 
 
 def test_whatever_a_hook_raises_is_told_to_all(log: Log) -> None:
-    class Odd(Exception):
+    class OddError(Exception):
         def __init__(self, one: int, two: int) -> None:
             super().__init__(f"{one} and {two}")
 
     def fail() -> None:
-        raise Odd(1, 2)
+        raise OddError(1, 2)
 
     def caught(conversation: Conversation) -> str:
-        with pytest.raises(Odd) as caught:
+        with pytest.raises(OddError) as caught:
             conversation.append(HI)
         return str(caught.value)
 

@@ -131,7 +131,7 @@ def test_halves_of_surrogate_pairs_as_file_names_have_them_are_mended() -> None:
 # Failures
 
 
-class Mute(Exception):
+class MuteError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("not even that")
 
@@ -144,7 +144,7 @@ class Mute(Exception):
         (ValueError(), "ValueError"),
         (ToolError("the shelf is empty"), "the shelf is empty"),
         (ToolError(), "ToolError"),
-        (Mute(), "Mute"),
+        (MuteError(), "MuteError"),
         (ExceptionGroup("", [OSError("a"), ExceptionGroup("", [OSError("b")])]), "OSError: a\nOSError: b"),
         (ValueError("x" * 10_000), "ValueError: " + "x" * 1_988 + "…"),
     ],

@@ -159,7 +159,7 @@ class Session(AgentSession):
         return True
 
     def _end(self, turn: ResponseBuilder, response: PromptResponse) -> None:
-        """The turn as the agent's last word has it. What it refuses, it forgets."""
+        """End the turn as the agent's last word has it. A refusal makes the session forget the turn."""
         if response.stop_reason == "refusal":
             turn.fail("the agent refused to go on", "refused")
         if response.stop_reason == "cancelled":
@@ -185,7 +185,7 @@ class Session(AgentSession):
             call.add_done_callback(lambda call: call.cancelled() or call.exception())
 
     async def _failed(self, error: ConnectionError | RequestError | ValidationError) -> NoReturn:
-        """The failure in its category."""
+        """Raise the failure in its category."""
         if isinstance(error, RequestError):
             words = f"{error}: {error.data}" if error.data else str(error)
             if error.code == INTERNAL_ERROR and (last := self._process.last_words):
@@ -225,8 +225,11 @@ ANSWERS = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_
 
 
 class Client:
-    """Tells the turn under way what the agent says and does; what it tells outside of one is dropped, such as
-    the whole history of a session that is taken up. `news` is set whenever something has come."""
+    """Tells the turn under way what the agent says and does.
+
+    What the agent sends outside a turn is dropped, such as the history of a resumed session. `news` is set
+    whenever something has come.
+    """
 
     def __init__(self, place: SessionPlace, permit: Permit | None) -> None:
         self.turn: ResponseBuilder | None = None
@@ -251,7 +254,7 @@ class Client:
     # What the protocol's library calls
 
     async def session_update(self, session_id: str, update: object, **_: Any) -> None:
-        """The agent tells something."""
+        """Pass on an update that the agent sends."""
         if self.turn is not None and session_id == self.turn.session:
             self._tell(self.turn, update)
             self.turn.alive = True
@@ -260,7 +263,7 @@ class Client:
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
-        """Return the agent asks for a permission."""
+        """Decide on the permission that the agent asks for, and answer with one of its options."""
         call = self._call_details(tool_call)
         allowed = await self._decision(call)
         call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]

@@ -105,7 +105,7 @@ class ResponseBuilder:
         self._new.append(ResponseDelta(act.index, "act", raw, self.provider))
 
     def costs(self, dollars: object) -> None:
-        """The agent says what its process has cost so far; this answer costs the difference."""
+        """Set the cost to what the agent's process has cost so far, less what it had cost before."""
         if not isinstance(dollars, int | float) or not 0 <= dollars < math.inf:
             return
         cost = round(max(0.0, dollars - self.spent) * 1_000_000)
@@ -113,13 +113,13 @@ class ResponseBuilder:
         self.spent = float(dollars)
 
     def finish(self, text: str = "") -> None:
-        """The answer is whole; `text` is all of it, for an agent that has not said it piece by piece."""
+        """Complete the answer; `text` is all of it, for an agent that did not stream it."""
         if text and not self.said_something:
             self.add_text(text)
         self.ended = True
 
     def fail(self, words: str, category: str = "", retry_after: object = None) -> NoReturn:
-        """The agent says that it failed: in this category, or in the one that its words name."""
+        """Raise the failure that the agent reports: in this category, or in the one that its words name."""
         known = category if category in get_args(ErrorCategory) else category_of(words)
         wait = float(retry_after) if isinstance(retry_after, int | float) else None
         self.ended = True
@@ -197,8 +197,11 @@ def _shortened(thing: Any) -> Any:
 
 
 class PermissionRequest(NamedTuple):
-    """A permission that an agent asks for: `title` and `kind` (read, edit, execute …) say what it is about to
-    do, `arguments` is the raw JSON of what with; the lane is the one that it works for."""
+    """A permission that an agent asks for.
+
+    `title` and `kind` (read, edit, execute …) say what it is about to do; `arguments` is the raw JSON. The
+    lane is the one that the agent works for.
+    """
 
     title: str
     kind: str

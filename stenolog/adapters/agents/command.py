@@ -36,8 +36,7 @@ class Command:
         cwd: str | os.PathLike[str] | None = None,
         inherit: Sequence[str] = (),
     ) -> Command:
-        """Return a command from its words, or from a line that is split as a shell would (and no shell
-        sees)."""
+        """Return a command from its words, or from a line that is split as a shell would, without a shell."""
         args = tuple(shlex.split(given) if isinstance(given, str) else given)
         if not args:
             raise CallerError("expected a command, found none")
@@ -64,8 +63,10 @@ class Command:
         return PROMPT in self.args
 
     def with_options(self, *options: Sequence[str]) -> Command:
-        """Return the command with options besides: before the prompt, or at the end. It may have some
-        already."""
+        """Return the command with its options added: before the prompt, or at the end.
+
+        The command may have some of them already.
+        """
         place = self.args.index(PROMPT) if self.takes_prompt else len(self.args)
         missing = [word for each in options if each and each[0] not in self.args for word in each]
         return replace(self, args=(*self.args[:place], *missing, *self.args[place:]))
@@ -84,8 +85,10 @@ class Command:
         return [prompt if word == PROMPT else word for word in args]
 
     def hide(self, text: str) -> str:
-        """Return the text without the values of its environment that may be secret: all that were given for
-        it, and those inherited under such names as `…_API_KEY`."""
+        """Return the text without the values of its environment that may be secret.
+
+        Those are all values given for the command, and those inherited under such names as `…_API_KEY`.
+        """
         return hide(text, self.env.values())
 
 

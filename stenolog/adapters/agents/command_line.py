@@ -193,7 +193,7 @@ def _target(prompt: ModelCall) -> SessionPlace:
 
 
 def _check(mode: str, command: Command, end: str) -> None:
-    """Raises `CallerError` for what cannot go together."""
+    """Raise `CallerError` for options that cannot be combined."""
     if mode not in ("one-shot", "long-lived"):
         raise CallerError(f"mode: expected one-shot or long-lived, found {mode!r}")
     if mode == "long-lived" and command.takes_prompt:

@@ -66,7 +66,7 @@ class _Home(Generic[R]):
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """A turn there, once those before it have ended."""
+        """Take a turn in that place, once the turns before it have ended."""
         self.busy += 1
         try:
             async with self._lock:
@@ -113,8 +113,7 @@ class SessionPool(Generic[R]):
         return ""
 
     async def ask(self, place: SessionPlace, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
-        """Yield the answer of who lives there and remembers the session; of a new one where there is no
-        session.
+        """Yield the answer of the process there that remembers the session; without a session, of a new one.
 
         Raises `ModelError`: `process_exited` where the session is lost: the prompt then tells too little.
         """

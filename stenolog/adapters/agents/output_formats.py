@@ -60,7 +60,7 @@ def read_claude_code(line: dict[str, Any], turn: ResponseBuilder) -> None:
 
 
 def _claude_code_event(event: dict[str, Any], turn: ResponseBuilder) -> None:
-    """A piece of a message that will come again as a whole."""
+    """Pass on a piece of a message that Claude Code sends again in full."""
     match event.get("type"):
         case "message_start":
             message = as_dict(event.get("message"))
@@ -153,8 +153,10 @@ CODEX_WORDS = ("agent_message", "reasoning")
 
 
 def read_codex(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Tell the turn what a line says. An `error` is passed over: Codex goes on trying, and where it gives up
-    the turn fails."""
+    """Tell the turn what a line says.
+
+    An `error` is passed over: Codex retries, and where it gives up the turn fails.
+    """
     match line.get("type"):
         case "thread.started":
             turn.session = as_str(line.get("thread_id")) or turn.session
@@ -212,7 +214,7 @@ class JsonLines:
 
 
 def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """The form for programs of one's own. Lines by their `type`; others are passed over:
+    """Read the format for programs of one's own. Lines are told apart by `type`; others are passed over:
 
     - `text`, `reasoning`: more of it, in `text`
     - `session`: the `id` of the session

@@ -33,7 +33,7 @@ class OutputParser(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """The output is at its end. Raises `ModelError` where it ends in the middle of something."""
+        """End the output. Raises `ModelError` where it ends in the middle of a message."""
 
 
 class TextParser(OutputParser):

@@ -129,8 +129,10 @@ class Process(asyncio.SubprocessProtocol):
         self.signal(signal.SIGKILL)
 
     async def stop(self, patience: float, *, politely: bool = True) -> None:
-        """Have it end: by closing its stdin (`politely`), else by SIGTERM, else by SIGKILL, each after so
-        many seconds of patience; then what is left of its group is killed."""
+        """Stop the process by closing its stdin (`politely`), else by SIGTERM, else by SIGKILL.
+
+        Each step waits so many seconds of patience. Then what is left of its process group is killed.
+        """
         if self._loop.is_closed():
             self.kill()
             return

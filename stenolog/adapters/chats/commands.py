@@ -35,9 +35,11 @@ COMMANDS: dict[str, Command] = {}
 
 
 class CommandContext(NamedTuple):
-    """A command as it was given: where, to which team, what stands behind its name, under which entry id, by
-    whom; and all that there are. `about` is the code of the call that it answers, by a reply or a button;
-    `shown` are the codes of the calls that its author was shown since that author last said something."""
+    """A command as it was given: in which conversation, to which team, by whom, with its arguments.
+
+    `about` is the code of the call that it answers, by a reply or a button. `shown` are the codes of the
+    calls that its author was shown since that author's last message.
+    """
 
     conversation: Conversation
     team: Team
@@ -201,8 +203,7 @@ def _go_on(told: CommandContext) -> str:
 
 
 def _halted(state: State) -> str:
-    """Return the lane that was asked last, where it was stopped before it had answered; empty where it was
-    not."""
+    """Return the lane that was asked last, if it was stopped before it answered; else an empty text."""
     last = max(state.lanes.values(), key=lambda lane: lane.asked, default=None)
     return last.address if last and last.status == "idle" and last.asked > last.seen else ""
 
@@ -256,8 +257,10 @@ def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingAppro
 
 
 def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
-    """Yield the command for each worker that any agent ever had, because a decision stands where the call
-    does."""
+    """Yield the command for each worker that any agent ever had.
+
+    A decision is recorded in the conversation where the call is.
+    """
     return (told.at(name) for name in told.conversation.log.names(archived=True, contains="~"))
 
 
@@ -313,6 +316,8 @@ def _positions(positions: Sequence[int]) -> str:
 
 
 def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents that a text names by `@name`, in the order of their first mention; `names` has the
-    agent of each name that it may be called by, in lower case."""
+    """Return the agents that a text names by `@name`, in the order of their first mention.
+
+    `names` maps each name that an agent may be called by, in lower case, to the agent.
+    """
     return mentioned_agents(text, names)

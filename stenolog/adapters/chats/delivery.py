@@ -156,8 +156,10 @@ class Delivery:
     # What touches the log, in a thread.
 
     def delivered_codes(self, after: int) -> list[str]:
-        """Return the codes of the calls that entries behind `after` ask about, as far as they were delivered
-        whole, and not hidden."""
+        """Return the codes of the calls that entries behind `after` ask about.
+
+        Only questions that were delivered in full, and are not hidden, count.
+        """
         at = self._at or self._begin()
         settings = self.conversation.settings(after) if after else NOTHING
         codes, hides = list[str](), self.conversation.settings().hides

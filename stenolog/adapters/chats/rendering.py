@@ -66,8 +66,7 @@ def utf16_length(text: str) -> int:
 
 
 def split(text: str, limit: int = LIMIT, weigh: Weigh = utf16_length) -> list[str]:
-    """Return the text in pieces that weigh at most `limit`, cut between lines, else between words, else
-    anywhere.
+    """Return the text in pieces that weigh at most `limit`, cut between lines, else words, else anywhere.
 
     A block of code that goes on in the next piece is closed, and begun there again with its language. Blank
     lines at the ends of a piece are left out; a blank text has no pieces. Raises `CallerError` for a limit
@@ -95,7 +94,7 @@ class _Cutter:
         """True if a code block has just begun and has no code yet."""
 
     def take(self, line: str) -> None:
-        """The next line of the text."""
+        """Add the next line of the text."""
         found = fence_of(line)
         if self.fence is None:
             self._begin(found) if found else self._text(line)

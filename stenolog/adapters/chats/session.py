@@ -82,9 +82,11 @@ class ChatSession:
         about: str = "",
         unseen: Collection[str] = (),
     ) -> str:
-        """Do what a command such as `/reset` tells; what to say to that, in Markdown. With an `id`, what
-        changes something is done once. `about` is the code of the call that it answers; `unseen` are those of
-        calls that were shown after it was said."""
+        """Run a command such as `/reset` and return the answer to show, in Markdown.
+
+        With an `id`, a command that changes something is done once. `about` is the code of the call that it
+        answers; `unseen` are those of calls that were shown after the command was written.
+        """
         self._reopen()
         shown = (
             {*await asyncio.to_thread(self._codes_since, author)} if command.name in JUDGING else set[str]()

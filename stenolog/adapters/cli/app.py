@@ -96,7 +96,7 @@ class App(click.Group):
         return made
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands in the help, under what they are for."""
+        """Write the commands into the help, grouped by what they are for."""
         for title, section in SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in section]
             with formatter.section(title):

@@ -141,8 +141,10 @@ def _model(model: str | None, cli: str | None) -> Model:
 
 
 def _policy(card: AgentCard, llm: Model) -> Policy | None:
-    """Return the card's policy; `SinceLastTurn` was the default of a model that remembered, and is for such
-    alone."""
+    """Return the card's policy.
+
+    `SinceLastTurn` was the default of a model that remembered its session, and is for such models alone.
+    """
     from stenolog.domain.policy import SinceLastTurn, policy
 
     if not card.policy:

@@ -52,7 +52,7 @@ class Chat:
         self.desk.watching.catch_up(words)
 
     def note(self, words: str) -> None:
-        """A word to the person."""
+        """Show the person a note."""
         self.paper.line((words, "dim"))
 
 
@@ -71,7 +71,7 @@ def loop(chat: Chat) -> None:
             if typed is None:
                 return
             _take(chat, typed)
-        except Quit:
+        except QuitError:
             return
         except Terminated:
             raise
@@ -84,7 +84,7 @@ def loop(chat: Chat) -> None:
 
 
 def _take(chat: Chat, typed: str) -> None:
-    """A message, or a command. At a terminal a mistake is said, and the conversation goes on."""
+    """Take a message or a command. At a terminal a mistake is shown, and the conversation continues."""
     try:
         if typed.startswith("/") and not typed.startswith("//"):
             call(chat, typed[1:])
@@ -118,7 +118,7 @@ SHOWN = 20
 """So many entries `/log` shows unless told."""
 
 
-class Quit(Exception):
+class QuitError(Exception):
     """The conversation at the terminal is over."""
 
 
@@ -303,4 +303,4 @@ def reset(chat: Chat, rest: str) -> None:
 @command
 def quit(chat: Chat, rest: str) -> None:
     """end"""
-    raise Quit
+    raise QuitError

@@ -51,7 +51,7 @@ class StreamWrapper:
         self._column = 0
 
     def add(self, text: str) -> None:
-        """A little more text."""
+        """Add a little more text."""
         text, self._rest = self._rest + text, ""
         if text.endswith("\r"):  # perhaps the half of a line break
             text, self._rest = text[:-1], "\r"
@@ -69,7 +69,7 @@ class StreamWrapper:
         self._hand_over()
 
     def end(self) -> None:
-        """The text is whole: its last line ends."""
+        """End the text and its last line."""
         self.add("\n") if self._rest else self._put()
         if self._column:
             self._break()
@@ -126,12 +126,12 @@ class TerminalWriter:
         self._put("".join(f"{indent}{row}" for row in rows), style, aside=True)
 
     def line(self, *pieces: str | tuple[str, str], aside: bool = True) -> None:
-        """A line, made safe, and cut where it is too long."""
+        """Write a line, made safe for a terminal, and cut where it is too long."""
         stream, colours = self._target(aside)
         self._send(stream, f"{line(*pieces).rendered(width(), coloured=colours)}\n")
 
     def drawn(self, drawing: Iterable[Piece]) -> None:
-        """The drawing of a command, which stands in the conversation: it is not paged."""
+        """Write the drawing of a command into the conversation, without a pager."""
         self.status("")
         with redirect_stdout(sys.stderr if self.plain else sys.stdout):
             draw(drawing, self.color, page=False)
@@ -191,8 +191,7 @@ def call_words(call: ToolCall) -> str:
 
 
 def whole_call(call: ToolCall) -> str:
-    """Return a call with all of its arguments, where nobody is asked about it; it says where that is too
-    much."""
+    """Return a call with all of its arguments where no person approves it, or a note of their size."""
     words = shown_call(call.name, call.arguments)
     more = len(words) - LONGEST_CALL
     return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"

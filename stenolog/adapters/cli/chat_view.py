@@ -69,7 +69,7 @@ class RunPrinter:
         return self.used.state
 
     def begin(self, mine: str = "") -> None:
-        """A run begins; `mine` is what was said here, and is not repeated."""
+        """Begin a run; `mine` are the entries written here, which are not repeated."""
         self.catch_up()
         self.used = Usage(state=self.state)
         self._mine, self._speaker, self._watch = mine, "", Stopwatch()
@@ -85,7 +85,7 @@ class RunPrinter:
         self.paper.status("")
 
     def end(self, prices: Prices) -> None:
-        """The run is over: say what it took."""
+        """End the run and show what it took."""
         while self._floor or self._held:
             self._leave_floor()
         self.paper.status("")
@@ -93,7 +93,7 @@ class RunPrinter:
             self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds)}", "dim"))
 
     def tick(self) -> None:
-        """A while has gone by."""
+        """Show that time has passed."""
         doing = at_work(self.state, self.agents)
         if doing and not self._floor:
             self.paper.status(f"… {doing} · {self._watch.seconds:.0f} s")
@@ -168,7 +168,7 @@ class RunPrinter:
         self._flow, self._kind = None, ""
 
     def _leave_floor(self) -> None:
-        """The floor is free: those who waited are heard, one after the other."""
+        """Free the floor, so that the lanes that waited are shown, one after the other."""
         self._end_flow()
         self._floor, self._said, self._written = "", "", 0
         held, self._held = self._held, []

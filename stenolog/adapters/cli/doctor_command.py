@@ -198,7 +198,7 @@ def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | Non
 
 
 def _preview(request: Request) -> str:
-    """That nobody would send the request as it stands, and what makes it one that would be accepted."""
+    """Return a note that no provider would accept the request as it is, and what would make it acceptable."""
     if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)

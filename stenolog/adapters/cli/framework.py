@@ -45,8 +45,10 @@ MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cy
 def command(
     name: str, cls: type[click.Command] | None = None
 ) -> Callable[[Callable[..., CommandResult | None]], click.Command]:
-    """Make a command of a function that hands back a `CommandResult`, or None where it has printed
-    itself."""
+    """Make a command of a function that returns a `CommandResult`.
+
+    It returns None where it has printed its result itself.
+    """
 
     def build(function: Callable[..., CommandResult | None]) -> click.Command:
         @functools.wraps(function)
@@ -274,8 +276,10 @@ def takes_conversation(function: F) -> F:
 
 
 def open_log(db: Path, *, create: bool = False) -> Log:
-    """Return the log of a database, closed when the command ends. Raises FileNotFoundError where there is
-    none."""
+    """Return the log of a database, closed when the command ends.
+
+    Raises FileNotFoundError where none exists.
+    """
     from stenolog.adapters.log import open as open_log
 
     if db.is_dir():

@@ -28,8 +28,10 @@ APART = "  "
 
 
 class Wrapped:
-    """A line of pieces, `indent` cells from the left, that is never cut: the rest of it stands on the next
-    lines, `hang` cells further."""
+    """A line of pieces that is never cut, `indent` cells from the left.
+
+    The rest of it is on the next lines, `hang` cells further.
+    """
 
     def __init__(self, *pieces: Cell, hang: int = 0, indent: int = 0) -> None:
         pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
@@ -130,8 +132,7 @@ class TableRows:
             yield line
 
     def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
-        """Yield a row as lines: its values behind their titles, and the words that may be cut on the last
-        one."""
+        """Yield a row as lines: its values behind their titles; only words on the last line may be cut."""
         begun = Text()
         for column, title, cell in zip(self.columns, self.titles, row, strict=True):
             if not cell.plain or column.startswith("*"):

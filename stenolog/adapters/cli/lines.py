@@ -44,8 +44,7 @@ class TextLine(NamedTuple):
     pieces: tuple[tuple[str, str], ...]
 
     def rendered(self, width: int | None, *, coloured: bool) -> str:
-        """Return the line, cut with an ellipsis where it is wider than `width` cells; None: it is never
-        cut."""
+        """Return the line, cut with an ellipsis where it is wider than `width` cells; never with None."""
         text = "".join(words for words, _ in self.pieces)
         if width is not None and (len(text) > width or not text.isascii()):
             return self._cut(width, coloured)

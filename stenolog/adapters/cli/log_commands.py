@@ -68,8 +68,7 @@ def log_command(
 def _chosen(
     conversation: Conversation, after: int, position: int, last: int | None, kinds: Collection[str]
 ) -> Iterator[Entry]:
-    """Yield the entries after one position and up to another, of these kinds (none: all), only the last
-    ones."""
+    """Yield the entries of these kinds (none: all) between two positions, or only the last ones."""
 
     def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:
         return (entry for entry in entries if not kinds or entry.event.kind in kinds)
@@ -90,8 +89,10 @@ def _lines(entries: Iterable[Entry], conversation: Conversation) -> Iterator[Pie
 
 
 def entry_line(entry: Entry, width: int = 4, conversation: Conversation | None = None) -> TextLine:
-    """Return an entry on one line; `width` is that of the positions, in digits. With its `conversation` calls
-    have names."""
+    """Return an entry on one line.
+
+    `width` is that of the positions, in digits. With its `conversation` calls have names.
+    """
     words, style = describe(entry), STYLES[entry.event.kind]
     thought = thoughts(entry.event)
     return line(
@@ -136,8 +137,7 @@ def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResu
 
 
 def _raw(entry: Entry) -> Iterator[Piece]:
-    """Yield the text of an entry and the arguments of each tool call as they came; without either, all
-    fields."""
+    """Yield the text of an entry and the raw arguments of each tool call; without either, all fields."""
     event = entry.event
     text = getattr(event, "text", "")
     calls = event.tool_calls if isinstance(event, AssistantMessage) else ()

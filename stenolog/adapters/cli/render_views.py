@@ -33,8 +33,7 @@ DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
 def drawn_request(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
-    """Yield the whole request: what it is, whether anyone would send it, and its parts with what they came
-    from."""
+    """Yield the whole request: its summary, whether it may be sent, and its parts with their sources."""
     words = {entry.position: describe(entry).what for entry in entries}
     yield from head_lines(request)
     shared = Counter(part.message for part in request.parts)
@@ -55,8 +54,7 @@ def head_lines(request: Request) -> Iterator[Piece]:
 
 
 def _in_order(request: Request) -> list[Row]:
-    """Return the parts in the order of the body; each run that was left out before the first part behind
-    it."""
+    """Return the parts in the order of the body; each left-out run comes before the first part behind it."""
     rows: list[Row] = list(request.parts)
     for run, times in folded(request.omissions):
         behind = (

@@ -143,7 +143,10 @@ def rerun_command(db: Path, target: str, team: Path | None) -> CommandResult:
 
 
 def _now(conversation: Conversation, file: Path) -> Team:
-    """Return the team of a file. What comes from MCP servers is as it was recorded: none is started."""
+    """Return the team of a file.
+
+    The tools of MCP servers are as they were recorded: no server is started.
+    """
     from stenolog.adapters.engine.replay import Replay
     from stenolog.adapters.team_file import load
     from stenolog.adapters.tools.base import BaseTool

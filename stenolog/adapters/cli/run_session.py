@@ -134,7 +134,7 @@ class BackgroundRun:
 async def _pressed(
     press: Callable[[int, asyncio.Task[Any]], asyncio.Task[None] | None],
 ) -> AsyncIterator[None]:
-    """Calls `press` at each Ctrl-C, with how often it was pressed."""
+    """Call `press` at each Ctrl-C, with the number of times that it was pressed."""
     loop, run = asyncio.get_running_loop(), asyncio.current_task()
     assert run is not None, "this is a task"
     presses: list[asyncio.Task[None] | None] = []
@@ -152,7 +152,7 @@ async def _pressed(
 
 @asynccontextmanager
 async def _ticking(tick: Callable[[], None]) -> AsyncIterator[None]:
-    """Calls `tick` every second."""
+    """Call `tick` every second."""
 
     async def ticks() -> None:
         while True:
@@ -174,7 +174,7 @@ class JsonPrinter:
         self._position = conversation.position
 
     def begin(self, mine: str = "") -> None:
-        """A run begins."""
+        """Begin a run."""
         self.catch_up()
 
     def take(self, happened: RunEvent) -> None:
@@ -184,10 +184,10 @@ class JsonPrinter:
             click.echo(safe_json(envelope("ok", happened.entry)))
 
     def tick(self) -> None:
-        """A while has gone by."""
+        """Show that time has passed."""
 
     def end(self, prices: Prices) -> None:
-        """The run is over."""
+        """End the run."""
 
     def catch_up(self, instead: str = "") -> None:
         """Print what stands in the log and was not printed yet."""
@@ -367,8 +367,10 @@ class RunSession:
 def open_session(
     conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
 ) -> Iterator[RunSession]:
-    """A desk as the command's options want it; the team is closed at the end. For the rest see
-    `BackgroundRun` and `Approvals`."""
+    """Open a session with the command's options; the team is closed at the end.
+
+    For the rest see `BackgroundRun` and `Approvals`.
+    """
     options = click.get_current_context().params
     paper = TerminalWriter(options["color"], plain=options["as_json"])
     watching = (

@@ -116,7 +116,7 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
 
 
 def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
-    """That there is no such agent, if that can be told of what was searched."""
+    """Return a note that there is no such agent, if the conversations searched can tell."""
     searched = (
         log.names(archived=True, limit=ASKED, order="newest") if conversation is None else [conversation]
     )

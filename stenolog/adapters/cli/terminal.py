@@ -116,7 +116,7 @@ def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str
 
 
 def say(text: str, *, mark: str = "", style: str = "") -> None:
-    """A line of talk on stderr."""
+    """Print a line for the person on stderr."""
     prefix = click.style(mark, fg=style or None) + " " if mark else ""
     click.echo(f"{prefix}{safe(text)}", err=True, color=coloured("auto", stderr=True))
 
@@ -229,7 +229,7 @@ def _private(path: str, flags: int) -> int:
 
 @contextmanager
 def whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
-    """A stream into a file that takes its name once everything is in it.
+    """Open a stream into a file that takes its name once everything is in it.
 
     A link stays, and what it leads to is written. What is there and is no regular file, a pipe or a device,
     is written straight into. A new file is readable by its owner alone; an existing one keeps its

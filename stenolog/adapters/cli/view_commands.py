@@ -143,7 +143,7 @@ def request_data(request: Request) -> dict[str, Any]:
 
 
 def print_raw(request: Request) -> None:
-    """The body's exact bytes into a pipe; on a terminal the same JSON, with nothing it would obey."""
+    """Print the exact bytes of the body into a pipe; on a terminal, the same JSON made safe for it."""
     from stenolog.projections.terminal_text import safe_json
 
     if sys.stdout.isatty():

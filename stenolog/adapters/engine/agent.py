@@ -70,8 +70,7 @@ class Agent:
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return the answer with its notes; where they fail, with why: the answer itself is not lost by
-        that."""
+        """Return the answer with its notes, or with the error where they fail: the answer itself is kept."""
         if self.metadata is None:
             return answer
         try:

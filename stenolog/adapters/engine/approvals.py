@@ -23,8 +23,11 @@ from .effect_names import short_key, tool_key
 
 
 class PendingApproval(NamedTuple):
-    """A call that a person is to approve: whose it is, which it is, the tool with the model's raw arguments,
-    and the name of the conversation that it stands in, where it is approved."""
+    """A call that a person has to approve.
+
+    It has the lane, the call, the tool with the model's raw arguments, and the name of the conversation that
+    the call is in, where it is approved.
+    """
 
     lane: str
     call: CallRef
@@ -39,14 +42,16 @@ class PendingApproval(NamedTuple):
 
 
 def waiting(conversation: Conversation) -> list[PendingApproval]:
-    """Return the calls that wait for a person in a conversation, and in those of the workers that it waits
-    for."""
+    """Return the calls that wait for a person in a conversation, and in those of the workers it waits for."""
     return [call for each, _ in _conversations(conversation) for call in _waiting(each)]
 
 
 def workers(conversation: Conversation) -> dict[str, int]:
-    """Return the conversations of the workers that one waits for: for each the position of the answer in
-    `conversation` by which it, or the worker above it, was called."""
+    """Return the conversations of the workers that a conversation waits for, and the calling answers.
+
+    The value is the position of the answer in `conversation` by which the worker, or the worker above it, was
+    called.
+    """
     return {each.name: lane.answered for each, lane in _conversations(conversation) if lane is not None}
 
 
@@ -68,8 +73,7 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
 
 
 def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, LaneState | None]]:
-    """Yield a conversation, and those of its workers, each with the lane of `conversation` that waits for
-    it."""
+    """Yield a conversation and its workers' ones, each with the lane of `conversation` that waits for it."""
     yield conversation, None
     if _called(conversation):
         children = {

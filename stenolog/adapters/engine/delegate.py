@@ -113,7 +113,7 @@ class AgentTool(WorkerTool):
         await self._team(self.worker.limits, LaneState(self.worker.name)).close()
 
     def _check(self, caller: Agent, names: frozenset[str]) -> None:
-        """Raises `CallerError` where a worker, or one of its own, could not be told from who is there."""
+        """Raise `CallerError` where a worker, at any depth, has the name of an agent that takes part."""
         if self.context != "scope":
             return
         if self.worker.name in names:

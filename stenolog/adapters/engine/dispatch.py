@@ -40,7 +40,7 @@ def rebuilt(conversation: Conversation, request: Request, api: str | Api) -> Req
 
 @contextmanager
 def _fresh(conversation: Conversation) -> Iterator[Conversation]:
-    """The conversation through a connection of its own; a log in memory has only one."""
+    """Open the conversation on a connection of its own; a log in memory has only one."""
     log = conversation.log
     if log.recorder.is_private:
         yield conversation

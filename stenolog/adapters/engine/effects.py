@@ -273,8 +273,10 @@ def mentions(text: str) -> Iterator[str]:
 
 
 def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents that a text speaks to, in the order of their first mention; `names` has the agent of
-    each name that it may be called by, in lower case."""
+    """Return the agents that a text mentions, in the order of their first mention.
+
+    `names` maps each name that an agent may be called by, in lower case, to the agent.
+    """
     found = (names.get(word.casefold()) for word in mentions(text))
     return tuple(dict.fromkeys(name for name in found if name))
 
@@ -301,8 +303,7 @@ POLICY = "approval policy"
 
 
 def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
-    """Yield the approvals that no person is asked for, as events: a policy's word is in the log like a
-    person's."""
+    """Yield approvals that need no person, as events: the log has a policy's decision like a person's."""
     for lane in scribe.state.lanes.values():
         for call in lane.calls if lane.status == "awaiting_approval" else ():
             if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:

@@ -92,8 +92,10 @@ class Journal(LiveState):
         """Those of them that the log has stopped since, even where their lane has more to do by now."""
 
     def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
-        """Append what came of an effect; decided anew where somebody else was first. Raises
-        `ClaimLostError`."""
+        """Append an effect's result. Raises `ClaimLostError`.
+
+        On a version conflict it reads the log again, decides again and retries.
+        """
         fence = claim.fence if claim else 0
         while True:
             try:
@@ -213,8 +215,10 @@ class Journal(LiveState):
         )
 
     def is_foreign(self, call: OpenCall) -> bool:
-        """Return whether a file's author let a call run: its approval was imported, or the call that needs
-        none."""
+        """Return whether the author of an imported file let a call run.
+
+        Either the approval was imported, or the call that needs none.
+        """
         spans = self.conversation.imported_ranges()
         return any((call.approved or call.position) in span for span in spans)
 

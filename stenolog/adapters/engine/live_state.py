@@ -52,8 +52,10 @@ class LiveState:
         return replace(event, run=run.id, node=run.node)
 
     def append(self, *events: Event | NewEntry, fence: int | None = None) -> list[Entry]:
-        """Append at the position that this stands at, and take it in. Raises `VersionConflictError`,
-        `ClaimLostError`."""
+        """Append at the position of this state, and add the entries to it.
+
+        Raises `VersionConflictError`, `ClaimLostError`.
+        """
         before = self.state.position
         entries = self.conversation.extend(events, expected=before, fence=fence)
         for entry in entries:

@@ -123,8 +123,7 @@ def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
 
 
 def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
-    """Return the pieces as parts, in the order in which they began; a call's arguments may have been cut
-    off."""
+    """Return the pieces as parts, in the order in which they began; a call's arguments may be incomplete."""
     first: dict[int, ResponseDelta] = {}
     texts: dict[int, list[str]] = {}
     for piece in joined(said):
@@ -217,7 +216,7 @@ class ModelCallRecord:
         )
 
     def held_back(self, seconds: float, time: datetime) -> LlmError:
-        """That the model was not asked, and when it will be: no attempt, and nothing that it must hear of."""
+        """Return the error of a call that was held back, with the time of the next one; it is no attempt."""
         lane = self.effect.lane
         return LlmError(
             agent=lane.agent,
@@ -232,7 +231,7 @@ class ModelCallRecord:
         )
 
     def cancelled(self, now: float, why: str) -> LlmError:
-        """That it was stopped, with what had been streamed."""
+        """Return the error of a call that was cancelled, with the text that had been streamed."""
         return LlmError(
             category="cancelled",
             message=why,

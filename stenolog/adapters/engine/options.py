@@ -39,12 +39,14 @@ WORLD = Runtime()
 
 @dataclass(frozen=True)
 class Options:
-    """`on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
-    lane waits for a person besides. `parallel` effects at most are under way at once, of one conversation.
+    """How an engine works.
+
+    `on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
+    lane waits for a person besides. `parallel` effects of one conversation at most are under way at once.
     `mentions`: an `@name` in an answer hands on to that agent, where the turn rule allows it. `breaker` makes
-    the circuit breaker of a model. `lane` is the only one that is worked on, where one is given. `names` are
-    those of the agents that work in the conversation already: no worker in it may have one of them.
-    `paranoid`: every request is built again from the store before it is sent, and compared, not a sample.
+    the circuit breaker of a model. `lane`, where given, is the only lane that is worked on. `names` are those
+    of the agents that work in the conversation already: no worker in it may have one of them. `paranoid`:
+    every request, not a sample, is built again from the store before it is sent, and compared.
     """
 
     on_unknown: OnUnknown = "tell"

@@ -68,7 +68,7 @@ def _model(
     why: str,
     drafted: Drafted,
 ) -> None:
-    """A model call becomes an error with what had streamed, and is tried again where its retries say so."""
+    """End a model call as an error with its streamed text; its retries decide on the next attempt."""
     lane = scribe.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES

@@ -105,8 +105,7 @@ class Replay:
         )
 
     def agent(self, agent: Agent | str) -> Agent:
-        """Return an agent that answers and runs tools from the recording; by its name alone, as its card had
-        it."""
+        """Return an agent that answers and runs tools from the recording; by name, with its recorded card."""
         made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
         self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
         return made
@@ -297,8 +296,7 @@ def _delta(index: int, part: AssistantPart) -> ResponseDelta:
 
 
 def _plain(body: Body) -> object:
-    """Return the body with each blob's content replaced by its hash, and without the ids that a run makes
-    anew."""
+    """Return the body with hashes in place of blobs' contents, and without the ids that each run draws."""
     return _without_ids(by_hash(body))
 
 
@@ -341,11 +339,11 @@ class ReplayOrder:
         self._waiting: list[asyncio.Event] = []
 
     def expect(self, agent: str, tools: Iterable[str]) -> None:
-        """This agent takes part, with these tools; what was recorded of others nobody will ask for."""
+        """Expect this agent to take part, with these tools; recordings of other agents are not asked for."""
         self._expected.update((agent, name) for name in ("", *tools))
 
     def request_seen(self, position: int) -> None:
-        """The request is there that this answers."""
+        """Note that the request which this answer belongs to was seen."""
         self._asked.add(position)
         self._wake()
 

@@ -90,11 +90,14 @@ class CircuitBreaker:
         return 0.0
 
     def succeeded(self) -> None:
-        """A call was answered."""
+        """Count an answered call."""
         self._in_a_row, self._open_until, self.is_tried = 0, None, False
 
     def failed(self, category: str, now: float) -> None:
-        """A call failed. What the provider is to blame for counts; any other answer shows it is there."""
+        """Count a failed call.
+
+        Failures that the provider is to blame for count; any other answer shows that it works.
+        """
         self.stopped()
         if category in ANSWERS:
             self.succeeded()
@@ -104,7 +107,7 @@ class CircuitBreaker:
                 self._open_until = now + self.recovery_time
 
     def stopped(self) -> None:
-        """A call was stopped before its end: it shows nothing."""
+        """Count a call that was stopped before its end: it shows nothing."""
         self.is_tried = False
 
 

@@ -140,10 +140,10 @@ class Runner:
     # What the effects use.
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return a call that touches the log, in the thread for that; it is made though its caller is
-        cancelled.
+        """Return the result of a call that touches the log, made in the log's thread even if it is cancelled.
 
-        An effect whose end is not appended would keep its claim."""
+        An effect whose end is not appended would keep its claim.
+        """
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
 
@@ -172,7 +172,7 @@ class Runner:
             self._keeping = asyncio.create_task(self._keep_soon())
 
     def forget(self, draft: StreamDraft) -> None:
-        """A draft need not be kept any more: its answer is about to be appended."""
+        """Drop a draft whose answer is about to be appended."""
         self._drafts.pop(draft.fence, None)
 
     def wake(self) -> None:

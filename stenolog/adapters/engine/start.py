@@ -27,8 +27,10 @@ CANCEL = UserMessage(control=Control(action="cancel"))
 
 
 class TeamSettings(NamedTuple):
-    """Settings that a team records before it works: its agents, its turn rule, whether they become
-    members."""
+    """Settings that a team records before it works.
+
+    They are its agents, its turn rule, the mode, and whether the agents become members.
+    """
 
     agents: Mapping[str, Agent]
     turns: TurnPolicy | TurnRule | None
@@ -134,7 +136,7 @@ def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
 
 
 def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
-    """Raises `AgentNotFoundError` for a name that nobody in the team or the conversation has."""
+    """Raise `AgentNotFoundError` for a name that nobody in the team or the conversation has."""
     state = standing.state
     lanes = (lane.agent for lane in state.lanes.values())
     known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])

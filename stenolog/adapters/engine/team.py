@@ -274,7 +274,7 @@ class Team:
 
 
 def _check(agents: Sequence[Agent], turns: object) -> None:
-    """Raises `CallerError` for what is no team."""
+    """Raise `CallerError` for agents and turns that make no team."""
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
         raise CallerError(f"expected agents, found {agents!r:.100}")
     names = [agent.name for agent in agents]

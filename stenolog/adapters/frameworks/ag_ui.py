@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
-    """Return the entries as one run: what a client would have been told, had it listened from the first entry
-    on.
+    """Return the entries as one run, as a client would get them that listened from the first entry on.
 
     The run ends as the log stands: with RUN_ERROR where a lane has failed, and with an interrupt for each
     call that a person is to approve. Raises `MissingExtraError`.
@@ -40,8 +39,7 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
 
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
-    """Return the messages in context, for a MESSAGES_SNAPSHOT; an edit stands in the place of what it
-    edits."""
+    """Return the messages in context, for a MESSAGES_SNAPSHOT; an edit replaces the message that it edits."""
     log = list(entries)
     return _messages(_telling(log[0].conversation if log else "", "replay"), log)
 

@@ -45,7 +45,7 @@ class Open:
     speaks: bool = False
 
     def add(self, kind: str, words: str) -> Events:
-        """Yield a little more of it. Text behind something else begins a line of its own."""
+        """Yield the next piece of the text. Text behind another item begins a line of its own."""
         kind = "text" if kind in SPOKEN else kind
         if words and kind in ("text", "reasoning"):
             said = self.told.setdefault(kind, [])
@@ -118,7 +118,7 @@ class EventStream:
         self._node = ""
 
     def begin(self) -> Events:
-        """Yield the run has begun; then how things stand, where anything was told before."""
+        """Yield the start of the run, and then the current state, where a run was told before."""
         yield ag.RunStartedEvent(thread_id=self.thread, run_id=self.run)
         self._failed = {}
         if self.position:
@@ -127,8 +127,7 @@ class EventStream:
             yield ag.StepStartedEvent(step_name=self._node)
 
     def end(self, error: str = "") -> Events:
-        """Yield the run is over: all is closed, and it failed where a lane did, or waits where a call
-        does."""
+        """Yield the end of the run: it failed if a lane did, or waits if a call waits for a person."""
         for answer in self._open.values():
             yield from answer.close()
         self._open = {}
@@ -144,7 +143,7 @@ class EventStream:
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
     def delta(self, delta: StreamDelta) -> Events:
-        """Yield a little more of an answer; the protocol has no place for what a program does by itself."""
+        """Yield the next piece of an answer; the protocol has no event for what a program does by itself."""
         if delta.kind == "act":
             return
         key = f"{delta.lane}@{delta.cause}"
@@ -153,7 +152,7 @@ class EventStream:
         yield from self._open[key].add(delta.kind, delta.text)
 
     def entry(self, entry: Entry) -> Events:
-        """Yield the next entry of the log."""
+        """Yield the events of the next entry of the log."""
         self.position = entry.position
         self.state, before = evolve(self.state, entry), self.settings
         self.settings = configure(before, entry)
@@ -319,8 +318,7 @@ SAYS: dict[str, Any] = {
 
 
 def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
-    """Return the messages, in the order in which they began; a result stands behind the message with its
-    call."""
+    """Return the messages in the order in which they began; a result is behind the message with its call."""
     made: list[Any] = []
     by_id: dict[str, Any] = {}
     calls: dict[str, tuple[types.ToolCall, Any]] = {}

@@ -241,8 +241,7 @@ def _input_event(item: Item, blobs: Blobs) -> UserMessage | ToolResult:
 
 
 def _contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
-    """Return a content, be it a text, a list of parts, or a screenshot; what is unknown becomes its JSON
-    text."""
+    """Return a content (a text, parts, or a screenshot) as parts; unknown content becomes JSON text."""
     if content is None:
         return ()
     given = content if isinstance(content, list) else [content]

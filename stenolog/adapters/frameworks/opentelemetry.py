@@ -106,8 +106,7 @@ class ExportReport:
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield the spans some at a time; those of one entry stay together, so that a mark can stand behind
-    them."""
+    """Yield the spans some at a time; those of one entry stay together, so that a mark can follow them."""
     batch: list[Span] = []
     for span in found:
         if len(batch) >= BATCH and span.position != batch[-1].position:

@@ -54,8 +54,7 @@ class Exchange:
         return self.requests if self.response is None else [*self.requests, self.response]
 
     def plain(self, after: int, persona: str, blobs: Mapping[str, bytes]) -> list[Json]:
-        """Return the request that the entries behind so many are by themselves; results in the order of
-        calls."""
+        """Return the request made of the entries behind so many; results are in the order of their calls."""
         run = self.run[after:]
         order = {id: nth for nth, id in enumerate(self.calls)}
         results = [draft for draft in run if isinstance(draft.event, ToolResult)]
@@ -92,8 +91,7 @@ def content_of(value: Any) -> Any:
 
 
 def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str, bytes]) -> list[Exchange]:
-    """Return the exchanges that are in context under the settings that hold now; each with its messages,
-    lean."""
+    """Return the exchanges that are in context under the current settings; each with its messages, lean."""
     found, open_one, settings = [], Exchange(), NOTHING
     log, personas = [*entries], dict[int, str]()
     for entry in log:

@@ -235,8 +235,7 @@ def _plain(part: Part) -> Json | None:
 
 
 def lean(message: Json) -> Json:
-    """Return the message without what its defaults say anyhow: null in its fields and its parts', nothing
-    used."""
+    """Return the message without its defaults: without null in its fields and parts, and unused usage."""
     slim = {name: value for name, value in message.items() if value is not None}
     if "parts" in slim:
         slim["parts"] = [

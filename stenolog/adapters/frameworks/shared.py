@@ -68,8 +68,7 @@ def apply_patch(plain: Json, found: Difference) -> Json:
 
 
 def whole_text(value: Json) -> Json:
-    """Return the value with U+FFFD for half a pair of surrogates, which no file can hold: a name of a file
-    may."""
+    """Return the value with U+FFFD for half a surrogate pair, which may be in a file name but in no log."""
     match value:
         case str():
             return clean(value)

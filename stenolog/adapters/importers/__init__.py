@@ -1,3 +1,1 @@
-"""Logs that other programs wrote, into the log, and conversations out of it again; `stenolog.importers` is
-the face.
-"""
+"""Import logs of other programs, and export conversations; `stenolog.importers` is the face."""

@@ -112,8 +112,10 @@ class Batch:
 
 
 def _to_share(share: PendingWrites) -> Share:
-    """Return the writes as the store takes them. Raises `InvalidEventError` for a fork's name that is too
-    long."""
+    """Return the writes as the store takes them.
+
+    Raises `InvalidEventError` for a fork's name that is too long.
+    """
     branches = [(branch_name(share.stream.name, after), after) for after in share.branches]
     return Share(share.stream, share.items, share.position, branches)
 

@@ -1,5 +1,7 @@
-"""Codex CLI rollouts to events. `response_item` records are the truth; the `event_msg` records that say
-the same once more for the screen are counted and passed over.
+"""Convert Codex CLI rollouts to events.
+
+`response_item` records are the source; the `event_msg` records that repeat them for the screen are counted
+and passed over.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ class Codex:
         )
 
     def _turn_context(self, line: Line) -> None:
-        """The mode is the approval policy, or the collaboration mode where that is not the default one."""
+        """Set the mode: the approval policy, or the collaboration mode where that is not the default."""
         self._responded()
         self.ignored["turn_context"] += 1
         payload = line.payload
@@ -257,7 +259,7 @@ class Codex:
             self._roll_back(as_int(line.payload.get("num_turns")))
 
     def _turn(self, line: Line, kind: str) -> None:
-        """A turn begins or ends; one that ends with an error, which no other record told, has failed."""
+        """Begin or end a turn; one that ends with an error, which no other record has, has failed."""
         if kind in ("task_started", "turn_started"):
             self._aborted = self._has_failed = False
         self._responded()
@@ -267,7 +269,7 @@ class Codex:
             self._failed(line, line.key, words, error_category(words))
 
     def _count(self, line: Line) -> None:
-        """The tokens of the response that has just ended, if it is still in our hands."""
+        """Count the tokens of the response that has just ended, if it is not written yet."""
         counted = usage(as_dict(line.payload.get("info")).get("last_token_usage"))
         self.writer.close()
         if counted is not None and self._uncounted:
@@ -284,7 +286,7 @@ class Codex:
     # What leaves the context
 
     def _roll_back(self, turns: int) -> None:
-        """The last user turns are taken back: a rewind."""
+        """Rewind: take back the last user turns."""
         if not 0 < turns <= len(self._prompts):
             return
         self._responded()
@@ -299,7 +301,7 @@ class Codex:
         self.decisions["rewound"] += 1
 
     def _compacted(self, line: Line) -> None:
-        """A summary takes the place of all that the new history does not repeat."""
+        """Write a summary in the place of everything that the new history does not repeat."""
         self._responded()
         self.ignored["compacted"] += 1
         new = self._compaction.compact(line.payload, self.setup.cards[MAIN].model)
@@ -358,11 +360,11 @@ class Compaction:
         self._said: dict[Words, list[list[int]]] = {}
 
     def add_message(self, message: dict[str, Any], positions: list[int]) -> None:
-        """A message of a user, the system or the developer stands at these positions."""
+        """Note the positions of a message of a user, the system or the developer."""
         self._said.setdefault(_text_key(message), []).append(positions)
 
     def forget(self, positions: Iterable[int]) -> None:
-        """These positions are no longer in sight."""
+        """Drop these positions from the context."""
         gone = set(positions)
         for places in self._said.values():
             places[:] = [place for place in places if not gone.intersection(place)]

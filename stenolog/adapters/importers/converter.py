@@ -123,8 +123,7 @@ class Naming:
         self.is_alone = True
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
-        """Return a name for one more conversation, whose own name may be empty, and which the log may
-        hold."""
+        """Return a name for another conversation, whose own name may be empty or already in the log."""
         inner = "/".join([*self._asked, conversation_name(own or self._stem)])
         kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
         free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
@@ -136,8 +135,10 @@ class Naming:
 
 
 def is_held(told: SourceConversation, conversation: Conversation) -> bool:
-    """Return whether a conversation of the log is the one in the file: it has more of it than its
-    settings."""
+    """Return whether a conversation of the log is the one in the file.
+
+    It is if it has more than the settings in common with the file.
+    """
     converter = told.make(read_existing(conversation.entries()))
     try:
         for record in told.records:

@@ -132,7 +132,7 @@ class EventWriter:
         return self.answer is None or not self.answer.is_of(agent, source_id)
 
     def add_part(self, line: str, heard: Answer) -> None:
-        """Records of one answer that follow each other become one message; `heard` is one of them."""
+        """Add a record to the open answer: records that follow each other become one message."""
         if (held := self.log.answers.get(line)) is not None:
             self.close()
             self._recall(held)
@@ -145,7 +145,7 @@ class EventWriter:
         self.answer.lines.append(line)
 
     def close(self) -> None:
-        """The open answer is complete, as far as anybody can tell."""
+        """Complete the open answer, as far as the file shows."""
         if (answer := self.answer) is None:
             return
         self.answer = None
@@ -171,8 +171,7 @@ class EventWriter:
                     self._steps[nth] = step._replace(draft=counted)
 
     def answered(self, call_id: str) -> CallRef | None:
-        """Return the latest unanswered call of that id, which has its answer now; None where there is
-        none."""
+        """Return the latest unanswered call of that id, which is answered now; None if there is none."""
         call = self.closed(call_id)
         return call.ref if call else None
 
@@ -193,8 +192,7 @@ class EventWriter:
         return self._resulted.get(call_id)
 
     def last_question(self, agent: str) -> int | None:
-        """Return the position of what an agent has to answer: the last words for it, or its calls' last
-        result."""
+        """Return the position that an agent has to answer: its last message, or its last tool result."""
         self.close()
         return self._asked.get(agent)
 

@@ -255,7 +255,7 @@ class _Importing:
             )
 
     def _moved(self, at: int) -> None:
-        """The file that is being read has been read up to there."""
+        """Show how far the current file has been read."""
         if self._progress is not None:
             self._progress(self._done + at)
 

@@ -100,8 +100,10 @@ class JsonLinesReader:
                 self._skip(number, "NUL bytes and nothing else")
 
     def document(self, stream: BinaryIO) -> Json:
-        """Return the one JSON value of a stream. Raises `UnknownFormatError` where it is none, or too
-        large."""
+        """Return the one JSON value of a stream.
+
+        Raises `UnknownFormatError` where it is none, or too large.
+        """
         raw = stream.read(LONGEST_DOCUMENT + 1)
         if len(raw) > LONGEST_DOCUMENT:
             raise UnknownFormatError(
@@ -233,7 +235,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:
-    """Number and bytes of each line (None where it is too long to hold), and whether it was ended."""
+    """Yield number and bytes of each line (None where it is too long to hold), and whether it was ended."""
     number = 0
     while raw := stream.readline(longest):
         number += 1
@@ -251,8 +253,9 @@ def _pass_over(stream: BinaryIO) -> bool:
 
 
 def _sound(raw: bytes) -> Json:
-    """Return the value of a document that nothing is wrong with, read without making text of it, which may
-    take four times as many bytes. Raises `ValueError` for any other.
+    """Return the value of a sound document. Raises `ValueError` for any other.
+
+    It is parsed as bytes, since a text may take four times the memory.
     """
     value = from_json(raw, allow_inf_nan=False)
     level = [value]

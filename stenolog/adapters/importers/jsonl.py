@@ -173,7 +173,7 @@ class Proof:
         self._ids: set[str] = set()
 
     def take(self, record: Record) -> None:
-        """The next record; raises `CorruptLogError` where it does not follow the one before."""
+        """Take the next record. Raises `CorruptLogError` where it does not follow the one before."""
         self._position += 1
         if record.position != self._position:
             raise self._corrupt(f"expected position {self._position}, found {record.position}")
@@ -196,7 +196,7 @@ class Proof:
             )
 
     def end(self) -> None:
-        """The export must be whole."""
+        """End the export. Raises `CorruptLogError` where it is not complete."""
         found, expected = (self._position, self._digest.hex()), (self._header.entries, self._header.head)
         if found != expected:
             raise CorruptLogError(
@@ -278,7 +278,7 @@ def _parse_piece(line: JsonObject) -> Piece:
 
 
 def _text(value: Json) -> str:
-    """Return a number would be hashed as its digits are, and pass for them."""
+    """Return the value if it is a text; a number would be hashed as its digits are."""
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r:.60}")
     return value

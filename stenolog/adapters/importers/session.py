@@ -42,7 +42,7 @@ class ConversationImport:
             self.found.skipped.append(Skipped(record.number, reason, self._unit))
 
     def end(self) -> Imported:
-        """Return the file has ended; what became of the conversation, once the batch is written."""
+        """Finish the file, and return what is imported of the conversation once the batch is written."""
         if not self.found.failed:
             try:
                 self._apply(self._converter.end())
@@ -65,8 +65,10 @@ class ConversationImport:
 
 
 class Sessions:
-    """The sessions of a JSON Lines file. A record that names none belongs to the one before it, and what
-    stands before the first one belongs to the first.
+    """The sessions of a JSON Lines file.
+
+    A record that names no session belongs to that of the record before it; records before the first session
+    belong to it.
     """
 
     def __init__(self, batch: Batch, format: LineFormat, naming: Naming) -> None:
@@ -88,7 +90,7 @@ class Sessions:
             self._now.take(record)
 
     def end(self) -> list[Imported]:
-        """Return the file has ended; what became of its sessions."""
+        """Finish the file, and return what is imported of its sessions."""
         if self._early:
             self._go_to("")
         return [intake.end() for intake in self._intakes.values()]

@@ -76,7 +76,7 @@ class PartAccumulator:
         return [ResponseDelta(growing.index, kind, shown)] if shown else []
 
     def put(self, key: Hashable, part: AssistantPart) -> list[ResponseDelta]:
-        """Return the whole of a part, which takes the place of what has streamed of it."""
+        """Replace the streamed text of a part by the complete part; return the deltas not yet streamed."""
         said: list[ResponseDelta] = []
         match part:
             case (
@@ -102,8 +102,7 @@ class PartAccumulator:
         return tuple(growing.put or self._finished_part(growing) for growing in self._growing.values())
 
     def answer(self, model: str, finish_reason: str, usage: Usage | None) -> ModelResponse:
-        """Return the whole answer. Raises `ModelError` where it says nothing: `refused` or
-        `invalid_response`."""
+        """Return the whole answer. Raises `ModelError` if it is empty: `refused` or `invalid_response`."""
         parts = self.parts()
         if not any(_says(part) for part in parts):
             category = "refused" if finish_reason in FILTERED else "invalid_response"

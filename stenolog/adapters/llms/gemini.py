@@ -128,8 +128,11 @@ def _model_path(model: str, vertexai: bool) -> str:
 
 
 def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Client:
-    """Return the SDK's client over an HTTP client of ours: its own has no timeout for connecting alone, and
-    where aiohttp is installed it is another one, which tries again by itself."""
+    """Return the SDK's client over an HTTP client of ours.
+
+    Its own has no timeout for connecting alone, and with aiohttp installed it uses another client, which
+    retries by itself.
+    """
     from google import genai
     from httpx2 import AsyncClient
 
@@ -142,8 +145,10 @@ def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Cli
 
 @asynccontextmanager
 async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
-    """The chunks of a response whose connection is given back: the SDK does it only for one that is read to
-    its end."""
+    """Open the chunks of a response, and give its connection back.
+
+    The SDK does so only for a response that is read to its end.
+    """
     opened: Any = response.response_stream
     if hasattr(opened, "aiter_bytes"):
         opened.aiter_bytes = partial(_without_comments, opened.aiter_bytes)
@@ -154,8 +159,10 @@ async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
 
 
 async def _without_comments(stream: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
-    """Yield the bytes of a stream of events without its comments, which gateways send to keep it open: the
-    SDK takes them for JSON."""
+    """Yield the bytes of an event stream without its comments.
+
+    Gateways send comments to keep the stream open; the SDK takes them for JSON.
+    """
     begins, skips = True, False
     async for piece in stream():
         kept = []
@@ -191,8 +198,11 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
 
 
 def _refusal(error: APIError, secrets: list[str]) -> ModelError:
-    """Return an error that Google tells of. Of a limit it says the same whether a minute or money would help;
-    only with a minute it says how long to wait."""
+    """Return an error that Google reports.
+
+    Of a limit it says the same whether waiting or money would help; only with the former does it name a time
+    to wait.
+    """
     inner = as_dict(as_dict(error.details).get("error"))
     details = [as_dict(detail) for detail in as_list(inner.get("details"))]
     reasons = [as_str(detail.get("reason")) for detail in details]

@@ -168,8 +168,7 @@ def refusal(
 
 
 def usage(given: Json, input: str, output: str) -> Usage | None:
-    """Return the tokens used, by an API's names for those that went in and out; None where it tells of
-    none."""
+    """Return the tokens used, by an API's names for input and output; None if it reports none."""
     if not as_dict(given):
         return None
     details, thought = as_dict(given.get(f"{input}_details")), as_dict(given.get(f"{output}_details"))
@@ -201,7 +200,7 @@ class OpenAIChat(OpenAIModel):
         return super().added() | ({USAGE: {"include_usage": True}} if self._counts else {})
 
     def _does_without(self, error: Exception) -> bool:
-        """Return a server that does not know how to be asked for the usage is asked again without."""
+        """Return whether the server refuses to report usage; then it is asked again without."""
         import openai
 
         refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
@@ -267,8 +266,10 @@ class ChatChunks:
                 yield from self._parts.add("reasoning", "reasoning", as_str(thought.get("text")))
 
     def _call(self, given: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """More of a call. A server may send it whole or in pieces, with an index or without, and with an id
-        that is empty, that every piece has, or that other calls have too."""
+        """Read another piece of a call.
+
+        Servers send a call whole or in pieces. An index may be missing; an id may be empty or not unique.
+        """
         function = as_dict(given.get("function"))
         id, name = as_str(given.get("id")), as_str(function.get("name"))
         more = arguments(function.get("arguments") or "")

@@ -182,8 +182,7 @@ def _error(category: object, rest: Mapping[Any, Any], where: str) -> ModelError:
 
 
 def _part(given: Any, where: str, id: str) -> AssistantPart:
-    """Return a part as the log has it; a call may have an object as its arguments, and no id: it gets this
-    one."""
+    """Return a part as the log has it; a call may have an object as its arguments, and the default id."""
     if isinstance(given, str):
         return TextPart(text=given)
     if isinstance(given, dict) and given.get("type") == "tool_call":

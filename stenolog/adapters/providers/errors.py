@@ -67,16 +67,17 @@ def provider_error(
     headers: Mapping[str, str] | None = None,
     secrets: Iterable[str] = (),
 ) -> ModelError:
-    """Return the engine's error for a provider's. `code` is the provider's name for it (codes and types, in a
-    row)."""
+    """Return the engine's error for a provider's.
+
+    `code` is the provider's name for it (codes and types, in a row).
+    """
     words = redact(message or code or f"HTTP status {status}", secrets)
     named = category(status, code, message)
     return ModelError(named, words, retry_after=retry_after(headers or {}), status=status)
 
 
 def category(status: int, code: str, message: str) -> ErrorCategory:
-    """Return the category of an error: by its status (0: it has none), its code, and where these say too
-    little by its words."""
+    """Return the category of an error: by its status (0: it has none), its code, or its words."""
     said = f"{code} {message}"
     if status in LIMITED and SPENT.search(said):
         return "budget"
@@ -146,8 +147,7 @@ def _hidden(words: str, secrets: Iterable[str]) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (seconds, or a
-    date)."""
+    """Return the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (or its date)."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -70,8 +70,7 @@ _SHAPES = re.compile(
 
 
 def hide(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:
-    """Return the text without secrets: these, those of the environment, and what looks like one by its
-    shape."""
+    """Return the text without the given secrets, those of the environment, and values shaped like one."""
     return _SHAPES.sub(mark, _USERINFO.sub(mark, hide_known(text, secrets, mark)))
 
 

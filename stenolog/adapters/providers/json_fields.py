@@ -49,14 +49,12 @@ def compact_json(value: Json) -> str:
 
 
 def arguments(value: Json) -> str:
-    """Return the arguments of a tool call as a raw string: as they are, or dumped where they are no
-    string."""
+    """Return the arguments of a tool call as a raw string, dumped where they are no string."""
     return value if isinstance(value, str) else compact_json({} if value is None else value)
 
 
 def as_time(value: Json, default: datetime = EPOCH) -> datetime:
-    """Return an ISO time, or seconds or milliseconds since 1970, aware and in UTC; the default where it is
-    none."""
+    """Return an ISO time, or seconds or milliseconds since 1970, in aware UTC; else the default."""
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
@@ -87,8 +85,10 @@ def conversation_name(value: str, default: str = "conversation") -> str:
 
 
 def agent_called(value: str, default: str = "assistant") -> str:
-    """Return the text as the name of an agent may be: a slash would make it the address of a lane, and nobody
-    is to speak as the user, or as the system."""
+    """Return the text as the name of an agent may be.
+
+    A slash would make it the address of a lane, and no agent may speak as the user or as the system.
+    """
     name = conversation_name(value.replace("/", "-"), default)
     return f"{name}-agent" if name.casefold() in TAKEN else name
 

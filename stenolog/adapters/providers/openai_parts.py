@@ -26,8 +26,7 @@ PROVIDER = "openai"
 
 
 def openai_user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
-    """Return a message's content: a string, or a list of parts. A part of an unknown type is kept as its
-    JSON."""
+    """Return a message's content, a string or a list of parts; a part of unknown type is kept as JSON."""
     if isinstance(content, str):
         return (TextPart(text=content),)
     if content is None:

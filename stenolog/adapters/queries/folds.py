@@ -93,8 +93,7 @@ SETTINGS = persistent_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitc
 
 
 def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:
-    """Return the state of the fold at `at`: from a checkpoint that the log agrees with, and the entries
-    since."""
+    """Return the state of the fold at `at`: from a checkpoint that matches the log, and later entries."""
     state: S
     (state,) = folds_at(conversation, (kept,), at)
     return state
@@ -134,8 +133,10 @@ def _read(
 
 
 class FoldCursor(Generic[S]):
-    """A fold on its way through a conversation. Each state that it comes by is kept, in runs of them; of
-    those too large for that, one in so many positions."""
+    """A fold on its way through a conversation.
+
+    Each state that it reaches is stored, in runs; of states too large for that, one in so many positions.
+    """
 
     def __init__(self, conversation: StreamHandle, kept: PersistentFold[S], at: int | None) -> None:
         self.conversation = conversation

@@ -241,8 +241,7 @@ def run_read_output(conversation: StreamHandle, arguments: str) -> str:
 
 
 def read_output(conversation: StreamHandle, call: ToolCall) -> ToolResult:
-    """Return the result of a call of `read_output`, ready to be appended; what went wrong is told to the
-    agent."""
+    """Return the result of a call of `read_output`, ready to append; a failure is reported to the agent."""
     try:
         text, failed = run_read_output(conversation, call.arguments), False
     except StenologError as error:
@@ -273,9 +272,10 @@ def _argument(given: dict[str, Any], name: str, default: T) -> T:
 def store_large(
     log: LogHandle, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """Return the result to append for one that may be large: of more than `over` tokens (1,000 unless given)
-    only a preview is left in its parts, and the whole text is a blob of the log, which `conversation.outputs`
-    reads.
+    """Return the result to append for one that may be large.
+
+    Of more than `over` tokens (1,000 unless given) only a preview stays in its parts; the whole text is a
+    blob of the log, which `conversation.outputs` reads.
     """
     whole = redacted(event, log.edge.redact) if log.edge.redact else event
     assert isinstance(whole, ToolResult), "it is what it was, but for values"
@@ -333,7 +333,7 @@ def write_workspace_file(root: Path, path: str, content: bytes, earlier: Contain
 
 @contextmanager
 def _opened(root: Path, folders: list[str]) -> Iterator[int]:
-    """The last of the folders, each made in the one before where it is missing, as a descriptor."""
+    """Open the last of the folders as a descriptor; each one is created in the one before if missing."""
     root.mkdir(0o700, parents=True, exist_ok=True)
     here = os.open(root, os.O_RDONLY)
     try:
@@ -364,7 +364,7 @@ def _read(folder: int, name: str) -> bytes | None:
 
 
 def _write_file(folder: int, name: str, content: bytes, *, replace: bool) -> None:
-    """A file that takes its name once everything is in it; without `replace` never that of another."""
+    """Write a file that takes its name once everything is in it; without `replace` never that of another."""
     part = f".stenolog-{os.urandom(8).hex()}.part"
     made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY, dir_fd=folder)
     try:

@@ -144,8 +144,10 @@ class SnapshotPolicy(SnapshotWriter):
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:
-        """Mark where it stands, if that is far enough, or after a cut: the mark before that has rows that
-        nobody needs."""
+        """Mark where the window is, if it is far enough or after a cut.
+
+        After a cut the mark before names rows that are not needed any more.
+        """
         is_far = self.window.position - self._at >= folds.WORTH_KEEPING
         if not self.at_head or self._last is None or self._is_unfit:
             return
@@ -166,8 +168,7 @@ def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the runs, neighbours as one where no more than `GAP` rows are between, of all gaps `SPARE` at
-    most."""
+    """Return the runs, merged over gaps of at most `GAP` rows each and `SPARE` rows in total."""
     joined: list[tuple[int, int]] = []
     spare = SPARE
     for first, last in runs:

@@ -68,8 +68,7 @@ COUNTERS = Counters()
 
 
 def tiktoken_counter(encoding: Encoding) -> Counter:
-    """Return the counter of an encoding. What looks like a special token in a text is counted as the text it
-    is."""
+    """Return the counter of an encoding; a special token in a text is counted as the plain text it is."""
 
     @lru_cache(maxsize=REMEMBERED)
     def of_piece(piece: str) -> int:

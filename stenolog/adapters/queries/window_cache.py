@@ -48,10 +48,10 @@ class SnapshotWriter:
     """A listener to a window as it advances; this one does nothing, for windows without snapshots."""
 
     def take(self, entry: Entry) -> None:
-        """The window has taken an entry in."""
+        """Note that the window has taken an entry in."""
 
     def finish(self) -> None:
-        """That was the last one for now."""
+        """Finish the window for now."""
 
 
 class CachedWindow:

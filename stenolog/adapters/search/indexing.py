@@ -76,8 +76,11 @@ def _next(source: Source, connection: IndexConnection) -> int:
 
 
 def _checked(source: Source, connection: IndexConnection) -> IndexMark:
-    """Return the mark, if it is one on this log: the entry that was indexed last stands there with its
-    digest, and nothing that came before it was deleted since, or came back with a backup."""
+    """Return the mark, if it belongs to this log.
+
+    The entry that was indexed last must be there with its digest, and no entry before it may have been
+    deleted since, or restored from a backup.
+    """
     mark = search_index.index_position(connection)
     end = newest(source, mark.end.id)
     if mark.version and (mark.end, mark.version) != (end, version()):
@@ -207,7 +210,7 @@ def check_index(log: LogHandle) -> bool:
 
 
 def _batches(source: Source, upto: int) -> Iterator[Indexed]:
-    """What an index that has come so far must hold."""
+    """Yield the entries that an index which has come so far must hold."""
     last = 0
     while rows := source.recorder.committed(last, upto=upto, limit=BATCH_ROWS):
         last = rows[-1].notification

@@ -31,8 +31,11 @@ PAGE = 100
 
 
 class Hit(NamedTuple):
-    """An entry that says the words. `at` is aware UTC; `who` said it, and to whom; `snippet` is a line of
-    the text around them, and `marks` tell where in it they stand: first character, and the one behind."""
+    """An entry that contains the words.
+
+    `at` is aware UTC; `who` wrote it, and to whom; `snippet` is a line of the text around them, and `marks`
+    are their ranges in it: first character, and the one behind.
+    """
 
     conversation: str
     position: int
@@ -130,8 +133,7 @@ class Snippet(NamedTuple):
 
 
 def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
-    """Return the snippets of those folded texts that match, by their numbers: what does not match has
-    none."""
+    """Return the snippets of those folded texts that match, by their numbers."""
     match, found = expression(query), {}
     short: list[tuple[int, str]] = []
     for number, text in said:

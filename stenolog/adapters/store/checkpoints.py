@@ -131,8 +131,10 @@ class Checkpoints(Sidecar):
         self.work(lambda connection: _write(connection, (stream, fold, version), rows))
 
     def _unsealed(self, row: Row, stream: int, fold: str, version: str) -> Row:
-        """Return the row without its seal; `ValueError` where it is not what this log has written in this
-        place."""
+        """Return the row without its seal.
+
+        Raises `ValueError` where this log did not write it in this place.
+        """
         *rest, seal = row
         true = _sum(self.seals, _key(stream, fold, version), *rest)
         if not isinstance(seal, bytes) or not compare_digest(true, seal):
@@ -168,8 +170,7 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
 
 
 def _row(run: CheckpointRun) -> Row:
-    """Return the run as it is written, but for its seal, and for what came before a last state that is
-    long."""
+    """Return the run as it is written, but for its seal and for the states before a long last one."""
     changed, state = run.changes[-1]
     first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:

@@ -48,8 +48,7 @@ class Claims:
         return [] if self._stream.key is None else self._recorder.claims(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
-        """Return a dead owner's claim, under a new fence with what was drafted; None where it is no longer
-        there."""
+        """Return a dead owner's claim, under a new fence with its drafts; None if it is no longer there."""
         return self._recorder.take_over_claim(self._stream, claim, owner)
 
     def release(self, claim: Claim) -> None:

@@ -64,8 +64,7 @@ def find(connection: sqlite3.Connection, name: str) -> int | None:
 
 
 def clean_text(text: str) -> str:
-    """Return the text as SQLite can be handed it: half a surrogate pair, which no name has, becomes another
-    sign."""
+    """Return the text as SQLite takes it: half a surrogate pair, which no name has, becomes another sign."""
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 

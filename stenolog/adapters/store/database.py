@@ -85,7 +85,7 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
-        """A transaction that commits when the block ends and leaves nothing behind when it raises.
+        """Open a transaction that commits when the block ends, and rolls back when it raises.
 
         `lazily`: whoever writes with more than one statement begins it.
         """
@@ -103,7 +103,10 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read from; finish each cursor, so that the write-ahead log can be folded in."""
+        """Open a connection to read from.
+
+        Finish each cursor, so that the write-ahead log can be folded in.
+        """
         self.check()
         connection: sqlite3.Connection = self.writer
         held = False
@@ -172,7 +175,7 @@ class LogDatastore(SQLiteDatastore):
         return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
 
     def check(self) -> None:
-        """Raises `StoreError` where the log was closed, or came here by a fork of the process."""
+        """Raise `StoreError` where the log was closed, or was opened before a fork of the process."""
         if self._closed:
             raise StoreError(f"{self.path}: the log was closed")
         if os.getpid() != self._process:
@@ -185,8 +188,7 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
 
     def _open(self) -> event_rows.Connection:
-        """Return the writer's connection, to a file that is known to be ours and of this release's
-        version."""
+        """Return the writer's connection to a file that is known to be ours and of this release's version."""
         note = None
         if not self.in_memory:
             file_safety.check_path(Path(self.file))
@@ -335,8 +337,10 @@ class LogDatastore(SQLiteDatastore):
         return not busy
 
     def _versions(self) -> Generator[int, None, None]:
-        """Yield a value that changes whenever another connection has committed. After a failure it changes
-        too: whoever wakes then reads, and meets the error."""
+        """Yield a value that changes whenever another connection has committed.
+
+        It also changes after a failure: the waiting reader then reads, and meets the error.
+        """
         connection = self._take_reader()
         try:
             for failures in itertools.count(1):

@@ -58,8 +58,10 @@ DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originato
 
 
 class Connection(sqlite3.Connection):
-    """A connection that remembers the last statement that wrote entries: how many, and of the last one its
-    notification id and its digest."""
+    """A connection that remembers the last statement that wrote entries.
+
+    It has their number, and the notification id and digest of the last one.
+    """
 
     inserted: tuple[int, int, bytes] | None = None
 
@@ -96,8 +98,7 @@ def page(
     upto: int,
     topics: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the next rows behind `after`, in order: at most 512, fewer where they are long. None left:
-    empty.
+    """Return the next rows behind `after` in order: at most 512, fewer where they are long, empty at the end.
 
     `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. `topics` as in `_only`.
     """
@@ -113,8 +114,7 @@ def page(
 
 
 def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the condition by which rows of other known topics, and erased ones, are passed over, and its
-    values.
+    """Return the condition that excludes rows of other known topics, and erased ones, and its values.
 
     Their payloads are not read. A topic that is not known may be a damaged one.
     """
@@ -171,8 +171,7 @@ def committed(
     stream: int | None = None,
     limit: int = CHUNK_ROWS,
 ) -> list[CommittedRow]:
-    """Return the next entries behind a notification id, in the order of commits; of one `stream`, behind a
-    position.
+    """Return the next entries behind a notification id in commit order; of one `stream`, behind a position.
 
     At most `limit`, fewer where they are long.
     """
@@ -237,8 +236,7 @@ def select_notifications(
 
 
 def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """Return the digest at a position of a conversation that is kept there; None where it has no such
-    entry."""
+    """Return the digest of a conversation's entry at a position; None if it has no such entry."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.stream, position)

@@ -47,7 +47,7 @@ class FileLock:
         self._file: int | None = None
 
     def acquire(self, timeout: float) -> bool:
-        """True once the lock is held; False when `timeout` seconds have passed."""
+        """Return true once the lock is acquired, or false when `timeout` seconds have passed."""
         if fcntl is None:
             return True
         try:

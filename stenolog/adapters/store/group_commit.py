@@ -61,8 +61,7 @@ class GroupCommit:
         self._thread: Thread | None = None
 
     def write(self, job: Job[T]) -> T:
-        """Do the job; it is durable when this returns. Raises what it raises, `StoreTimeoutError`,
-        `StoreError`."""
+        """Do the job, durable on return. Raises what it raises, `StoreTimeoutError`, `StoreError`."""
         if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
         with self._store.writing(lazily=True) as connection:
@@ -270,8 +269,10 @@ class PendingWrite(Generic[T]):
 
 
 class WriteBatch(Savepoint):
-    """The part of many jobs, one after another. Rows that are inserted are gathered, and written at once:
-    with each statement, other threads get their turn. Whoever uses the connection finds them written.
+    """The part of many jobs, one after another.
+
+    Inserted rows are gathered, and written at once: with each statement, other threads get their turn. Before
+    the connection is used otherwise they are written.
 
     Where one of them is in the way of another, or of the log, each job is done again by itself. The
     transaction begins, as for one, where several statements are needed: before the first of them, so that all

@@ -184,8 +184,7 @@ class LogHandle:
         return self.remembered(Stream(name, self.recorder.find(name)))
 
     def remembered(self, found: Stream) -> Stream:
-        """Return the stream as this process knows it, for all handles on it share what is known of its
-        head."""
+        """Return the stream as this process knows it: all handles on it share the state of its head."""
         if found.key is None:
             return found
         if len(self._streams) >= REMEMBERED:

@@ -44,7 +44,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def lost(self) -> tuple[str, str] | None:
-        """What was noted beside the log as durable, and what is found instead; None where all is there."""
+        """Return the noted durable entry and the entry found instead of it; None if none is lost."""
 
     @abstractmethod
     def conversations(self) -> list[ConversationRow]:

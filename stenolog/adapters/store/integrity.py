@@ -51,7 +51,7 @@ ENDS = """SELECT
 
 @contextmanager
 def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, on which bytes that are no UTF-8 are read as replacement characters."""
+    """Open a connection of its own, on which bytes that are no UTF-8 are read as replacement characters."""
     if datastore.in_memory:
         with datastore.reading() as connection:
             yield connection
@@ -140,8 +140,7 @@ def records(
 
 
 def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
-    """Yield the first and the last position of a stream, where they are none that its conversation can
-    have."""
+    """Yield the first and the last position of a stream, if its conversation can have no such positions."""
     first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
     for position in (first, last):
         if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):

@@ -60,7 +60,7 @@ class Cell(NamedTuple):
     overflow: tuple[int, ...]
 
 
-class BadCell(ValueError):
+class BadCellError(ValueError):
     """Bytes that are no cell."""
 
 
@@ -122,7 +122,7 @@ class PageFile:
                 (at,) = struct.unpack_from(">H", page, pointer)
                 cell = self._cell(page, at)
                 row = self._row(number, at, cell, carved=False)
-            except (BadCell, struct.error, IndexError):
+            except (BadCellError, struct.error, IndexError):
                 is_whole = False
                 continue
             if row is not None:
@@ -138,7 +138,7 @@ class PageFile:
                 if not 4 <= page[after] <= LONGEST_HEADER or page[after + 1]:
                     continue  # every table of ours begins with the row's number, which is stored as null
                 row = self._row(number, at, self._cell(page, at), carved=True)
-            except (BadCell, struct.error, IndexError):
+            except (BadCellError, struct.error, IndexError):
                 continue
             if row is not None:
                 yield row
@@ -148,7 +148,7 @@ class PageFile:
         rowid, start = _varint(page, after)
         local = self._local(size)
         if start + local > self.usable:
-            raise BadCell
+            raise BadCellError
         content = page[start : start + local]
         if local == size:
             return Cell(_signed(rowid), content, start + local, ())
@@ -167,13 +167,13 @@ class PageFile:
 
     def _overflow(self, number: int, size: int) -> tuple[bytes, tuple[int, ...]]:
         if size > self.count * self.page_size:
-            raise BadCell
+            raise BadCellError
         pieces: list[bytes] = []
         chain: list[int] = []
         while size > 0:
             versions = self.versions(number) if number else []
             if not versions or number in chain:
-                raise BadCell
+                raise BadCellError
             chain.append(number)
             piece = versions[0][4 : 4 + min(size, self.usable - 4)]
             pieces.append(piece)
@@ -255,10 +255,10 @@ def _signed(value: int) -> int:
 
 
 def _values(content: bytes) -> Values:
-    """Return the values of a row. Raises `BadCell` where its header and its length do not fit."""
+    """Return the values of a row. Raises `BadCellError` where its header and its length do not fit."""
     size, at = _varint(content, 0)
     if size > min(len(content), LONGEST_HEADER):
-        raise BadCell
+        raise BadCellError
     types: list[int] = []
     while at < size:
         kind, at = _varint(content, at)
@@ -269,11 +269,11 @@ def _values(content: bytes) -> Values:
 def _content(content: bytes, at: int, types: Sequence[int]) -> Iterator[Any]:
     for kind in types:
         if kind in (10, 11):
-            raise BadCell
+            raise BadCellError
         length = SIZES[kind] if kind < 12 else (kind - 12) // 2
         piece, at = content[at : at + length], at + length
         if len(piece) < length:
-            raise BadCell
+            raise BadCellError
         if kind >= 12:
             yield _text(piece) if kind % 2 else piece
         elif kind == FLOAT:
@@ -281,11 +281,11 @@ def _content(content: bytes, at: int, types: Sequence[int]) -> Iterator[Any]:
         else:
             yield None if kind == 0 else kind - 8 if kind >= 8 else int.from_bytes(piece, "big", signed=True)
     if at != len(content):
-        raise BadCell
+        raise BadCellError
 
 
 def _text(piece: bytes) -> str:
     try:
         return piece.decode()
     except UnicodeDecodeError:
-        raise BadCell from None
+        raise BadCellError from None

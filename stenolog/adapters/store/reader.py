@@ -93,15 +93,13 @@ def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last:
 
 
 def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
-    """Return the entry of that id, the conversation's own before one that it inherits; None where there is
-    none."""
+    """Return the entry of that id, the conversation's own before an inherited one; None if there is none."""
     record = recorder.record_by_id(stream, id)
     return None if record is None else to_entry(stream.name, record)
 
 
 def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
-    """Yield the entries of all conversations in the order of their commits, behind notification id
-    `after`."""
+    """Return the entries of all conversations in commit order, behind notification id `after`."""
     while found := recorder.committed(after):
         for row in found:
             after = row.notification
@@ -117,8 +115,11 @@ def decoded(row: CommittedRow) -> Entry:
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
-    """Yield the rows as entries. This loop is what reading costs: it makes the tuple and calls the decoder
-    without a function between, and asks the codec what is wrong only once something is."""
+    """Yield the rows as entries.
+
+    This loop is the cost of reading: it makes the tuple and calls the decoder without a function between, and
+    asks the codec for the reason only after a failure.
+    """
     new = tuple.__new__
     position = 0
     try:
@@ -157,8 +158,7 @@ DECODERS = _Decoders()
 
 
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
-    """Yield the streams that hold the positions up to `last`, and up to where: the stream, then its
-    ancestors."""
+    """Yield the streams that hold the positions up to `last`, the stream first, each with its last one."""
     for segment in reversed(recorder.lineage(stream, last)):
         own = segment.stream == stream.key
         yield stream if own else Stream(stream.name, segment.stream), segment.upto

@@ -111,8 +111,10 @@ class LogRecorder(ProcessRecorder, ABC):
         stream: Stream,
         expected: int | None = None,
     ) -> PendingInsert:
-        """Have another thread append, and call `wake` when it is done; those of one caller keep their order,
-        and those that are made together share a commit, and one call of a common `wake`."""
+        """Have another thread append, and call `wake` when it is done.
+
+        Appends of one caller keep their order; those made together share a commit and a call of their `wake`.
+        """
 
     @abstractmethod
     def insert_batch(
@@ -147,8 +149,8 @@ class LogRecorder(ProcessRecorder, ABC):
     ) -> StoredEntries:
         """Return the events of a conversation with `gt` < version <= `lte`, inherited ones too.
 
-        `page`: only as many as are read well at once, some hundred, fewer where they are long, and all of
-        them from one stream; none left: empty. `topics`: no others that are known, and nothing erased.
+        `page`: some hundred events of one stream, fewer where they are long; empty at the end. `topics`: no
+        other known topics, and no erased entries.
         """
 
     @abstractmethod
@@ -161,8 +163,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
-        """Return the rows of the stream itself from a position on, as in `StoredEntries`, the first without
-        its payload."""
+        """Return the rows of the stream itself from a position on; the first has no payload."""
 
     @abstractmethod
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
@@ -170,7 +171,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
-        """What can be read of an entry of the stream itself without its payload: id, time, digest."""
+        """Return the header of an entry of the stream itself, without its payload: id, time, digest."""
 
     @abstractmethod
     def last_position(self, stream: Stream) -> int:
@@ -190,8 +191,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
-        """Return the segments that hold the positions up to `last`, ancestors' first; its own is always
-        there."""
+        """Return the segments that hold the positions up to `last`, ancestors' first and its own always."""
 
     @abstractmethod
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
@@ -203,23 +203,22 @@ class LogRecorder(ProcessRecorder, ABC):
     def committed(
         self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = 64
     ) -> list[CommittedRow]:
-        """Return the next entries behind a notification id, in the order of commits, at most `limit`; nothing
-        with a smaller id is committed later. With `stream`, those of one conversation itself, behind a
-        position."""
+        """Return the next entries behind a notification id in commit order, at most `limit`.
+
+        No smaller id is committed later. With `stream`, those of that conversation itself, behind a position.
+        """
 
     @abstractmethod
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
-        """Those of the entries that are there, by their notification ids."""
+        """Return the entries with these notification ids that exist."""
 
     @abstractmethod
     def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
-        """Return the last entry up to a notification id: its id and digest; 0 and nothing where there is
-        none."""
+        """Return the last entry up to a notification id: id and digest; 0 and empty if there is none."""
 
     @abstractmethod
     def moment(self, after: int, limit: int) -> LogMoment:
-        """Return the log at one moment: all conversations, and what was committed behind a notification
-        id."""
+        """Return the log at one moment: all conversations, and the commits behind a notification id."""
 
     @abstractmethod
     def notification_bounds(self, segment: Segment) -> tuple[int, int]:
@@ -253,8 +252,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        """Return a new conversation that shares the entries up to `at`, and goes on with `items`; nothing is
-        copied.
+        """Return a new conversation that shares the entries up to `at` and continues with `items`, uncopied.
 
         Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
         `ConversationNotFoundError`.
@@ -270,15 +268,13 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def delete(self, key: int, name: str) -> None:
-        """Remove a conversation with its entries, claims and cursors. Raises `ConversationExistsError` while
-        forks of it live."""
+        """Delete a conversation. Raises `ConversationExistsError` while forks of it live."""
 
     # Erasing
 
     @abstractmethod
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
-        """Return the keys and names of the conversations that have an entry of the stream's: it, and its
-        forks."""
+        """Return the keys and names of the conversations that have the stream's entry: it and its forks."""
 
     @abstractmethod
     def erase(
@@ -290,15 +286,13 @@ class LogRecorder(ProcessRecorder, ABC):
     ) -> dict[int, int]:
         """Overwrite payloads, and whatever the store itself derives from them; keep hash and digest of each.
 
-        `having` are the conversations with the entries, and `written` is what each of them appends in the
-        same transaction, and at which position; the positions that they come to are returned. Raises
-        `VersionConflictError` where either is not so any more. `seal_key` is another one afterwards.
+        `having` are the conversations with the entries; `written` is what each appends in the same transaction,
+        and where; returns their new positions. Raises `VersionConflictError` if either changed. `seal_key` changes.
         """
 
     @abstractmethod
     def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
-        """Return the streams, and blobs, whose erased words may stand beside the log, and the last one's
-        number."""
+        """Return the streams and blobs whose erased words may be beside the log, and the last number."""
 
     @abstractmethod
     def end_erasures(self, upto: int) -> None:
@@ -308,7 +302,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def load_cursor(self, name: str, stream: int = EVERYWHERE) -> Cursor:
-        """How far a follower has come; the beginning if it never saved one."""
+        """Return the cursor of a follower; the beginning if it never saved one."""
 
     @abstractmethod
     def save_cursor(self, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
@@ -338,7 +332,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def blobs_named_by(self, key: int) -> set[str]:
-        """All that looks like a blob's sha256 in the entries of a stream."""
+        """Return every text in the entries of a stream that looks like the sha256 of a blob."""
 
     @abstractmethod
     def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
@@ -348,10 +342,9 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """Return the claims with their fences; None for one that somebody has already.
+        """Return the claims with their fences; None for one that another process has.
 
-        Raises `VersionConflictError` where the conversation does not stand at `expected`: claims and appends
-        never cross.
+        Raises `VersionConflictError` where the conversation is not at `expected`: claims and appends never cross.
         """
 
     @abstractmethod
@@ -376,7 +369,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def drafts(self, fence: int) -> list[bytes]:
-        """What was kept for a claim, in order."""
+        """Return the drafts that were kept for a claim, in order."""
 
     # The store as a whole
 

@@ -165,8 +165,10 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
 
 
 def check_triggers(connection: sqlite3.Connection, where: str) -> None:
-    """Raise `CorruptLogError` for a file with another program's trigger: it could add entries to each
-    append."""
+    """Raise `CorruptLogError` for a file with another program's trigger.
+
+    Such a trigger could add entries to each append.
+    """
     statement = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
     for name, sql in connection.execute(statement).fetchall():
         if sql != INHERIT:

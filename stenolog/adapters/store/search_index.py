@@ -137,9 +137,11 @@ class Index(Sidecar):
 
 
 def _check_size(connection: sqlite3.Connection, path: str) -> None:
-    """Raises `Stale` for a file that ends within a page: SQLite reads zeros there, which FTS5 takes for the
-    end of what it looks for. Whoever writes to the file writes whole pages. Only its size is asked for: to
-    open it beside SQLite, and close it again, would give up SQLite's locks."""
+    """Raise `Stale` for a file that ends within a page.
+
+    SQLite reads zeros there, which FTS5 takes for the end of its data. Writers write whole pages. Only the
+    size is asked for: opening and closing the file beside SQLite would give up SQLite's locks.
+    """
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     with suppress(OSError):
         if path != MEMORY and os.stat(path).st_size % page:
@@ -154,7 +156,7 @@ def _check_fts5(error: Exception) -> None:
 
 @contextmanager
 def changing(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction: all of it or nothing."""
+    """Open a transaction, which is done in full or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -284,9 +286,11 @@ UNSPACED = (
 
 
 def folded(text: str) -> str:
-    """Return the text as it is indexed: accents apart, which the tokenizer drops; each letter of a script
-    without blanks a word of its own, so that a part of a sentence is found as a phrase. The letter й has
-    none."""
+    """Return the text as it is indexed.
+
+    Accents are apart, which the tokenizer drops. In a script without blanks each letter is a word of its own,
+    so that a part of a sentence is found as a phrase. The letter й has no accent.
+    """
     if text.isascii():
         return text
     plain = text.replace(BEGIN, " ").replace(END, " ")
@@ -308,8 +312,7 @@ class Term(NamedTuple):
 
 
 def expression(query: str) -> str:
-    """Return the query for `MATCH`. Raises `InvalidEventError` where there is no word to look for, or too
-    many."""
+    """Return the query for `MATCH`. Raises `InvalidEventError` where it has no words, or too many."""
     terms = _checked(query)
     groups: list[list[str]] = []
     joins = False
@@ -348,6 +351,5 @@ def _terms(query: str) -> Iterator[Term]:
 
 
 def _plain(word: str) -> str:
-    """Return the word without what SQLite cannot be handed: a NUL ends its text, half a surrogate is no
-    UTF-8."""
+    """Return the word without NUL, which ends SQLite's text, and half surrogates, which are no UTF-8."""
     return folded(word.replace("\0", " ").encode(errors="replace").decode())

@@ -152,7 +152,7 @@ def _last(records: Sequence[Record]) -> Head:
 
 
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
-    """Return the stream's key; a conversation that nobody has appended to yet begins to exist."""
+    """Return the stream's key; a conversation that was never appended to is created."""
     if stream.key is None:
         key = conversation_rows.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key

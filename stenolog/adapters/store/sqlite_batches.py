@@ -115,8 +115,7 @@ def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -
 
 
 def _continued(connection: sqlite3.Connection, found: Continuation) -> int:
-    """Return the key of a conversation, which begins to exist where it did not. Raises
-    `VersionConflictError`."""
+    """Return the key of a conversation, created where it is missing. Raises `VersionConflictError`."""
     key = conversation_rows.find(connection, found.name)
     head = (event_rows.head(connection, key) if key is not None else None) or START
     if head.position != found.already:

@@ -171,9 +171,12 @@ Order: TypeAlias = Literal["oldest", "newest", "latest", "a-z", "z-a"]
 
 
 class Which(NamedTuple):
-    """Some of the conversations: the archived ones too, or not; those whose names begin so, or hold this
-    (Latin letters of either case); those with an entry since (its last one's microseconds since 1970);
-    those that were begun before the one of that name, or `by_time` whose last entries are older."""
+    """A selection of conversations.
+
+    With the archived ones or without; those whose names begin so, or contain this (Latin letters of either
+    case); those with an entry since (its last one's microseconds since 1970); those begun before the one of
+    that name, or `by_time` those whose last entries are older.
+    """
 
     archived: bool = False
     begins: str = ""
@@ -193,8 +196,10 @@ class ConversationKey(NamedTuple):
 
 
 class LogMoment(NamedTuple):
-    """The log at one moment: its conversations, its last notification id, the digest of an entry, and what
-    was committed behind it."""
+    """The log at one moment.
+
+    It has its conversations, its last notification id, the digest of an entry, and the commits behind it.
+    """
 
     conversations: list[ConversationKey]
     newest: int
@@ -248,8 +253,11 @@ class Written(NamedTuple):
 
 
 class Continuation(NamedTuple):
-    """The beginning of one conversation in an export that is taken in: it stands at `already` in the log, and
-    the records up to `last` follow. Where nothing is lacking, `last` is `already`."""
+    """The beginning of one conversation in an export that is imported.
+
+    It is at `already` in the log, and the records up to `last` follow. Where no record is missing, `last` is
+    `already`.
+    """
 
     name: str
     already: int

@@ -42,8 +42,7 @@ def insert(connection: sqlite3.Connection, tracking: Tracking) -> None:
 
 
 def newest(connection: sqlite3.Connection, application: str) -> int | None:
-    """Return the last notification that a projection of an application has processed; None where there is
-    none."""
+    """Return the last notification that a projection of an application has processed; None if none."""
     row = connection.execute(MARK, (f"{APPLICATION}{application}", EVERYWHERE)).fetchone()
     return int(row[0]) if row else None
 

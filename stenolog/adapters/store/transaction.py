@@ -86,8 +86,10 @@ class CommitNotifier:
 
     @contextmanager
     def subscribe(self, listener: Listener) -> Iterator[None]:
-        """Have `listener` called from now on. Look at the log once more after this begins: it may have
-        grown before."""
+        """Have `listener` called from now on.
+
+        Look at the log once more after this begins: it may have grown before.
+        """
         key = object()
         with self._guard:
             self._listeners[key] = listener

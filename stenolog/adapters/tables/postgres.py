@@ -66,7 +66,7 @@ class InPostgres:
         return cursor.fetchall() if cursor.description else []
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """The statement once for each. Text cannot hold NUL here: U+FFFD stands in its place."""
+        """Run the statement once for each row. Text cannot hold NUL here: U+FFFD replaces it."""
         with self.connection.cursor() as cursor:
             told = [list(map(_to_postgres, row)) for row in rows]
             cursor.executemany(statement.replace("?", "%s"), told)
@@ -189,8 +189,7 @@ class Follower:
                 return fault and f"{name}: {fault}"
 
     def _digest(self, notification: int) -> str:
-        """Return the digest of an entry, by which another log is told from this one; empty where it is not
-        there."""
+        """Return the digest of an entry, by which another log is recognised; empty if it is not there."""
         found, digest = self._recorder.last_committed(notification)
         return digest.hex() if found == notification else ""
 
@@ -205,8 +204,11 @@ class Follower:
 
     @contextmanager
     def _transaction(self) -> Iterator[InPostgres]:
-        """A transaction, in turn with other followers. Raises `StoreError` where the connection fails, and
-        `TableError` for what else the database refuses."""
+        """Open a transaction, in turn with other followers.
+
+        Raises `StoreError` where the connection fails, and `TableError` for everything else that the database
+        refuses.
+        """
         raised = self._psycopg.Error
         try:
             if self._connection is None:

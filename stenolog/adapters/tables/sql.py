@@ -37,7 +37,7 @@ class Database(Protocol):
         ...
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """The statement once for each."""
+        """Run the statement once for each row."""
         ...
 
 

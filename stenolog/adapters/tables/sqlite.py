@@ -50,7 +50,7 @@ class InSQLite:
         return self.connection.execute(statement, values).fetchall()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """The statement once for each; times are written as ISO 8601, so that they sort."""
+        """Run the statement once for each row; times are written as ISO 8601, so that they sort."""
         self.connection.executemany(statement, [list(map(_stored, row)) for row in rows])
 
 
@@ -167,7 +167,7 @@ class AttachedTable:
             note_fault(database, self.table.name, fault)
 
     def _make(self, connection: sqlite3.Connection) -> None:
-        """The table, empty, in the place of what was made by another definition."""
+        """Make the table, empty, in the place of one that was made by another definition."""
         database, name = InSQLite(connection), self.table.name
         others = "SELECT type FROM sqlite_master WHERE lower(name) IN (?, ?)"
         if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):

@@ -180,8 +180,7 @@ class Table:
         )
 
     def _checked(self, name: str, kind: type, value: Value) -> Value:
-        """Return the value, where it is of the column's type: what one database takes, the others take
-        too."""
+        """Return the value, if it has the column's type: databases differ in the types they would take."""
         match value:
             case None:
                 return None

@@ -131,8 +131,7 @@ class TeamFileReader:
             return make(*given)
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
-        """Return the model of an agent; one that several name in the same words is shared, unless it is a
-        script."""
+        """Return the model of an agent; equal ones are shared, unless they are scripts."""
         timeouts = given.timeouts.options
         key = repr((use, sorted(timeouts.items())))
         if key not in self._models or use.use.startswith("scripted:"):
@@ -213,8 +212,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLike]:
-    """Return the tools that `module:name` names: one, or several in a list. Modules are found from `folder`
-    too.
+    """Return the tools that `module:name` names, one or a list. Modules are found from `folder` too.
 
     `options` are those of `tool`. Raises `CallerError`: see `named`.
     """

@@ -39,8 +39,7 @@ PROFILES = {"anthropic": Path("~/.config/anthropic")}
 def model_from_string(
     written: str, *, folder: Path | None = None, keys: bool = True, **options: Any
 ) -> Model:
-    """Return the model that was written (see above). Files are found from `folder`; `keys` false: it needs
-    none.
+    """Return the model of a name (see above). Files are found from `folder`; `keys` false: it needs none.
 
     `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
     names the variable that has the key. Raises `CallerError`: what was expected, and what was found.
@@ -96,7 +95,7 @@ def key(variable: str) -> str:
 
 
 def _check_key(kind: str) -> None:
-    """The SDK finds its key by itself; this says early, and with the name to set, that there is nothing."""
+    """Check for the key early, and name the variable to set; the SDK finds the key by itself."""
     variable, beginnings = KEYS[kind]
     profile = PROFILES.get(kind)
     if any(name.startswith(beginnings) and value for name, value in os.environ.items()):
@@ -113,8 +112,7 @@ def _server(written: str, options: Mapping[str, Any]) -> Model:
 
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:
-    """Return the model of a server that has just one. Raises `CallerError`, which lists those that there
-    are."""
+    """Return the model of a server that has just one. Raises `CallerError`, which lists those of others."""
     MODELS["openai"]  # raises if the extra is missing
     import openai
 

@@ -114,8 +114,10 @@ class TeamFileSchema(Table):
 
 
 def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
-    """Return the tables of a file. Raises `CallerError`: each key that is wrong, what was expected, and
-    found."""
+    """Return the tables of a file.
+
+    Raises `CallerError`, with each wrong key, what was expected, and found.
+    """
     try:
         return TeamFileSchema.model_validate(data)
     except ValidationError as error:

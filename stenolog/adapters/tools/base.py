@@ -53,8 +53,10 @@ class Attachment(NamedTuple):
 
 
 class ToolOutput(NamedTuple):
-    """Output of a call: texts and media in order. `is_error`: the tool failed, and the text says how. `meta`
-    is kept with the result, for the application."""
+    """Output of a call: texts and media in order.
+
+    `is_error`: the tool failed, and the text says how. `meta` is kept with the result, for the application.
+    """
 
     content: tuple[str | Attachment, ...] = ()
     is_error: bool = False

@@ -80,8 +80,7 @@ class Function(BaseTool):
         return outcome_of(await self.function(*given.positional, **given.named))
 
     def _in_thread(self, call: ToolContext) -> Any:
-        """Return the outcome; or, from a function that is async and does not look it, what is to be
-        awaited."""
+        """Return the result, or the awaitable of a function that is async but is not declared so."""
         given = self._parameters.read(call)
         value = self.function(*given.positional, **given.named)
         return value if inspect.isawaitable(value) else outcome_of(value)
@@ -127,8 +126,7 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def checked_name(name: str) -> str:
-    """Return the name, if every provider takes it as it is, for the model calls the tool by what it was
-    told."""
+    """Return the name, if every provider takes it as it is: the model calls the tool by that name."""
     if not name or function_name(name) != name:
         what = "letters, digits, _ and -, a letter or _ first, at most 64"
         raise CallerError(f"expected a tool's name of {what}, found {name!r:.100}; give another by name=")
@@ -191,8 +189,9 @@ class _Schema(GenerateJsonSchema):
 
 
 class Parameters:
-    """The parameters of a function, but for those annotated `ToolContext`, which are filled with the call
-    itself.
+    """The parameters of a function.
+
+    Those annotated `ToolContext` are filled with the call itself, and left out.
 
     `schema` is their JSON Schema, of type object. Raises `CallerError` for what a model cannot be told.
     """
@@ -208,8 +207,10 @@ class Parameters:
         self.takes_call = bool(self._calls)
 
     def read(self, call: ToolContext) -> Given:
-        """Return the arguments of the function. Raises `ToolError`: what was expected, what was found,
-        where."""
+        """Return the arguments of the function.
+
+        Raises `ToolError`: what was expected, what was found, where.
+        """
         try:
             read = self._model.model_validate_json(_utf8(call.arguments))
         except ValidationError as error:
@@ -261,8 +262,10 @@ def _signature(function: Callable[..., Any], name: str) -> list[inspect.Paramete
 
 
 def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
-    """Return a model with one field for each parameter. Its fields are numbered, for a parameter may have a
-    name that a model's field may not."""
+    """Return a model with one field for each parameter.
+
+    Its fields are numbered: a parameter may have a name that a model's field may not.
+    """
     try:
         fields: dict[str, Any] = {f"p{nth}": _field(parameter) for nth, parameter in enumerate(parameters)}
         return create_model("Arguments", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
@@ -328,8 +331,10 @@ ToolLike: TypeAlias = Callable[..., Any] | BaseTool | Toolset
 
 
 def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
-    """Return the tools in their order, plain functions made into tools. Raises `CallerError`: see `tool`, and
-    where two have one name."""
+    """Return the tools in their order, plain functions made into tools.
+
+    Raises `CallerError`: see `tool`, and where two have one name.
+    """
     made = tuple(each if isinstance(each, BaseTool | Toolset) else _make_tool(each) for each in tools)
     by_name(each for each in made if isinstance(each, BaseTool))
     return made
@@ -338,8 +343,11 @@ def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
 async def opened(
     tools: Iterable[BaseTool | Toolset], failures: list[str] | None = None
 ) -> dict[str, BaseTool]:
-    """All tools by name, those of toolboxes too, which are opened. Raises `CallerError` where two have one
-    name, and `ToolError` where a toolbox cannot be opened: with `failures`, that is noted there instead."""
+    """Return all tools by name, those of toolboxes too, which are opened.
+
+    Raises `CallerError` where two have one name, and `ToolError` where a toolbox cannot be opened: with
+    `failures`, that is noted there instead.
+    """
     found: list[BaseTool] = []
     for each in tools:
         try:

@@ -1,6 +1,4 @@
-"""Results of tools, from a value to a `ToolOutput` and a `ToolResult`, and the tool that reads them in
-full.
-"""
+"""Turn a tool's value into a `ToolOutput` and a `ToolResult`, and read results in full."""
 
 from __future__ import annotations
 
@@ -166,8 +164,7 @@ _AHEAD = 32
 
 
 def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
-    """Return the outcome with at most `limit` bytes of content: what is over is left out, and a note says how
-    much.
+    """Return the outcome with at most `limit` bytes of content, and a note of how much was left out.
 
     A text is cut between two characters; a picture or a file is there as a whole or not at all.
     """
@@ -242,8 +239,10 @@ def result_of(
     put_blob: Callable[[bytes], str],
     duration_ms: int | None = None,
 ) -> ToolResult:
-    """Return the `ToolResult` to append. `put_blob` keeps bytes and gives their sha256: those of pictures and
-    files, and a text of more than `INLINE` tokens, of which a preview stays in the entry.
+    """Return the `ToolResult` to append.
+
+    `put_blob` keeps bytes and returns their sha256: those of pictures and files, and a text of more than
+    `INLINE` tokens, of which a preview stays in the entry.
     """
     result = ToolResult(
         call_id=call_id,

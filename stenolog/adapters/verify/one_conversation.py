@@ -137,7 +137,7 @@ class Check:
                 yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
 
     def _lost(self, place: DamagedRow) -> None:
-        """An entry is missing: neither the next digest nor a later checkpoint can be compared."""
+        """Note a missing entry: neither the next digest nor a later checkpoint can be compared."""
         self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
         self.position = max(self.position, place.position)
         self.previous = None
@@ -227,7 +227,7 @@ class Check:
                 self._check_checkpoints(kept, kepts, told, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
-        """A fork's opening names the position that its row in the table forks at."""
+        """Check that a fork's opening names the position of its row in the table."""
         link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None
         stands = getattr(link, "position", None)
         if stands != self.held.fork:
@@ -236,7 +236,7 @@ class Check:
     def _check_checkpoints(
         self, kept: PersistentFold[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
     ) -> None:
-        """A checkpoint equals the fold from zero; of several that do not, the first tells all."""
+        """Compare a checkpoint with the fold from zero; of several that differ, the first is reported."""
         true = kept.dump(folded)
         for state in told:
             different = None if state == true else first_difference(json.loads(true), json.loads(state))

@@ -94,7 +94,7 @@ def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], 
 
 @contextmanager
 def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that have the log open."""
+    """Start processes that have the log open."""
     fresh = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, fresh, _begin, (os.path.abspath(log.path), named_plugins()))
     try:

@@ -189,8 +189,7 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
 
 
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:
-    """Return the first mode, which its messages may not tell; and the id that it began by, where that is
-    another."""
+    """Return the first mode, which its messages may lack, and the id that it began with, where it changed."""
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
     found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}

@@ -54,8 +54,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of conversations that a path stands for, be it that of the index; None for any other
-    file.
+    """Return the folder of conversations at a path, or around an index; None for any other file.
 
     Raises `UnknownFormatError` for a folder that holds none.
     """

@@ -82,8 +82,7 @@ class MessageReader:
                 pass
 
     def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
-        """Return the event of a message, with what it says beyond that in `meta`; `blobs` gets what is stored
-        apart.
+        """Return the event of a message, with the other fields in `meta`; `blobs` gets files stored apart.
 
         Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
         """
@@ -155,8 +154,7 @@ def is_native(message: Message) -> bool:
 
 
 def patched(event: Known, ours: Message) -> Known:
-    """Return the event with what stands in the `stenolog` of its message; as it is, where that does not fit
-    it."""
+    """Return the event with the `stenolog` field of its message applied, if that fits the event."""
     topic, payload = dump_event(event)
     found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
@@ -223,8 +221,10 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
 
 
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
-    """Return a failed call: `error` says why, and the content is what had arrived; or the content says
-    why."""
+    """Return a failed call.
+
+    Either `error` is the reason and the content is the partial answer, or the content is the reason.
+    """
     error, said = plain.get("error"), as_str(plain.get("content"))
     words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
     told = as_dict(error).get("category")
@@ -250,8 +250,7 @@ class WritePlace(NamedTuple):
 
 
 def written(event: Known, place: WritePlace, blobs: BlobContents) -> Message:
-    """Return the message that an event gives by itself. Raises `BlobNotFoundError` where a picture or a text
-    is gone."""
+    """Return the message that an event gives by itself. Raises `BlobNotFoundError` for a missing blob."""
     return {
         "id": place.id,
         "timestamp": iso(place.time),
@@ -278,8 +277,7 @@ def is_sent(event: Known) -> bool:
 
 
 def persona_of(switch: ModeSwitch) -> str | None:
-    """Return the text of the stored system message that the switch was made of; None where it was made of
-    none."""
+    """Return the text of the stored system message that the switch was made of; None if there is none."""
     source = switch.source
     if source is None or source.system != SYSTEM or source.role not in ("system", "developer"):
         return None

@@ -105,8 +105,9 @@ class CrewAgent:
         return {**message, OURS: {**ours, "set": placed(as_dict(ours.get("set")), self._positions)}}
 
     def _restricted(self, event: Known, id: str, message: Message) -> Known:
-        """Return the event, as far as a file may tell it. Raises ValueError for one that only a person may
-        tell.
+        """Return the event, as far as a file may set it.
+
+        Raises ValueError for one that only a person may write.
 
         A receipt is for a request that can be built from what stands here; what was changed since has none.
         """

@@ -20,8 +20,7 @@ ROOM = 20
 
 
 def ids_of(records: Sequence[Record]) -> dict[str, str]:
-    """Return the entry id of each message by its number: its own, where it is one that nobody has; else
-    `#number`.
+    """Return the entry id of each message by its number: its own where that is free, else `#number`.
 
     An id that is made up for the settings before a message is no other message's.
     """

@@ -67,8 +67,7 @@ def same(one: Json, other: Json) -> bool:
 
 
 def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
-    """Return the fields by their own names, and how those are spelled that are not; of two spellings one
-    counts."""
+    """Return the fields by their own names, and other spellings of them; of two spellings one counts."""
     spelled: dict[str, str] = {}
     for name in only or SPELLINGS:
         found = next((other for other in SPELLINGS[name] if other in message), None)
@@ -87,8 +86,7 @@ def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[s
 
 
 def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
-    """Return the message as it was, from what its event gives by itself and its `meta`, with what holds
-    `since`."""
+    """Return the original message, from what its event gives, its `meta`, and the changes `since`."""
     form = as_dict(meta.get(FORM))
     lacks = tuple(name for name in as_list(form.get("lacks")) if isinstance(name, str))
     spelled = {name: other for name, other in as_dict(form.get("spelled")).items() if isinstance(other, str)}

@@ -201,7 +201,7 @@ class MessageSync:
         return [*self.thread.told.get(key, ()), *self._now.get(key, ())]
 
     def _remove(self, found: ChannelMessage) -> None:
-        """The message of that id is out of its channel, or all messages are."""
+        """Remove the message of that id from its channel, or all messages."""
         every = key_of(found.channel, "")
         keys = {*self.thread.told, *self._now} if found.id == REMOVE_ALL else {found.key}
         gone = {p for key in keys if key == found.key or key.startswith(every) for p in self._under(key)}

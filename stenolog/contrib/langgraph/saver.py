@@ -87,8 +87,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self._lock = RLock()
 
     def conversation(self, thread_id: object) -> Conversation:
-        """Return the conversation of a thread: of the same name, or of its hash where the id can be no
-        name."""
+        """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
         return self._shelf.conversation(id_of(thread_id))
 
     def branches(self, thread_id: object, checkpoint_ns: str = "") -> _list[CheckpointTuple]:
@@ -178,7 +177,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             self._shelf.append(where.thread, written)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """The target is a fork of the source, which nothing is copied for.
+        """Fork the source as the target; nothing is copied.
 
         Raises `ConversationExistsError` where the target exists. A thread without checkpoints copies nothing.
         """
@@ -192,13 +191,13 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             self._shelf.delete(id_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """The checkpoints of these runs are gone for LangGraph; the log still tells what happened."""
+        """Drop the checkpoints of these runs for LangGraph; the log still has what happened."""
         with self._lock:
             for thread in self._shelf.threads() if run_ids else ():
                 self._shelf.drop(thread.id or "", lambda thread: self._of_runs(thread, run_ids))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Raises `CallerError` for a strategy that is neither "keep_latest" nor "delete"."""
+        """Raise `CallerError` for a strategy that is neither "keep_latest" nor "delete"."""
         if strategy not in ("keep_latest", "delete"):
             raise CallerError(f"strategy: expected 'keep_latest' or 'delete', found {strategy!r}")
         with self._lock:
@@ -313,8 +312,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def _unchanged_values(
         self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
     ) -> dict[str, Ref]:
-        """Return the values that are still those of the parent: their channels have the versions they had
-        there."""
+        """Return the values that are still the parent's: their channels have the same versions there."""
         parent = thread.saved.get((where.ns, where.id or ""))
         if parent is None:
             return {}

@@ -235,7 +235,7 @@ class Thread:
             self.latest[saved.ns] = saved
 
     def _write(self, kept: dict[str, Any]) -> None:
-        """The first write of a task to its channel counts; of a special one, the last."""
+        """Keep the first write of a task to its channel; of a special channel, the last."""
         written = self._writes.setdefault((kept["ns"], kept["id"]), {})
         for nth, (channel, value) in enumerate(kept["writes"]):
             number = WRITES_IDX_MAP.get(channel, nth)

@@ -36,16 +36,17 @@ class ThreadStore:
         self._threads: dict[str, Thread] = {}
 
     def conversation(self, id: str) -> Conversation:
-        """Return the conversation of a thread: of the same name, or of its hash where the id can be no
-        name."""
+        """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
         try:
             return self.log[check_name(id, what="thread_id")]
         except InvalidEventError:
             return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
 
     def thread(self, id: str) -> Thread:
-        """Return the thread as the log tells it now. Raises `CallerError` where its checkpoints were
-        imported."""
+        """Return the thread as the log has it now.
+
+        Raises `CallerError` where its checkpoints were imported.
+        """
         conversation = self.conversation(id)
         thread = self._read(conversation)
         if thread.has_refused and not thread.saved:
@@ -97,7 +98,7 @@ class ThreadStore:
                 continue
 
     def copy(self, source: str, target: str) -> None:
-        """The target is a fork of the source."""
+        """Fork the source as the target."""
         self.conversation(source).fork(name=self.conversation(target).name, pending="keep")
         self.append(target, lambda _: [record({"thread": target})])
 

@@ -63,8 +63,10 @@ class Nostr:
         return []
 
     def end(self) -> list[Step]:
-        """Everything, in order. Raises `DuplicateIdError` where the log has another conversation by this
-        name."""
+        """Write every message, in order.
+
+        Raises `DuplicateIdError` where the log has another conversation by this name.
+        """
         opening = f"{self._root}:conversation"
         if self._log.head and not self.writer.holds(f"{opening}:settings"):
             raise DuplicateIdError(

@@ -51,8 +51,7 @@ def is_event(value: Json) -> bool:
 
 
 def event_of(value: dict[str, Any]) -> NostrEvent:
-    """Return the event, if every field is what it must be and the id is its hash; else a ValueError says
-    why."""
+    """Return the event. Raises ValueError, with the reason, if a field is wrong or the id is not its hash."""
     if not is_event(value):
         raise ValueError(f"expected an event of Nostr, found no {_missing(value)}")
     if not value.get("sig"):
@@ -79,8 +78,10 @@ def is_hex(value: Json, digits: int) -> bool:
 
 
 def unpacked(text: str) -> Json:
-    """Return the event in a text of TENEX's conversation files: a list in the order that is hashed, then
-    signature and id in any order. What is none is given as it is found, to be refused by name.
+    """Return the event in a text of TENEX's conversation files.
+
+    The text is a list in the order that is hashed, then signature and id in any order. Any other text is
+    returned as it is, to be refused by name.
     """
     found = next(
         (value for _, value in JsonLinesReader().values(BytesIO(text.encode("utf-8", "replace")))), None
@@ -101,8 +102,7 @@ def _missing(value: Json) -> str:
 
 
 def _hashes(event: NostrEvent) -> set[str]:
-    """Return the ids it may have: control characters should be hashed as they are, most programs escape
-    them."""
+    """Return its possible ids: control characters should be hashed as they are; most programs escape them."""
     escaped = compact_json([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
     plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
     return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}
@@ -168,8 +168,10 @@ def _root(event: NostrEvent) -> str:
 
 
 def _unmarked(event: NostrEvent) -> list[str]:
-    """Return the events that it names without saying what for: by their places the first is the root, the
-    last the one that it replies to."""
+    """Return the events that it names without a marker.
+
+    By their places the first is the root, the last the one that it replies to.
+    """
     return [
         tag[1]
         for tag in event.tags

@@ -1,5 +1,7 @@
-"""The files that events of Nostr come in: a JSON list, JSON Lines of events or of a relay's messages
-(`["EVENT", subscription, event]`), or a conversation that TENEX has kept (`history`).
+"""Read the files that Nostr events come in.
+
+They are a JSON list, JSON Lines of events or of a relay's messages (`["EVENT", subscription, event]`), or a
+conversation that TENEX has kept (`history`).
 """
 
 from __future__ import annotations
@@ -112,8 +114,7 @@ def _is_of_relay(value: Json) -> bool:
 
 
 def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
-    """Yield the events that are what they say, by whom they say; each other one is skipped with the
-    reason."""
+    """Yield the events whose id and signature are right; each other one is skipped with the reason."""
     is_signed = checker()
     for line, value in content.found:
         try:
@@ -132,8 +133,7 @@ def _label(value: Json) -> str:
 
 
 def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]], Counter[str]]:
-    """Return the events of each conversation in order of time, by its root; how many of each kind are in
-    none."""
+    """Return each conversation's events in order of time, by root, and the number of others by kind."""
     threads: dict[str, list[NostrEvent]] = {}
     roots = roots_of(events)
     in_order = sorted(events.values(), key=lambda event: (event.created_at, event.id))

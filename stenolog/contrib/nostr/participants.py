@@ -186,8 +186,7 @@ def referred(reference: str) -> Referred | None:
 
 
 def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str], str]) -> str:
-    """Return the text with what an event says in the place of a reference to it, and `@name` for one to
-    somebody.
+    """Return the text with each reference to an event or a person replaced by its content or `@name`.
 
     `event` gives what an event says, and by whom, as one text, and `name` somebody's name; None or nothing
     leaves the reference as it is. What is quoted stands behind `> `, line by line, once, cut at
@@ -238,7 +237,7 @@ def _checksum(values: list[int]) -> int:
 
 
 def _regrouped(values: list[int]) -> bytes | None:
-    """Groups of five bits as bytes; None where more than padding is left over."""
+    """Return groups of five bits as bytes; None where more than padding is left over."""
     bits = len(values) * 5
     number = 0
     for value in values:

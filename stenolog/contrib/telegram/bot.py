@@ -104,8 +104,11 @@ class Bot:
     async def _say_plainly(
         self, chat: int, text: str, thread: int | None, buttons: telegram.InlineKeyboardMarkup | None
     ) -> int:
-        """Say it as it stands. Where even that is refused, either the chat says no to everything, or this one
-        text cannot be shown, and then a note stands in its place, without the buttons."""
+        """Send the text without formatting.
+
+        Where even that is refused, either the chat refuses everything, or this text cannot be shown; then a
+        note is sent instead, without the buttons.
+        """
         try:
             sent = await self._api.send_message(chat, text, message_thread_id=thread, reply_markup=buttons)
         except BadRequest as error:
@@ -179,7 +182,7 @@ def _token_check(bot: Bot) -> Iterator[None]:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """The library's errors in the words of the port."""
+    """Raise the library's errors as those of the port."""
     try:
         yield
     except (Forbidden, BadRequest) as error:

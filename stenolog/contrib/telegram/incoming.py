@@ -36,18 +36,20 @@ class IncomingMedia(NamedTuple):
     name: str = ""
 
     def part(self, blob: str) -> UserPart:
-        """It, with its content by the sha256."""
+        """Return it as a part, with its content by the sha256."""
         if self.media_type in PICTURES:
             return ImagePart(media_type=self.media_type, blob=blob)
         return FilePart(name=self.name, media_type=self.media_type, blob=blob)
 
 
 class IncomingMessage(NamedTuple):
-    """A message. `strange`: something hangs on it that is neither a picture nor a document. `edited` is when
-    it was changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to.
-    `moved` is the chat that this one has become, `topic` the one of a forum that it stands in; 0: none.
-    `about` is the code of the call whose question it answers, by a reply or by a button; `press` is the id of
-    the button's press."""
+    """A message.
+
+    `strange`: something hangs on it that is neither a picture nor a document. `edited` is when it was
+    changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to. `moved` is
+    the chat that this one has become, `topic` the one of a forum that it is in; 0: none. `about` is the code
+    of the call whose question it answers, by a reply or by a button; `press` is the id of the button's press.
+    """
 
     chat: int
     message: int
@@ -78,7 +80,7 @@ class IncomingMessage(NamedTuple):
         return f"{first}:{self.edited}:{sha256(self.text.encode()).hexdigest()[:8]}"
 
     def event(self, blob: str, to: tuple[str, ...]) -> UserMessage:
-        """It as it stands in the log; `blob` is what hangs on it."""
+        """Return the message as an event; `blob` is the file that hangs on it."""
         parts: list[UserPart] = [TextPart(text=self.text)] if self.text else []
         if self.media:
             parts.append(self.media.part(blob))
@@ -146,8 +148,7 @@ def _pressed(press: telegram.CallbackQuery) -> IncomingMessage | None:
 
 
 def _about(message: telegram.Message | None) -> str:
-    """Return the code of the call that a message asks about: by its buttons, for anybody can write such
-    words."""
+    """Return the code of the call that a message asks about, by its buttons: anyone can write the words."""
     author = message.from_user if message else None
     if message is None or author is None or not author.is_bot or message.reply_markup is None:
         return ""

@@ -122,14 +122,17 @@ class Telegram:
         self._stopped.set()
 
     async def drain(self) -> None:
-        """Wait until nothing is to be done in any chat but by a person, and all that was said has gone out;
-        for that it has to be served."""
+        """Wait until only persons have anything to do in any chat, and all messages are sent.
+
+        The service has to be running for that.
+        """
         await self._ready.wait()
         await asyncio.gather(*(chat.drain() for chat in self._open.values()))
 
     async def serve(self) -> None:
-        """Hear, work and answer until stopped, cancelled, or told so by SIGTERM; what is under way then is
-        put down in good order, and the next start goes on from there.
+        """Receive, work and answer until stopped, cancelled, or told so by SIGTERM.
+
+        What is under way then is shut down in good order, and the next start continues it.
 
         Raises `CallerError` where a token is refused meanwhile.
         """

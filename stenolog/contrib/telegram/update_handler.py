@@ -60,8 +60,11 @@ class Bounds(NamedTuple):
 
 
 class UpdateHandler:
-    """Takes what the bots are told. `enter` gives the open chat of an id; None where it is not allowed.
-    `leave` closes it, so that it is opened anew."""
+    """Takes the updates that the bots get.
+
+    `enter` returns the open chat of an id; None where it is not allowed. `leave` closes it, so that it is
+    opened again.
+    """
 
     def __init__(
         self,
@@ -88,8 +91,10 @@ class UpdateHandler:
         """The last task of each chat; the next one waits for it."""
 
     def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
-        """Begin to take what a bot was told, behind what was said in that chat before. It is in the log, if
-        it has a place there, once the task is done."""
+        """Begin to take a bot's update, behind the earlier ones of that chat.
+
+        Once the task is done, the message is in the log, if it belongs there.
+        """
         said = parse_update(update)
         if said is None or not self._is_news(bot, said):
             return asyncio.create_task(asyncio.sleep(0))
@@ -108,8 +113,10 @@ class UpdateHandler:
         await self._persistently(bot, said)
 
     def _is_news(self, bot: Bot, said: IncomingMessage) -> bool:
-        """Return whether this bot is the first to take the message. In a basic group each bot has message ids
-        of its own, so the first bot alone listens there."""
+        """Return whether this bot is the first to take the message.
+
+        In a basic group each bot has message ids of its own, so the first bot alone listens there.
+        """
         if said.is_basic and bot is not self.bots.first and not said.press:
             return False
         id = self._id(bot, said)
@@ -189,8 +196,11 @@ class UpdateHandler:
             chat.reply(bot, f"I could not take that: {error}", said.topic)
 
     def _addressees(self, bot: Bot, said: IncomingMessage) -> tuple[str, ...]:
-        """Return the agents that it names, else the author of the message it answers, else in a private chat
-        the bot's own agent."""
+        """Return the agents that a message is for.
+
+        They are those it names, else the author of the message it answers, else in a private chat the bot's
+        own agent.
+        """
         if named := mentioned(said.text, self._called):
             return named
         agent = answered(said.answers, self._speaks, self._headed) if said.answers else ""
@@ -218,8 +228,10 @@ class UpdateHandler:
 def _edited(
     conversation: Conversation, said: IncomingMessage, event: UserMessage, first: str
 ) -> UserMessage | None:
-    """Return an edit in the place of the wording before it; None where it changes nothing. `first` is the id
-    of the first wording; an edit of what is not in the log is a new message."""
+    """Return an edit of the wording before it; None where it changes nothing.
+
+    `first` is the id of the first wording; an edit of a message that is not in the log is a new one.
+    """
     original = conversation.entry_by_id(first)
     if original is None:
         return event

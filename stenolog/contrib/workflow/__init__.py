@@ -55,9 +55,7 @@ def _message_row(
 
 
 def _content(parts: Sequence[Part]) -> str:
-    """Return the text as it was said; calls and files in words on lines of their own, and nothing of what was
-    merely thought.
-    """
+    """Return the text of a message; calls and files are lines of their own, and thoughts are left out."""
     said = (part for part in parts if not isinstance(part, ReasoningPart | ProviderPart))
     lines = (part.text if isinstance(part, TextPart) else in_words([part]) for part in said)
     return "\n".join(line for line in lines if line)

@@ -95,7 +95,7 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
 
 
 def _addressed(agent: str) -> TurnPolicy:
-    """Turns by address, and this agent's where a message names nobody."""
+    """Return turns by address, with this agent's where a message names nobody."""
     return TurnPolicy(rule="addressed", options={"default": [agent]})
 
 
@@ -208,7 +208,7 @@ def is_csv(first: bytes) -> bool:
 
 
 def check_database(stream: BinaryIO) -> None:
-    """Raises `UnknownFormatError` where a database has no such table, or is a log of ours."""
+    """Raise `UnknownFormatError` where a database has no such table, or is a log of ours."""
     with sqlite_database(stream) as connection:
         names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
         found = [name for (name,) in connection.execute(names)]
@@ -237,8 +237,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 def source_conversations(
     rows: Iterable[Mapping[str, Any]], reading: JsonLinesReader
 ) -> Iterator[SourceConversation]:
-    """Yield the conversations of rows, each in the order of its times; what is no row is skipped, with a
-    reason."""
+    """Yield the conversations of rows, each in order of time; invalid rows are skipped with a reason."""
     conversations: dict[str, list[Record]] = {}
     for number, row in enumerate(rows, 1):
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}

@@ -167,8 +167,7 @@ class _Chain:
                     pass
 
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
-        """Yield the latest words of persons in the view that an answer without a recorded cause was given
-        in."""
+        """Yield the latest words of persons in the view of an answer without a recorded cause."""
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return

@@ -58,8 +58,10 @@ def budget(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[BudgetRow]:
-    """Yield a row for each policy under each budget; `tokens` None leaves the policy's own. Raises as
-    `build`."""
+    """Yield a row for each policy under each budget.
+
+    `tokens` None leaves the policy's own. Raises as `build`.
+    """
     log, limits = list(entries), list(tokens)
     lane = LaneId(agent, task)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
@@ -158,8 +160,7 @@ def _is_instruction(entry: Entry) -> bool:
 
 
 def _answered(entry: Entry, lane: LaneId) -> int:
-    """Return the tokens that the model wrote for an answer of the lane: as the provider counted, else
-    estimated."""
+    """Return the tokens that the model wrote for an answer: by the provider's count, else estimated."""
     match entry.event:
         case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):
             return usage.output if usage is not None and usage.output else count_parts(parts)

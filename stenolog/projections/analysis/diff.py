@@ -148,8 +148,10 @@ def tokens_of(parts: Iterable[RequestPart]) -> int:
 
 
 def _tool_names(tools: Iterable[Any]) -> list[str]:
-    """Return the names of the tools: `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations":
-    […]}`."""
+    """Return the names of the tools.
+
+    A tool is `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`.
+    """
     names: list[str] = []
     for tool in tools:
         inner = tool.get("functionDeclarations")

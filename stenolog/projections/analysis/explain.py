@@ -250,8 +250,7 @@ class Missing(NamedTuple):
 
 
 def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
-    """Return the reason for each part, in the order of the body; `entries` are those the request was built
-    from."""
+    """Return the reason for each part, in the order of the body; `entries` are those of the request."""
     log = {entry.position: entry for entry in entries}
     shared = Counter(part.message for part in request.parts)
     return tuple(
@@ -319,8 +318,7 @@ def bisect(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> Bisected:
-    """Return the position after which a text was last in the lane's request, and the entry that made it
-    vanish.
+    """Return the last position with a text in the lane's request, and the entry that made it vanish.
 
     Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
     may come and go several times, so every request is looked at, previews too. Raises as `build`.
@@ -356,8 +354,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 
 
 def sources(request: Request, text: str) -> tuple[int, ...]:
-    """Return the positions that the messages with the text in them are from; those of the front, where none
-    has."""
+    """Return the positions that the messages with the text come from; of the front if no message has it."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}

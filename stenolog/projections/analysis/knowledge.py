@@ -126,7 +126,7 @@ def _look(
 
 
 def _weight(seen: Seen) -> tuple[int, int]:
-    """Return the surer proof weighs less; of two alike, the earlier."""
+    """Return a weight by which the surer proof comes first; of two alike, the earlier."""
     return SUREST[seen.proof], seen.by
 
 

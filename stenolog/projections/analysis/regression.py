@@ -146,8 +146,7 @@ def line(digest: Digest) -> str:
 
 
 def read_header(text: str) -> Header:
-    """Return the header of a file. Raises `InvalidEventError` where it is none, or of a form that is not
-    known here."""
+    """Return the header of a file. Raises `InvalidEventError` where it is invalid, or of an unknown form."""
     given = _object(text, 1)
     if given.get("form") != FORM:
         raise InvalidEventError(
@@ -162,8 +161,7 @@ def read_header(text: str) -> Header:
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:
-    """Yield the digests of the lines behind the header. Raises `InvalidEventError` for what is none, or out
-    of order."""
+    """Yield the digests of the lines behind the header. Raises `InvalidEventError` for an invalid line."""
     last: RequestPlace | None = None
     for number, text in enumerate(lines, 2):
         given = _object(text, number)

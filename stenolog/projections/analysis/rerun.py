@@ -144,8 +144,7 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[
 def _built(
     log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, AgentCard], here: Here
 ) -> dict[int, Request]:
-    """Return the request of each call, by the position of its answer: under its card, or as its receipt
-    says."""
+    """Return the request of each call, by its answer's position: under its card, or as its receipt says."""
     groups: dict[tuple[LaneId, str | None], list[Called]] = defaultdict(list)
     for call in called:
         given = None if call.lane.agent in cards else json.dumps(call.receipt.policy, sort_keys=True)
@@ -181,8 +180,7 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
 
 
 def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls before which the team has others, or another rule of turns. Lanes of tasks are of
-    workers."""
+    """Return the calls before which the team differs, or its turn rule. Lanes of tasks belong to workers."""
     switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
     there = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
     strangers = ", ".join(name for name in team.cards if name not in there)
@@ -230,8 +228,7 @@ def _other(call: Called, expected: str, found: str) -> Divergence:
 
 
 def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
-    """Return the calls that the engine would not make where they were made, by the position of their
-    answer."""
+    """Return the calls that the engine would not make at their point, by the position of their answer."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         next_is = decision(state, state.lane(address(*call.lane)))

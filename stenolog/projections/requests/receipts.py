@@ -246,8 +246,7 @@ def checked(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Checked]:
-    """Yield the requests of every lane at the end of the log, or after each of its entries. Raises as
-    `build`.
+    """Yield the requests of every lane at the end of the log, or after each entry. Raises as `build`.
 
     `apis` are the names of APIs, every registered one where it is None. With `within`, only requests at
     positions in that range.

@@ -262,8 +262,7 @@ class Request:
         return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
 
     def check(self) -> Request:
-        """Return the request itself, if it may be sent. Raises `RequestNotSendableError`, which says why
-        not."""
+        """Return the request itself, if it may be sent. Raises `RequestNotSendableError`, with the reason."""
         if not self.sendable:
             where = address(self.agent, self.task)
             raise RequestNotSendableError(f"the request of {where} at position {self.at}: {self.reason}")

@@ -56,8 +56,7 @@ COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
 
 
 def measure(text: str, counter: Counter) -> int:
-    """Return the tokens of a text; from 100,000 characters on estimated, for a tokenizer would take too
-    long."""
+    """Return the tokens of a text; an estimate from 100,000 characters on, as tokenizers take too long."""
     return (counter if len(text) <= COUNTED else ESTIMATE).count(text)
 
 

@@ -22,8 +22,10 @@ from stenolog.domain.values import PositionRange
 
 @dataclass(eq=False)
 class TurnRecords:
-    """A prompt and what follows it; `first` is the position it begins at, 0 while nothing is said in it, and
-    `last` that of its end, None until another turn begins. `way` leads to its end, once that is known.
+    """A prompt and the records that follow it.
+
+    `first` is the position it begins at, 0 while it has no message, and `last` that of its end, None until
+    another turn begins. `way` leads to its end, once that is known.
 
     A turn without a parent is a root: where a context begins.
     """
@@ -35,8 +37,10 @@ class TurnRecords:
 
 
 class Way(NamedTuple):
-    """The way from the beginning of a context to the end of a turn: where the context begins, the position
-    behind the turn, and the spans before it that are not on the way.
+    """The way from the beginning of a context to the end of a turn.
+
+    It has the position where the context begins, the position behind the turn, and the spans before it that
+    are not on the way.
     """
 
     root: int
@@ -57,7 +61,7 @@ class Tree:
         return uuid in self._of
 
     def note(self, uuid: str, parent: str, *, begins: bool = False) -> None:
-        """A record that is no prompt. With `begins`, one without a parent begins a new context."""
+        """Note a record that is no prompt. With `begins`, one without a parent begins a new context."""
         self._of[uuid] = TurnRecords() if begins and not parent else self._of.get(parent, self.current)
 
     def drop(self, uuid: str) -> None:
@@ -88,23 +92,24 @@ class Tree:
             self._turns.append(self.current)
 
     def prompt(self, uuid: str, position: int) -> None:
-        """A prompt stands at this position, and begins a turn."""
+        """Note that a prompt at this position begins a turn."""
         self.current = self._of[uuid] = TurnRecords(parent=self.current)
         self.start(position)
 
     def forget(self, uuid: str) -> None:
-        """The context was cleared by this record: what follows it begins anew."""
+        """Clear the context at this record: the records behind it begin a new one."""
         self.current = self._of[uuid] = TurnRecords()
 
     def hidden(self, base: TurnRecords, last: int) -> tuple[int, tuple[PositionRange, ...]]:
-        """Return the beginning of a turn's context, and the spans up to `last` that are not on its way
-        back."""
+        """Return the beginning of a turn's context, and the hidden spans.
+
+        Those are the spans up to `last` that are not on the way back from the turn.
+        """
         way = self._way(base, last)
         return way.root, _with_gap(way.spans, way.next, last)
 
     def _way(self, turn: TurnRecords, last: int) -> Way:
-        """Return the way to the end of a turn; that of a turn which has ended is kept, and not gone once
-        more."""
+        """Return the way to the end of a turn; the way of a turn that has ended is computed once."""
         path: list[TurnRecords] = []
         each: TurnRecords | None = turn
         while each is not None and each.way is None:
@@ -137,8 +142,9 @@ SHORT = 8
 
 
 class SubAgents:
-    """Names sub-agents `<type>-<first eight characters of their id>`, and knows them again. Where only the id
-    of its call is known, the last eight characters of that stand in their place.
+    """Names sub-agents `<type>-<first eight characters of their id>`, and recognises them later.
+
+    Where only the id of the call is known, the last eight characters of that are used instead.
 
     The type is that of the call that started one, where the file tells it, else `agent`. `known` are the
     names that the log uses already: they are kept. `ran` and `prompts` have the ids of the calls that ran
@@ -154,14 +160,14 @@ class SubAgents:
         self._roots: dict[str, str] = {}
 
     def starts(self, call_id: str, arguments: object) -> None:
-        """A tool call that may start a sub-agent."""
+        """Note a tool call that may start a sub-agent."""
         if kind := as_str(as_dict(arguments).get("subagent_type")):
             self._types[call_id] = kind
         if prompt := as_str(as_dict(arguments).get("prompt")):
             self._prompts[prompt] = call_id
 
     def ran(self, agent_id: str, call_id: str) -> None:
-        """A result tells which agent its call has run."""
+        """Note which agent a call has run, as its result says."""
         if agent_id:
             self._ran[agent_id] = call_id
 
@@ -227,12 +233,11 @@ class Queue:
         return None
 
     def out(self, entry: str) -> QueuedMessage | None:
-        """Return the message of that entry, where it was taken out to be the next prompt and not delivered
-        since."""
+        """Return the message of that entry, if it was dequeued as the next prompt and not delivered since."""
         return next((waiting for waiting in self._out if waiting.entry == entry), None)
 
     def forget(self, waiting: QueuedMessage) -> None:
-        """A message that was taken out needs no delivery any more."""
+        """Drop a message that was dequeued and needs no delivery any more."""
         self._out.remove(waiting)
 
     def clear(self) -> None:

@@ -117,7 +117,7 @@ class ClaudeMessages:
     # What users say, and what is put into their mouths
 
     def user(self, line: Line, queued: str = "") -> None:
-        """A user record; `queued` is the entry that kept its words while they waited."""
+        """Read a user record; `queued` is the entry that kept its words while they waited."""
         content = blocks(line.message.get("content"))
         if not content:
             self.ignored["empty message"] += 1
@@ -142,14 +142,14 @@ class ClaudeMessages:
         return None
 
     def _name_after(self, content: list[Block]) -> None:
-        """The first words of a person are the title, until the file tells one."""
+        """Take the first words of a person as the title, until the file names one."""
         if self.setup.title is None and (title := _title_of(content)):
             self.setup.title = title
 
     def message(
         self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
     ) -> None:
-        """A user message in the line's lane."""
+        """Write a user message in the line's lane."""
         blobs: Blobs = {}
         by_agent = kind == "person" and line.agent != MAIN
         brief = self._briefed(line, id, run) if by_agent else None
@@ -166,8 +166,7 @@ class ClaudeMessages:
         self.writer.write(said, id, line.time, blobs)
 
     def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
-        """Return the call that a sub-agent's brief came with: the file names it, or the agent, or has its
-        words."""
+        """Return the call that a sub-agent's brief came with: by its id, by the agent's, or by its text."""
         call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
         words = as_str(run[0].get("text")) if len(run) == 1 else ""
         found = self.writer.find_call(call or self.agents.call_with(words))
@@ -237,8 +236,9 @@ class ClaudeMessages:
         self.decisions["microcompaction"] += 1
 
     def _summary(self, line: Line, content: list[Block]) -> None:
-        """A compaction: the main agent's summary takes the place of what it could see so far. A call without
-        a result, which no summary may cover, leaves the context.
+        """Write a compaction: the main agent's summary replaces everything it could see so far.
+
+        A call without a result, which no summary may cover, leaves the context.
         """
         main = line.agent == MAIN
         self._take_out(self.writer.open_calls(MAIN) if main else [])
@@ -279,8 +279,7 @@ class ClaudeMessages:
             self.failed(line, words)
 
     def _cause(self, line: Line, source_id: str) -> int | None:
-        """Return the position that an answer and its later parts answer; None where the file lacks its
-        parent."""
+        """Return the position that an answer and its later parts answer; None without its parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
@@ -315,7 +314,7 @@ class ClaudeMessages:
     def failed(
         self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
     ) -> None:
-        """A model call that failed."""
+        """Write a model call that failed."""
         error = LlmError(
             agent=line.agent,
             category=error_category(words, status),

@@ -79,8 +79,7 @@ class ClaudeCode:
         return self.conversation.writer.drain()
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
-        """Return a record with its key: its uuid, or its number where that names no other record or
-        several."""
+        """Return a record with its key: its uuid, or its number where the uuid is not unique."""
         uuid = uuid_of(value)
         shared = self._repeats.shared
         if uuid in shared:
@@ -255,8 +254,9 @@ class ClaudeCode:
         return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
 
     def _deliver_late(self, line: Line | None = None) -> None:
-        """Write the queued words that are held, out of context, unless this record is their delivery:
-        `claude -p` queues its prompt and takes it out at once, so that the file has the same words twice.
+        """Write the queued words that wait, out of context, unless this record delivers them.
+
+        `claude -p` queues its prompt and dequeues it at once, so that the file has the same words twice.
         """
         held, self._held = self._held, None
         if held is None:
@@ -271,7 +271,7 @@ class ClaudeCode:
         self.conversation.message(held, held.key, _typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
-        """The permission mode is the mode; the session's own mode is, while it is not the normal one."""
+        """Set the mode: the permission mode or, if it is not the normal one, the session's own mode."""
         self.ignored[str(line.value["type"])] += 1
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = mode
@@ -281,7 +281,7 @@ class ClaudeCode:
         self.conversation.setup.mode = self._permission if normal else self._session_mode
 
     def _title(self, line: Line) -> None:
-        """A title; a `summary` is one only where it names a record of this session."""
+        """Set the title; a `summary` is one only where it names a record of this session."""
         kind = str(line.value["type"])
         self.ignored[kind] += 1
         title = as_str(line.value.get({"ai-title": "aiTitle", "custom-title": "customTitle"}.get(kind, kind)))
@@ -294,7 +294,7 @@ class ClaudeCode:
                 self.conversation.setup.settle(line.key, line.time)
 
     def _loose_tool(self, line: Line) -> None:
-        """Calls and results as records of their own, as an old layout has them."""
+        """Read calls and results that are records of their own, as an old layout has them."""
         value = line.value
         if value["type"] == "tool_use":
             block = {

@@ -1,5 +1,7 @@
-"""The output of Claude Code and of the Claude Agent SDK with `--output-format stream-json`: an object on each
-line, or all of them in one list, as claude-code-action keeps them. Other programs' streams look alike.
+"""Read the output of Claude Code and of the Claude Agent SDK with `--output-format stream-json`.
+
+It has an object on each line, or all of them in one list, as claude-code-action keeps them. Other programs'
+streams look alike.
 """
 
 from __future__ import annotations
@@ -30,8 +32,7 @@ def is_stream(document: Json) -> bool:
 
 
 def other_stream(value: Json) -> str:
-    """Return the name of another program that writes such a record in its stream; empty where none is
-    known."""
+    """Return the name of another program that writes such a record in its stream; empty if none is known."""
     record = as_dict(value)
     kind, has_id = record.get("type"), "session_id" in record
     if kind == "message" and has_id and {"role", "text"} <= record.keys():
@@ -48,8 +49,7 @@ def other_stream(value: Json) -> str:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the sessions of a list, each with the records that name it and those behind them that name
-    none."""
+    """Yield the sessions of a list, each with the records that name it and the nameless ones behind them."""
     sessions: dict[str, list[Record]] = {}
     now, early = "", list[Record]()
     for number, value in enumerate(as_list(reading.document(stream)), 1):

@@ -1,5 +1,7 @@
-"""OpenAI chat messages to events: one list is one conversation. A file holds a list of messages, an object
-that holds one, a list of tau-bench trajectories, or JSON Lines of messages or of such objects.
+"""Convert OpenAI chat messages to events: one list is one conversation.
+
+A file holds a list of messages, an object that holds one, a list of tau-bench trajectories, or JSON Lines of
+messages or of such objects.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class OpenAIChat:
         return self.writer.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
-        """The first system message is no message, but the agent's persona."""
+        """Open the conversation; the first system message is the agent's persona."""
         if self._opened:
             return
         self._opened = True

@@ -22,8 +22,11 @@ GIVEN = "given as media"
 
 
 def outcome_from(result: CallToolResult) -> ToolOutput:
-    """Texts and media in their order; structured content as JSON where the server put no words to it, else in
-    `meta["mcp"]["structured"]`: either without the base64 of media that are given already."""
+    """Return texts and media in their order.
+
+    Structured content is JSON where the server put no words to it, else in `meta["mcp"]["structured"]`.
+    Neither has the base64 of media that are given already.
+    """
     content = tuple(_items(result.content))
     structured = result.structured_content
     if structured is None:
@@ -92,8 +95,10 @@ def _resource(block: EmbeddedResource) -> Iterator[str | Attachment]:
 
 
 def serve_outputs(conversation: Conversation) -> None:
-    """Serve the tool `read_output` on stdin and stdout, until the client has gone. Raises
-    `MissingExtraError`."""
+    """Serve the tool `read_output` on stdin and stdout, until the client has gone.
+
+    Raises `MissingExtraError`.
+    """
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError

@@ -92,8 +92,7 @@ class MCPServer(Toolset):
         cwd: str | os.PathLike[str] | None = None,
         **options: Unpack[Options],
     ) -> MCPServer:
-        """Return a server that is a subprocess. It inherits PATH, HOME and a few variables more, and gets
-        `env`.
+        """Return a server that is a subprocess, with PATH, HOME and some more variables, and with `env`.
 
         What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
         """

@@ -132,8 +132,7 @@ class LastWords:
         self._reader = threading.Thread()
 
     def open(self) -> int:
-        """Return the end of a pipe to write to, as a file descriptor to close; what was before is
-        forgotten."""
+        """Return a pipe's end to write to, a file descriptor to close; the words before are forgotten."""
         self._tail = bytearray()
         read, write = os.pipe()
         self._reader = threading.Thread(target=_remember, args=(read, self._tail), daemon=True)
@@ -159,7 +158,7 @@ def _remember(read: int, tail: bytearray) -> None:
 async def stdio(
     parameters: StdioServerParameters, words: LastWords, gone: Callable[[], None]
 ) -> AsyncIterator[Any]:
-    """A subprocess, and the streams to and from it. `gone` is called when it has closed its stdout."""
+    """Start a subprocess, with the streams to and from it. `gone` is called when it has closed its stdout."""
     import anyio
     from mcp import stdio_client
 
@@ -184,9 +183,11 @@ async def stdio(
 async def http(
     url: str, headers: Mapping[str, str], connect: float, said: list[str], _gone: Callable[[], None]
 ) -> AsyncIterator[Any]:
-    """Streamable HTTP. There is no timeout but to connect, and no limit: how long a call may take, and how
-    much is kept of its answer, is the tool's affair. Into `said` goes the status of a response that is an
-    error, which the SDK does not tell."""
+    """Connect over streamable HTTP.
+
+    There is no timeout but to connect, and no limit: how long a call may take, and how much of its answer is
+    kept, is the tool's affair. `said` gets the status of an error response, which the SDK does not report.
+    """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

@@ -114,8 +114,7 @@ class RequestSession:
         self._around_rests_on: object = None
 
     def request(self) -> Request:
-        """Return the request of what is in the window now. Raises `UnsupportedVersionError`,
-        `AgentNotFoundError`."""
+        """Return the request of the window now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
         view = self._view()

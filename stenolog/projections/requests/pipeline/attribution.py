@@ -1,5 +1,6 @@
-"""Stage 4, attributed: own words are the assistant's, the user's are the user's, everybody else's are quoted,
-with their tool calls as prose. Transforms are an application's own rules for it.
+"""Stage 4, attributed: own words are the assistant's, the user's the user's, and all others are quoted.
+
+Others' tool calls are prose. Transforms are an application's own rules for attribution.
 
     @register_transform("no-numbers@1", "numbers are blotted out")
     def no_numbers(piece, entry):
@@ -62,8 +63,10 @@ class AttributionStyle(NamedTuple):
 
 
 def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> AttributionStyle:
-    """Return the ear of a lane under a policy. Raises `InvalidPolicyError` for a heading that could be
-    forged."""
+    """Return the ear of a lane under a policy.
+
+    Raises `InvalidPolicyError` for a heading that can be forged.
+    """
     others = policy.voices.others if policy.voices else ""
     if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
         raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")

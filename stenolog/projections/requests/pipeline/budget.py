@@ -175,7 +175,7 @@ def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 
 
 def _pins(view: View, shown: Contents) -> Iterator[int]:
-    """what the policy pins"""
+    """Keep the messages that the policy pins"""
     pins = view.policy.pins
     return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
 
@@ -200,14 +200,14 @@ def _at_work(view: View, shown: Contents) -> Iterator[int]:
 
 
 def _cut_off(view: View, shown: Contents) -> Iterator[int]:
-    """what last arrived of an answer that was cut off, so that "continue" has an anchor"""
+    """Keep the last entry of an answer that was cut off, so that "continue" has an anchor"""
     answered = view.memory.answered
     since = (entry for entry in reversed(shown.entries) if entry.position > answered)
     return islice((entry.position for entry in since if _is_cut_off(entry, view)), 1)
 
 
 def _history_positions(view: View, shown: Contents) -> Iterator[int]:
-    """what the history keeps beside the last messages: a memory bank's facts, say"""
+    """Keep the messages that the history names beside the last ones: a memory bank's facts, say"""
     keeps = view.policy.history.keeps
     for entry in shown.entries if keeps else ():
         if isinstance(entry.event, AssistantMessage) and entry.event.purpose in keeps:

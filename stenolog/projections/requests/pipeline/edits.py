@@ -42,8 +42,11 @@ class Edits(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The entries that are shown, in the order they are shown in, the rule for each left out, and the edits
-    of what has been answered."""
+    """The entries that are shown.
+
+    They are in the order shown, with the rule for each left out, and the edits of messages that have been
+    answered.
+    """
 
     shown: list[Entry]
     left_out: dict[int, str]

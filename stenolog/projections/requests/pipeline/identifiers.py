@@ -114,8 +114,7 @@ def arguments_text(raw: str) -> tuple[str, bool]:
 
 
 def arguments_longest(raw: str) -> str:
-    """Return the longest text that the arguments come to: where they go out as an object, `1e15` has 18
-    digits."""
+    """Return the arguments' longest text: where they are sent as an object, `1e15` has 18 digits."""
     text = arguments_text(raw)[0]
     if not _EXPONENT.search(text):
         return text

@@ -116,8 +116,7 @@ def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
 
 
 def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
-    """Return the message that the current run answers: the first that the lane was asked since it was
-    idle."""
+    """Return the message that the current run answers: the first since the lane was idle."""
     if now.after.status == "idle":
         return 0
     begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position

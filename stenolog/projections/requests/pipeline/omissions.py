@@ -71,8 +71,10 @@ def _unheard(event: Event) -> str:
 
 
 def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
-    """Return the runs once more has left the window. A run of a cut reaches up to the next entry that is
-    still here, and swallows what other rules kept out within it: so the runs do not grow with the log.
+    """Return the runs after one more has left the window.
+
+    A run of a cut reaches up to the next entry that is still in it, and covers the entries within it that
+    other rules left out: so the runs do not grow with the log.
 
     `here` are the positions in the window, in order.
     """

@@ -165,8 +165,10 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
 
 
 def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
-    """After every so many answers, under a line that says so: the persona, the pinned words, quoted, since
-    they are the system's nowhere else, and the text of the policy.
+    """Yield the reminder that is due after every so many answers, under a line that says so.
+
+    It has the persona, the pinned words, quoted, since they are the system's nowhere else, and the policy's
+    text.
     """
     if view.memory.turns and view.memory.turns % rule.every == 0:
         yield from _reminding(view, rule, card, shown)
@@ -277,8 +279,11 @@ def prefix(
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
 ) -> Prefix:
-    """Return the prefix of a lane, from its card and what it has done: `called` are the names of the tools
-    that it called, each once, and `model` is the one it last answered with."""
+    """Return the prefix of a lane, from its card and its history.
+
+    `called` are the names of the tools that it called, each once, and `model` is the one it last answered
+    with.
+    """
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         declared.setdefault(tool_name(tool.name), tool)

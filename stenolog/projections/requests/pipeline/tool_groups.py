@@ -1,5 +1,6 @@
-"""Stage 5, grouped: an answer with its calls and all their results is one unit, and in
-it every call has exactly one result.
+"""Stage 5, grouped: an answer with its calls and all their results is one unit.
+
+In a unit every call has exactly one result.
 
 A result belongs in place until the lane's next answer. From then on the seal that this answer was
 built on is final, and the true result appears where it arrived, as text.
@@ -75,8 +76,9 @@ class ToolGroup:
 
 
 class ToolGrouper:
-    """Pieces on their way into groups: the answers with their results, and between them everything else, as
-    text where it must be.
+    """Pieces on their way into groups.
+
+    The answers are with their results, and between them is everything else, as text where it must be.
 
     `answer` is the last answer before these pieces, and `called` are the calls made before them.
     """
@@ -113,8 +115,7 @@ class ToolGrouper:
             self.made.append(self.answer)
 
     def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Message, ...]]:
-        """Return units that are never cut in two: an answer with one result for each call, or one other
-        message.
+        """Return units that are never split: an answer with one result for each call, or one other message.
 
         A unit without content is empty. `is_hidden` tells whether a call has a result in the log that is
         not shown.

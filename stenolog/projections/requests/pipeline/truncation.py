@@ -73,8 +73,7 @@ def alias(entry_id: str) -> str:
 
 
 def entry_of(path: str) -> str | None:
-    """Return the id in the alias of a tool result, empty where it was shortened; None for what is no such
-    alias."""
+    """Return the id in the alias of a tool result, empty if it was shortened; None for any other path."""
     found = _ALIAS.fullmatch(path)
     return (found[1] or "") if found else None
 
@@ -90,8 +89,7 @@ def truncate(
 def compact(
     result: ToolResult, entry_id: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
-    """Return the parts that stand for a tool result, pictures and files in their places; None: leave it as it
-    is.
+    """Return the parts that replace a tool result, pictures and files in their places; None: keep it.
 
     `tool` is the one that was called, where the call is known.
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
@@ -109,8 +107,7 @@ def compact(
 
 
 def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) -> Preview | None:
-    """Return the preview of a text that can be read at `path`; None where it is no larger than the rule
-    allows.
+    """Return the preview of a text that can be read at `path`; None if the rule allows the whole.
 
     It has at most `rule.head + rule.tail` tokens, and two lines.
     """
@@ -351,8 +348,7 @@ _LONGEST_CHARACTER = 32
 
 
 def cut_before(text: str, at: int) -> int:
-    """Return the last place up to `at` (in characters) where nothing that a reader sees as one is cut in
-    two."""
+    """Return the last place up to `at` (in characters) that does not split what a reader sees as one sign."""
     places = range(at, max(0, at - _LONGEST_CHARACTER), -1)
     return next((place for place in places if _between(text, place)), at)
 

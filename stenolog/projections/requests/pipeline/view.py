@@ -51,8 +51,11 @@ NOTHING_SHOWN = Contents([], {}, [], {})
 
 
 class Arrival(NamedTuple):
-    """An entry as it arrived: the rule that keeps it from the lane (empty: none), the call and result that
-    it ties together, and the summary that it makes."""
+    """An entry as it arrived.
+
+    It has the rule that keeps it from the lane (empty: none), the call and result that it ties together, and
+    the summary that it makes.
+    """
 
     rule: str
     pair: Pair | None

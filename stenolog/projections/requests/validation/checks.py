@@ -99,7 +99,7 @@ class PersistentSet:
         return place < self._size and self._order[place] == member
 
     def plus(self, member: object) -> PersistentSet:
-        """The set with one more."""
+        """Return the set with one more member."""
         if member in self:
             return self
         del self._order[self._size :]
@@ -111,7 +111,7 @@ class PersistentSet:
 
 
 def conversation(body: Body) -> tuple[str, Sequence[Any]]:
-    """The messages of a body, and the key that they stand under; of plain text, its paragraphs."""
+    """Return the messages of a body, and the key that they are under; of plain text, its paragraphs."""
     for key in ("messages", "input", "contents"):
         if key in body:
             return key, body[key] if isinstance(body[key], list) else ()

@@ -86,7 +86,7 @@ def _named_parts(at: str, content: Body, kind: str) -> tuple[Named, ...]:
 
 
 def _parts(at: str, content: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
-    """The parts of a content, or those of a kind, each with its JSON pointer."""
+    """Yield the parts of a content, or those of a kind, each with its JSON pointer."""
     found = enumerate(content.get("parts") or [])
     return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
 

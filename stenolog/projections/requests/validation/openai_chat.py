@@ -35,7 +35,7 @@ def _called(message: Body) -> tuple[str, ...]:
 
 
 def _without(ids: tuple[str, ...], id: object) -> tuple[str, ...]:
-    """The ids without the first that is this one."""
+    """Return the ids without the first that equals this one."""
     at = ids.index(id) if id in ids else len(ids)
     return ids[:at] + ids[at + 1 :]
 

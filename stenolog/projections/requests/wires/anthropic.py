@@ -113,7 +113,7 @@ def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
 
 
 def _late(sheet: BodyBuilder, late: list[Message], prefix: Prefix, ids: CallIds) -> None:
-    """The notes behind the conversation, where the user has spoken last: a system turn, or quoted."""
+    """Write the notes behind the conversation, if the user spoke last: as a system turn, or quoted."""
     behind_user = bool(sheet.messages) and sheet.messages[-1]["role"] == "user"
     as_turn = behind_user and takes_system_turns(prefix.model)
     for piece in late:
@@ -257,8 +257,7 @@ def _content(sheet: BodyBuilder, piece: Message) -> tuple[list[Body], str]:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
-    text."""
+    """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
     kind = "image" if isinstance(part, ImagePart) else "document"
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     data = sheet.data(part)

@@ -96,8 +96,7 @@ def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) 
 
 
 def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
-    """Return the choice among the tools; left to the model where it thinks on a budget, which excludes
-    force."""
+    """Return the choice among the tools; left to the model if it thinks on a budget, which excludes force."""
     if free and choice["type"] in ("any", "tool"):
         _mended(sheet, prefix, "choice-freed")
         choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}

@@ -231,8 +231,7 @@ def content_blocks(
     show: Callable[[ImagePart | FilePart], Body],
     fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
 ) -> tuple[list[Body], str]:
-    """Return the texts, pictures and files of a piece as they were said, and the rule where one became a
-    text.
+    """Return the texts, pictures and files of a piece, and the rule if one of them became a text.
 
     Somebody else's words come first, quoted as one, and what stands for their media with them. What does
     not fit is not shown.
@@ -265,8 +264,7 @@ def tool_function(call: ToolCall) -> dict[str, Any]:
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's parameters as every provider takes it: of an object, with
-    properties."""
+    """Return the JSON Schema of a tool's parameters as all providers take it: an object with properties."""
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 

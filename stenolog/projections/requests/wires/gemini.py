@@ -113,8 +113,7 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
 
 
 def _content(sheet: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
-    """Return the parts of the content being written: a new one where the role changes, or results end or
-    begin."""
+    """Return the parts of the current content: a new one where the role changes, or results end or begin."""
     if not sheet.messages and role == "model":
         _content(sheet, "user").append({"text": OPENING})
         sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
@@ -134,7 +133,7 @@ def _model_turn(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, call
 
 
 def _user_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, calls: Calls) -> None:
-    """The results first, then their pictures where a result cannot hold them, then everything else."""
+    """Write the results, then their pictures where a result cannot hold them, then everything else."""
     after: list[Message] = []
     for piece in run:
         if piece.role == "tool" and since_gemini_3(prefix.model):
@@ -183,8 +182,7 @@ def _write_answer(sheet: BodyBuilder, piece: Message) -> None:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
-    """Return a picture or a file as the API takes it; anything else, or a blob that is gone, as a line of
-    text."""
+    """Return a picture or a file as the API takes it; other files, and missing blobs, as a line of text."""
     data = sheet.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
     if fits and data is not None:
@@ -302,8 +300,7 @@ def _let_go(sheet: BodyBuilder, piece: Message, thought: ReasoningPart | None) -
 
 
 def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
-    """Return the opaque parts of an answer that go back, by their index; a call and its answer only
-    together."""
+    """Return the opaque parts of an answer to send back, by index; a call and its answer only together."""
     found: dict[int, tuple[str, Body]] = {}
     for i, part in enumerate(piece.parts):
         if isinstance(part, ProviderPart) and goes_back(part, piece, prefix, GOOGLE):
@@ -320,8 +317,7 @@ def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
 
 
 def function_name(raw: str) -> str:
-    """Return the name as every provider takes it, and with a letter or an underscore first, as Gemini
-    does."""
+    """Return the name as every provider takes it, and for Gemini with a letter or an underscore first."""
     name = tool_name(raw)
     if name[0].isalpha() or name[0] == "_":
         return name

@@ -246,7 +246,7 @@ def _tool(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
 
 
 def _flush(sheet: BodyBuilder, late_media: list[Message]) -> None:
-    """The pictures of the results just written, once no further result follows."""
+    """Write the pictures of the results just written, once no further result follows."""
     for piece in late_media:
         _user(sheet, piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results"))
     late_media.clear()
@@ -262,8 +262,7 @@ def _user(sheet: BodyBuilder, piece: Message) -> None:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
-    text."""
+    """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
     data = sheet.data(part)
     url: Any = part.url if part.url.startswith(("https://", "http://")) else ""
     if data is not None:

@@ -202,8 +202,7 @@ def _answers(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: Ca
 
 
 def _calls_last(made: list[Written]) -> list[Written]:
-    """Return the items in their order; calls that a message follows behind it, for outputs must follow
-    calls."""
+    """Return the items in order; calls come behind a message, for outputs must follow their calls."""
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
     if True in calls and "message" in kinds[calls.index(True) :]:
@@ -252,8 +251,7 @@ def _spoken(part: Part) -> Body:
 
 
 def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
-    """Return the call as OpenAI wrote it, where that is no plain function's; None where it cannot be written
-    so."""
+    """Return the call as OpenAI wrote it, if that is no plain function's; None if it cannot be written so."""
     item: Body = {"call_id": id}
     if call.form == "custom" and fits_tool_name(call.name):
         item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
@@ -289,8 +287,7 @@ def _native(part: ReasoningPart | ProviderPart, ids: CallIds) -> Body | None:
 
 
 def _provider_item(raw: str, ids: CallIds) -> Body | None:
-    """Return the item of one of OpenAI's own tools, as it came but for notes; None where it cannot stand
-    alone."""
+    """Return the item of one of OpenAI's own tools, without notes; None if it cannot be sent alone."""
     item, broken = arguments_object(raw)
     kind = item.get("type")
     if broken or not isinstance(kind, str) or kind not in STANDING:
@@ -304,7 +301,7 @@ def _provider_item(raw: str, ids: CallIds) -> Body | None:
 
 
 def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
-    """An item that is not the lane's own: a message of the user's or a developer's, the output of a call."""
+    """Write an item that is not the lane's own: a user's or a developer's message, or a call's output."""
     if piece.role == "system":
         said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
         _write(sheet, piece, Written(_message("developer", "\n".join(said)), piece.parts))
@@ -370,8 +367,7 @@ def _flat(shown: list[Body]) -> str | list[Body]:
 
 
 def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """Return a picture or a PDF as the API takes it; anything else, or a blob that is gone, as a line of
-    text."""
+    """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}

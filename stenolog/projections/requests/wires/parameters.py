@@ -45,8 +45,7 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 
 
 def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
-    """Return the card's parameters as an API sends them: what `say` makes of neutral names, and the wire's
-    `own`.
+    """Return the card's parameters as an API sends them: neutral names by `say`, and the wire's `own`.
 
     Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
     chooses a tool that is not among its tools.
@@ -75,8 +74,7 @@ def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say
 
 
 def set_by(card: AgentCard) -> Body:
-    """Return a copy of the parameters on a card but those that are null, the neutral names first in their
-    order."""
+    """Return a copy of a card's parameters without nulls, the neutral names first in their order."""
     given = card.parameters
     return {name: deep_copy_json(given[name]) for name in (*READERS, *given) if given.get(name) is not None}
 
