@@ -112,19 +112,19 @@ def console(example: Example) -> str | None:
 
 
 def _commands(block: str) -> list[tuple[str, str]]:
-    """The commands behind `$ `, each with what stands below it up to the next one."""
+    """Yield the commands behind `$ `, each with the text below it up to the next one."""
     pieces = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     split = [piece.replace("\\\n", "").partition("\n") for piece in pieces]
     return [(command.strip(), output.rstrip()) for command, _, output in split]
 
 
 def _pattern(expected: str) -> re.Pattern[str]:
-    """The expected text, in which `...` stands for anything."""
+    """Return a pattern of the expected text, in which `...` stands for anything."""
     return re.compile(".*".join(re.escape(piece) for piece in expected.split("...")), re.DOTALL)
 
 
 def _here(arguments: list[str]) -> str:
-    """What the command line prints, run in this process; a status other than 0 is shown as `[status]`."""
+    """Return the output of the command line, run in this process, with a status other than 0."""
     from stenolog.adapters.cli import run
 
     with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
@@ -135,7 +135,7 @@ def _here(arguments: list[str]) -> str:
 
 
 def _shell(command: str) -> str:
-    """What a whole line of shell prints, with this interpreter's `stenolog`, installed or not."""
+    """Return the output of a line of shell, with this interpreter's `stenolog`, installed or not."""
     ours = f'stenolog() {{ {shlex.quote(sys.executable)} -m stenolog "$@"; }}; {command}'
     paths = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -33,7 +33,7 @@ class Found:
 
 
 def together(work: Callable[[T], Found], jobs: Iterable[T]) -> Found:
-    """What all jobs found, the first faults of each kind told on standard error.
+    """Return the results of all jobs, and print the first faults of each kind on standard error.
 
     `work` is a function of a module.
     """

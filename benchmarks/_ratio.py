@@ -56,8 +56,7 @@ def compared(ours: Callable[[], object], floor: Callable[[], object], rounds: in
 
 
 def least(ours: Callable[[], object], floor: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Return the least seconds of CPU that `ours` and `floor` took, called in turns: for what waits for
-    nothing."""
+    """Return the least seconds of CPU of `ours` and `floor`, called in turns, for work that never waits."""
     pairs = [(cpu_seconds(ours), cpu_seconds(floor)) for _ in range(rounds)]
     return min(one for one, _ in pairs), min(other for _, other in pairs)
 

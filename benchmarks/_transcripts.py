@@ -1,5 +1,6 @@
-"""Transcripts made from a seed, in the shapes and sizes of those that programs leave behind: many short, a
-few long, one of almost a third of them all.
+"""Make transcripts from a seed, in the shapes and sizes of those that programs leave behind.
+
+Many are short and a few long; one has almost a third of them all.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Maker:
         self._at = datetime(2026, 1, 2, tzinfo=UTC)
 
     def words(self, about: int) -> str:
-        """Some text, of `about` so many characters."""
+        """Return a text of `about` so many characters."""
         length = min(int(self.random.expovariate(1 / about)) + 1, len(self._text))
         start = self.random.randrange(len(self._text) - length + 1)
         return self._text[start : start + length]
@@ -46,7 +47,7 @@ class Maker:
 
 
 def claude_code(make: Maker) -> Iterator[Json]:
-    """Measure the records of a Claude Code session, without end."""
+    """Yield the records of a Claude Code session, without end."""
     session, parent = make.id(), None
 
     def record(kind: str, **fields: Any) -> Json:
@@ -89,7 +90,7 @@ def claude_code(make: Maker) -> Iterator[Json]:
 
 
 def codex(make: Maker) -> Iterator[Json]:
-    """Measure the records of a Codex rollout, without end."""
+    """Yield the records of a Codex rollout, without end."""
 
     def record(kind: str, **payload: Any) -> Json:
         return {"timestamp": make.time(), "type": kind, "payload": payload}

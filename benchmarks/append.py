@@ -39,7 +39,7 @@ def row(synchronous: Synchronous, limit: float, rounds: int) -> Row:
 
 
 def by_hand(path: Path, synchronous: str) -> tuple[Callable[[], None], sqlite3.Connection]:
-    """What one would write without a library: no retries, no checks, one process."""
+    """Append as one would without a library: no retries, no checks, one process."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")

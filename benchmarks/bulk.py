@@ -59,7 +59,7 @@ def run(megabytes: int = 60) -> Iterable[Row]:
 
 
 def memory(folder: Path, given: Path, what: str) -> Iterator[Row]:
-    """What a process takes that imports, imports again, and exports what is longest."""
+    """Measure the memory of a process that imports, imports again, and exports the longest transcript."""
     database, exported = folder / "memory.db", folder / "long.jsonl"
     yield Row(f"{what}: peak", peak("import", given, "--db", database), LIMIT_MB, "MB")
     (database.with_name(f"{database.name}-checkpoints")).unlink()
@@ -114,7 +114,7 @@ def timed(work: Callable[[], object]) -> Took:
 
 
 def by_hand(path: Path, files: list[Path]) -> None:
-    """The least that anybody can do: read each line as JSON and keep it as it is, as durably."""
+    """Read each line as JSON and store it unchanged, as durably: the least that a program can do."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

@@ -113,7 +113,7 @@ def what_notes_cost() -> Iterator[Row]:
 
 
 def sent(log: Sequence[Entry], policy: PolicyLike) -> Sent:
-    """What of the requests under a policy is new to a provider that remembers the one before."""
+    """Return the part of the requests under a policy that is new to a provider's cache."""
     before, new, size, number, over, cuts = b"", 0, 0, 0, 0, 0
     for request in every_request(log, "coder", policy=policy):
         if request.sendable:
@@ -125,8 +125,9 @@ def sent(log: Sequence[Entry], policy: PolicyLike) -> Sent:
 
 
 def said_anew(sent: Under, alone: Under, wire: str) -> int:
-    """Bytes of the conversation that the next request does not begin with; `alone` is the same conversation
-    without what stands around it.
+    """Return the bytes of the conversation that the next request does not begin with.
+
+    `alone` is the same conversation without the text around it.
     """
     (log, policy), (quiet, base) = sent, alone
     told = every_request(log, "coder", policy=policy, api=wire)
@@ -141,13 +142,13 @@ def said_anew(sent: Under, alone: Under, wire: str) -> int:
 
 
 def conversation(request: Request) -> list[bytes]:
-    """What is said in a request, part by part, without the marks that say where a provider may cache."""
+    """Return the messages of a request, part by part, without the marks of what a provider may cache."""
     said = next(request.body[key] for key in MESSAGES if key in request.body)
     return [json.dumps(part).encode() for message in said for part in parts(message)]
 
 
 def parts(message: dict[str, Any]) -> Iterator[object]:
-    """Measure the parts of a message, each with its role; a message of one text is one."""
+    """Yield the parts of a message, each with its role; a message of one text is one."""
     inside = next((key for key in ("content", "parts") if isinstance(message.get(key), list)), "")
     rest = {key: value for key, value in message.items() if key != inside}
     for part in message.get(inside, [{}]):
@@ -160,7 +161,7 @@ def common(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def talk(turns: int, seed: int = 1) -> Iterator[Event]:
-    """Turns of a question, a call of a tool, its result and an answer: 4,100 characters of a request each."""
+    """Yield turns of a question, a call, its result and an answer: 4,100 characters of a request each."""
     random = Random(seed)
     yield ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")}, joins=["coder"])
     for turn in range(turns):
@@ -171,7 +172,7 @@ def talk(turns: int, seed: int = 1) -> Iterator[Event]:
 
 
 def between(turns: int, told: Sequence[Event]) -> Iterator[Event]:
-    """Measure the same, with a card, and one of these events after each turn."""
+    """Yield the same turns, with a card, and one of these events after each turn."""
     yield ModeSwitch(
         cards={"coder": AgentCard(model="gpt-5.2", persona="You write code.")}, joins=["coder", "reviewer"]
     )

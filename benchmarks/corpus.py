@@ -66,8 +66,10 @@ SAID = ("user texts", "answers", "calls", "results", "partial texts")
 
 
 def judged(job: tuple[Path, str, int]) -> Found:
-    """What is wrong with the requests of a file under a policy; what has the bytes of the one before is not
-    judged again."""
+    """Return the faults of the requests of a file under a policy.
+
+    A request with the bytes of the one before is not judged again.
+    """
     file, name, every = job
     found = Found()
     for talk in of(file):
@@ -95,8 +97,10 @@ def count(found: Found, window: Window, request: Request) -> None:
 
 
 def accounted(job: tuple[Path, str, int]) -> Found:
-    """What became of everything that a file's logs say, on an API, with no budget: where it arrives, and at
-    the end."""
+    """Return the account of everything in a file's logs, on an API, with no budget.
+
+    Entries are looked for in the request at their position, and at the end.
+    """
     file, wire, every = job
     found, account = Found(), Account()
     for talk in of(file):

@@ -111,8 +111,10 @@ def running(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
 
 
 def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[], None]:
-    """What one would write: a look at where the log stands, a claim before each effect, and what came of it
-    appended under the claim."""
+    """Return the engine as one would write it by hand.
+
+    It reads the last position, claims each effect, and appends the result under the claim.
+    """
     model = AtOnce(steps)
     talk.append(ModeSwitch(joins=["coder"], cards={"coder": coder(model).card([count.spec])}), expected=0)
     claims = Claims(talk.log.recorder, talk.stream)

@@ -33,7 +33,7 @@ class Story(NamedTuple):
 
 
 def run(kills: int = 60) -> Iterable[Row]:
-    """Rounds of each example that ended with another outcome, or not at all."""
+    """Yield the rounds of each example that had another outcome, or did not end."""
     for name in EXAMPLES:
         story = happened(name, kills)
         for fault in story.faults:
@@ -65,7 +65,7 @@ def happened(name: str, kills: int) -> Story:
 
 
 def _fault(name: str, folder: Path, number: int, seconds: float, seed: int, expected: object) -> str:
-    """What is wrong after so many kills at instants of the whole run; empty where nothing is."""
+    """Return the fault after so many kills at any time of the whole run; empty if there is none."""
     try:
         found = outcome(name, killed(name, folder, kills=number, seed=seed, most=seconds))
     except AssertionError as error:

@@ -48,13 +48,13 @@ def compared(
 
 
 def decoding(events: Iterable[Event]) -> Callable[[], object]:
-    """What reads the entries of these events from their records."""
+    """Return a function that reads the entries of these events from their records."""
     stored = records(*events)
     return lambda: [to_entry("talk", record) for record in stored]
 
 
 def taking(log: list[Entry], chosen: Policy) -> Callable[[], object]:
-    """What takes the log into a new window."""
+    """Return a function that folds the log into a new window."""
     return lambda: window(LaneId("coder"), chosen, log)
 
 

@@ -52,7 +52,7 @@ FAULTS = {
 
 
 def tried(seeds: Iterable[int]) -> Found:
-    """What is wrong with the requests of some histories."""
+    """Return the faults of the requests of some histories."""
     found = Found()
     for seed in seeds:
         random, entries = Random(seed), history(seed)
@@ -83,8 +83,7 @@ def afresh(made: Window, entries: list[Entry]) -> Window:
 
 
 def taken_up(made: Window, entries: list[Entry]) -> Window:
-    """Return the window that goes on from its own mark, with the entries that the mark names and no
-    others."""
+    """Return the window rebuilt from its own mark, with no entries but those that the mark names."""
     mark = made.snapshot
     held = {position for first, last in mark.rows for position in range(first, last + 1)}
     return Window(made.lane, made.policy, made.counter, mark, [e for e in entries if e.position in held])

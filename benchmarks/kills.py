@@ -45,7 +45,7 @@ def run(kills: int = 300) -> Iterable[Row]:
 
 
 def happened(kills: int, processes: int) -> Story:
-    """What became of a workload in so many processes; its faults are told on standard error."""
+    """Run a workload in so many processes, kill it, and print its faults on standard error."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = killed(folder, kills, SEED, processes)
@@ -56,7 +56,7 @@ def happened(kills: int, processes: int) -> Story:
 
 
 def rows(story: Story) -> Iterator[Row]:
-    """Measure a row for each promise."""
+    """Yield a row for each promise."""
     notes = {
         "entry": counted(story, "entries acknowledged", "kills", "kills with effects in flight"),
         "twice": counted(story, "calls that may not be repeated", "calls whose outcome is unknown"),
@@ -89,7 +89,7 @@ def rows(story: Story) -> Iterator[Row]:
 
 
 def counted(story: Story, *names: str) -> str:
-    """What was counted, in words."""
+    """Return the counts in words."""
     return ", ".join(f"{story.counts[name]:,} {name}" for name in names)
 
 

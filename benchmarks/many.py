@@ -83,14 +83,13 @@ def opened() -> Callable[[Log], object]:
 
 
 def appended() -> Callable[[Log], object]:
-    """Return an append to conversations that nobody has opened yet, ten at a time, in either log the same
-    ones."""
+    """Return an append to unopened conversations, ten at a time, in either log the same ones."""
     names = cycle([name_of(number) for number in range(1, FEW + 1)])
     return lambda log: [log[next(names)].append(UserMessage(text="Go on.")) for _ in range(10)]
 
 
 def filters(log: Log) -> Iterator[Row]:
-    """What must look at every conversation, against the same by hand."""
+    """Yield the filters that look at every conversation, against the same by hand."""
     with closing(sqlite3.connect(log.path)) as connection:
 
         def by_hand(statement: str, *values: object) -> list[str]:
@@ -126,7 +125,7 @@ def name_of(number: int) -> str:
 
 
 def filled(path: Path, conversations: int) -> None:
-    """A log with so many conversations of six entries, six minutes apart, written without the library."""
+    """Write a log of so many conversations, each of six entries, six minutes apart, without the library."""
     logs.open(path).close()
     payloads = [REGISTRY.dump(event) for event in [ModeSwitch(mode="chat"), *conversation(ENTRIES - 1)]]
     with closing(sqlite3.connect(path)) as connection, connection:

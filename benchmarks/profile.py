@@ -55,7 +55,7 @@ def measured() -> dict[str, Pieces]:
 
 
 def pieces(took: Pieces) -> Pieces:
-    """What was measured, so that parts add up to the turn; the limit beside it."""
+    """Return the measured times as parts that add up to the turn, with the limit beside them."""
     rest = took["entries, without fsync"] - took["sqlite"] - took["encoding"]
     return {
         "a turn": took["turn"],
@@ -120,7 +120,7 @@ def again(talk: Conversation, policy: PolicyLike) -> None:
 
 
 def encoded(events: Iterable[Event]) -> None:
-    """What an entry's bytes and its digest cost by themselves."""
+    """Encode and digest each event alone, to time just that."""
     digest = b""
     for event in events:
         payload = REGISTRY.dump(written(event))[1]

@@ -68,8 +68,7 @@ def _cpu() -> float:
 
 
 def longer() -> Row:
-    """Return a request of a long log against one of a short log: each is made, and read, from what has
-    changed."""
+    """Return a request of a long log against one of a short log: each is made incrementally, and read."""
 
     def one_request(entries: int) -> float:
         log = session_log(1, entries)

@@ -66,7 +66,7 @@ def over(talk: Conversation, count: Fold[int]) -> int:
 
 
 def conversation(entries: int) -> list[Event]:
-    """Turns of a question, a tool call, its result and an answer."""
+    """Return turns of a question, a tool call, its result and an answer."""
     turn: list[Event] = [
         UserMessage(text=TEXT * 4),
         AssistantMessage(
@@ -79,7 +79,7 @@ def conversation(entries: int) -> list[Event]:
 
 
 def by_hand(connection: sqlite3.Connection) -> Callable[[], None]:
-    """What one would write without a library: rows, and pydantic's validators by topic."""
+    """Read as one would without a library: rows, and pydantic's validators by topic."""
     known: dict[str, Any] = dict(REGISTRY.events)
     validators = {topic: cls.__pydantic_validator__ for topic, cls in known.items()}
 

@@ -115,7 +115,7 @@ def turns(entries: int) -> list[Event]:
 
 
 def plain(path: Path, words: list[str]) -> None:
-    """What one would write by hand: the words into a table of FTS5, a thousand a transaction."""
+    """Index as one would by hand: the words go into a table of FTS5, a thousand a transaction."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

@@ -53,7 +53,7 @@ def run() -> Iterable[Row]:
 
 
 def anew(talk: Conversation) -> Row:
-    """What it costs to keep every state on the way."""
+    """Measure the cost of keeping every state on the way."""
 
     def keeping() -> object:
         assert talk.stream.key is not None

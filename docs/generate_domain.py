@@ -130,8 +130,7 @@ def _table_rows() -> Iterator[str]:
 
 
 def events_page() -> str:
-    """Return the events and all that they are made of: every field, its type, its default, and what it
-    means."""
+    """Return the events and their types: every field, its type, its default, and its meaning."""
     sections = [_common(), *(_kind(topic, cls) for topic, cls in REGISTRY.events.items())]
     made_of = [_value(cls) for module in (parts, values, card) for cls in _classes(module)]
     text = "\n".join([*sections, "## What they are made of\n", *made_of])

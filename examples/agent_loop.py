@@ -50,7 +50,7 @@ def _calls(answer: dict[str, Any]) -> Iterator[ToolCall]:
 
 
 def clock(arguments: str) -> str:
-    """Return the only tool there is."""
+    """Return the time, as the only tool of the agent."""
     return f"14:05 in {json.loads(arguments)['zone']}"
 
 

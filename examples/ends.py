@@ -26,14 +26,16 @@ def failures(conversation: Conversation, but: Container[str] = ("budget",)) -> l
 
 
 def check(conversation: Conversation) -> None:
-    """Raises `ModelError` where a lane stands failed."""
+    """Raise `ModelError` if a lane has failed."""
     for error in failures(conversation):
         raise ModelError(error.category, f"{address(error.agent, error.task)}: {error.message}")
 
 
 def ended(failed: Sequence[LlmError]) -> int:
-    """Return the exit code; where calls have failed, after a line that says how many, and how the last one
-    did."""
+    """Return the exit code.
+
+    If calls have failed, it prints their number and the error of the last one.
+    """
     if not failed:
         return 0
     last, calls = failed[-1], "model call" if len(failed) == 1 else "model calls"

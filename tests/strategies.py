@@ -174,7 +174,7 @@ def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
 
 @st.composite
 def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
-    """What `decide` made of random commands, one after the other; what it refused is left out."""
+    """Return the events that `decide` made of random commands, one after the other."""
     history: list[Event] = []
     state = INITIAL
     commands: list[Event] = [CAREFUL, ASKED, CALLED] if draw(st.booleans()) else []

@@ -30,7 +30,7 @@ END = "<|endoftext|>"
 
 
 def small(name: str = "small") -> dict[str, Any]:
-    """What an encoding of 261 tokens and a special one is made of."""
+    """Return the data of an encoding of 261 tokens and a special one."""
     special = {END: len(RANKS)}
     return {"name": name, "pat_str": PATTERN, "mergeable_ranks": RANKS, "special_tokens": special}
 

@@ -255,8 +255,7 @@ def _floor(module: str) -> int | None:
 
 
 def _imported(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield the module of each import of a file, relative ones resolved, the name taken out of it, and the
-    line."""
+    """Yield the module of each import of a file (relative ones resolved), its name, and the line."""
     package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -301,8 +300,9 @@ def _impure_call(node: ast.AST) -> str:
 
 
 def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef]]:
-    """Yield the module, its public classes and functions, and the public methods of classes without a base,
-    since a method that stands in for its base's is explained there.
+    """Yield the module, its public classes and functions, and public methods of classes without a base.
+
+    A method that overrides its base's is explained there.
     """
     yield "", tree
     for node in tree.body:
@@ -315,8 +315,10 @@ def _public(tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef |
 
 
 def _needs_no_words(node: ast.ClassDef | ast.FunctionDef) -> bool:
-    """Return a private name; a property, explained where its class is; a check whose decorator says the
-    sentence."""
+    """Return whether a node needs no docstring.
+
+    It is private, or a property, explained where its class is, or a check whose decorator has the sentence.
+    """
     calls = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
     said = any(isinstance(argument, ast.Constant) for call in calls for argument in call.args)
     names = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}

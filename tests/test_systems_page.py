@@ -107,8 +107,7 @@ def test_each_system_has_an_example_with_one_command_and_an_outcome() -> None:
 
 
 def found(tree: ast.Module, path: list[str]) -> Iterator[ast.stmt]:
-    """Yield the classes and the function by which a test is named, the outer first; none where one is
-    missing."""
+    """Yield the classes and the function that a test's name leads to; none if one of them is missing."""
     body, chain = tree.body, list[ast.stmt]()
     for part in path:
         named = [node for node in body if isinstance(node, NAMED) and node.name == part]
@@ -124,7 +123,7 @@ NAMED = (ast.FunctionDef, ast.ClassDef)
 
 
 def switched_off(tree: ast.Module, path: list[str]) -> Iterator[str]:
-    """What always keeps a test from being run: a mark of its module, of its class, or its own."""
+    """Yield the marks that always switch a test off: its module's, its class's, or its own."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in node.targets):
             yield from filter(is_off, marks(node.value))

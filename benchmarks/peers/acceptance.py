@@ -49,14 +49,14 @@ NOTHING = {
 
 
 def run(bench: Bench) -> None:
-    """The measures that only the rows need, where stenolog takes part."""
+    """Run the measures that only these rows need, if stenolog takes part."""
     for name, work in (("stenolog_32k", growth), ("stenolog_32k", cold), ("stenolog", forks)):
         if name in bench.names:
             bench.each(work.__name__, lambda _, work=work: work(bench), [name])  # type: ignore[misc]
 
 
 def growth(bench: Bench) -> None:
-    """Turns under a budget in the middle of the first tenth and of the last, two processes in turns."""
+    """Measure turns under a budget in the middle of the first and the last tenth, alternating processes."""
     whole, block = bench.plan.growth // STEPS, bench.plan.block
     at = {"first": whole // 20, "last": whole - whole // 20}
     walls: dict[str, list[float]] = {which: [] for which in at}
@@ -115,14 +115,14 @@ def rows_of(bench: Bench, turns: int) -> int:
 
 
 def rows(found: dict[str, Found]) -> Iterator[Row]:
-    """What was found, against its limits; what was not measured has no row, and what is missed says why."""
+    """Yield the measures against their limits; a missed limit says why, and an unmeasured one has no row."""
     for row in limited(found):
         why = "" if row.ok else WHY.get(row.name, "")
         yield row._replace(note=": ".join(filter(None, (row.note, why))))
 
 
 def limited(found: dict[str, Found]) -> Iterator[Row]:
-    """Measure the rows, each with its figures."""
+    """Yield the rows, each with its figures."""
     ours, bounded = found.get("stenolog", {}), found.get("stenolog_32k", {})
     yield from turn_rows(ours)
     yield from budget_rows(bounded)
@@ -133,7 +133,7 @@ def limited(found: dict[str, Found]) -> Iterator[Row]:
 
 
 def turn_rows(ours: Found) -> Iterator[Row]:
-    """Measure a turn against those of the floors."""
+    """Yield the cost of a turn against those of the floors."""
     for length, floor, limit in (
         (10, "floor", 1.3),
         (1_000, "floor_cached", 1.5),
@@ -146,15 +146,14 @@ def turn_rows(ours: Found) -> Iterator[Row]:
 
 
 def timed(name: str, ours: Found, what: str, floor: str, limit: float) -> Iterator[Row]:
-    """Measure a row for the ratios to a floor within each round, if there are any; its note has both
-    medians."""
+    """Yield a row for the ratios to a floor within each round; its note has both medians."""
     value, own, other = ratio(ours, what, floor), seconds(ours, what), against(ours, what, floor)
     if value and own and other:
         yield Row(name, value, limit, note=f"{own * 1e3:.2f} against {other * 1e3:.2f} ms")
 
 
 def budget_rows(bounded: Found) -> Iterator[Row]:
-    """What must not grow, and a new process, under a budget."""
+    """Yield the measures that must not grow, and that of a new process, under a budget."""
     if grown := bounded.get("growth"):
         note = f"{grown['last'] * 1e3:.2f} against {grown['first'] * 1e3:.2f} ms"
         name = f"turns under 32,000 tokens, the last tenth of {grown['entries']:,} entries against the first"
@@ -184,7 +183,7 @@ def size_rows(ours: Found) -> Iterator[Row]:
 
 
 def count_rows(name: str, store: Found) -> Iterator[Row]:
-    """What must never happen."""
+    """Yield the counts of faults, each of which must be 0."""
     for measure, kinds in NOTHING.items():
         if counted := store.get(measure):
             faults = {kind: counted[kind] for kind in kinds if counted[kind]}

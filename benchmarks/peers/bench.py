@@ -86,7 +86,7 @@ class Bench:
 
     @contextmanager
     def running(self, name: str, ahead_s: float = 0.0) -> Iterator[Running]:
-        """A new process of a store, with its library imported; its clock may be wrong."""
+        """Start a new process of a store, with its library imported; its clock may be wrong."""
         with Running(KNOWN[name], self.pythons[name], self.data / f"{name}.log") as child:
             if ahead_s:
                 child.ask("skew", ahead_s=ahead_s)
@@ -104,7 +104,7 @@ class Bench:
         self.save()
 
     def side_by_side(self, measure: str, work: Callable[[str], None]) -> None:
-        """The same, some at once: for what is counted and not timed."""
+        """Do the same with some stores at once, to count and not to time."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda name: self.tried(measure, work, name), self.names))
         self.save()
@@ -135,7 +135,7 @@ def folder(quick: bool) -> Path:
 
 
 def kept(quick: bool = False) -> dict[str, dict[str, Any]]:
-    """What was found about each store when it was measured last."""
+    """Return the results of each store's last measurement."""
     paths = {name: folder(quick) / f"{name}.json" for name in KNOWN}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
@@ -147,7 +147,7 @@ def planned(found: dict[str, dict[str, Any]]) -> Plan:
 
 @contextmanager
 def bench(names: list[str], plan: Plan) -> Iterator[Bench]:
-    """A run, whose data is on the disk where the project is."""
+    """Prepare a run whose data is on the project's disk."""
     RESULTS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=RESULTS, prefix="data-") as data:
         made = Bench(names, plan, Path(data))

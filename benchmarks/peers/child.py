@@ -147,7 +147,7 @@ class Child:
         return {"fork_s": time.perf_counter() - start}
 
     def interleave(self, conversations: int, turns: int, allowed_s: float) -> dict[str, Any]:
-        """Return a turn of each conversation in turns, until the time is over."""
+        """Write a turn of each conversation in turns, until the time is over."""
         names = [f"m{number}" for number in range(conversations)]
         scripts = [turn(name, number) for number in range(1, turns + 1) for name in names]
         start = time.perf_counter()
@@ -180,7 +180,7 @@ class Child:
         return {}
 
     def endless(self, conversation: str, acks: str) -> dict[str, Any]:
-        """Turns until somebody kills this process; each durable event is told in the file `acks`."""
+        """Write turns until the process is killed, and note each durable event in the file `acks`."""
         told = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
         def acknowledge(event: Event) -> None:
@@ -200,7 +200,7 @@ class Child:
 
 
 def _in_wal_mode(path: Path) -> None:
-    """An empty database that stays in WAL mode."""
+    """Create an empty database that stays in WAL mode."""
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE empty (x)")

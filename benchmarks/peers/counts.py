@@ -59,7 +59,7 @@ def race(bench: Bench, name: str) -> None:
 
 
 def clock(bench: Bench, name: str) -> None:
-    """A turn in a process whose clock is an hour ahead, then two in processes whose clock is right."""
+    """Write a turn in a process whose clock is an hour ahead, then two in processes with the right time."""
     path = bench.path(name, "clock")
     for number, ahead in ((1, AHEAD_S), (2, 0.0), (3, 0.0)):
         with bench.running(name, ahead) as child:
@@ -96,7 +96,7 @@ def kills(bench: Bench, name: str) -> None:
 
 
 def killed(bench: Bench, name: str, path: str, chance: random.Random) -> list[str]:
-    """What a process had told that it had written before it was killed."""
+    """Return the ids that a process acknowledged before it was killed."""
     acks, wanted = Path(f"{path}.acks"), chance.randint(6, 30)
     with bench.running(name) as child:
         child.ask("open", path=path)
@@ -112,14 +112,14 @@ def killed(bench: Bench, name: str, path: str, chance: random.Random) -> list[st
 
 
 def kept(bench: Bench, name: str, path: str, turns: list[int]) -> dict[str, Any]:
-    """What a new process finds in a file."""
+    """Return the entries that a new process finds in a file."""
     with bench.running(name) as child:
         child.ask("open", path=path)
         return child.ask("kept", conversation=TALK, turns=turns)
 
 
 def compared(told: list[str], found: list[str]) -> dict[str, int]:
-    """What was told and is lost, what stands twice, what stands before what its writer wrote earlier."""
+    """Count acknowledged events that are lost, events that are doubled, and events in the wrong order."""
     seen = list(dict.fromkeys(found))
     order = [tuple(map(int, id.split("/")[1:])) for id in seen if id != "?"]
     writers = {turn // 1_000 for turn, _ in order}
@@ -132,7 +132,7 @@ def compared(told: list[str], found: list[str]) -> dict[str, int]:
 
 
 def integrity(path: str) -> str:
-    """What SQLite says of a file."""
+    """Return SQLite's report on a file."""
     database = sqlite3.connect(path)
     try:
         return str(database.execute("PRAGMA integrity_check").fetchone()[0])

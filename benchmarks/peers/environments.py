@@ -18,8 +18,7 @@ class NotInstalledError(Exception):
 
 
 def python(known: Known) -> str:
-    """Return the interpreter that has the library; its environment is made where it is missing or out of
-    date."""
+    """Return the interpreter with the library; its environment is made where it is missing or outdated."""
     if not known.environment:
         return sys.executable
     wanted = HERE / "requirements" / f"{known.environment}.txt"

@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(measure: str, rest: list[str]) -> list[str]:
-    """What runs a measure in the copy; that of kills takes their number only from Python."""
+    """Return the command of a measure in the copy; the kills measure gets its number from Python alone."""
     options = dict(word.split("=", 1) for word in rest if "=" in word)
     if measure == "crash" and "kills" in options:
         peers = [word for word in rest if "=" not in word]
@@ -51,7 +51,7 @@ def command(measure: str, rest: list[str]) -> list[str]:
 
 
 def prepare(harness: Path, copy: Path) -> None:
-    """A copy of the harness in which stenolog is registered, once."""
+    """Prepare a copy of the harness in which stenolog is registered, once."""
     if not (harness / "bench").is_dir():
         raise SystemExit(f"expected the harness in {harness}, found no folder bench there; see --harness")
     if copy.exists():

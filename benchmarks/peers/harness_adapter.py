@@ -90,7 +90,7 @@ class Stenolog(Peer):  # type: ignore[misc]
         return body["messages"]
 
     def canon(self, native: Any) -> list[tuple[Any, ...]]:
-        """What was said; the note that closes a request which nobody would send is left out."""
+        """Return the messages, without the note that closes a request which nobody would send."""
         said = native[:-1] if native and str(native[-1]["content"]).startswith(NOTE) else native
         return list(canon_chat(said))
 

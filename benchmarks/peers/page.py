@@ -64,7 +64,7 @@ def write() -> None:
 
 
 def last(quick: bool = False) -> dict[str, Found]:
-    """What was found when it was measured last."""
+    """Return the results of the last measurement."""
     found = kept(quick)
     if not found:
         raise SystemExit(f"nothing was measured yet: python -m benchmarks peers{' --quick' if quick else ''}")
@@ -166,7 +166,7 @@ def span(numbers: dict[str, float], unit: str) -> str:
 
 
 def failures(found: dict[str, Found]) -> list[tuple[str, str]]:
-    """Stores and measures that are missing, and why."""
+    """Return the stores and measures that are missing, and why."""
     missing = [(name, store["not_measured"]) for name, store in found.items() if "not_measured" in store]
     failed = [
         (name, f"{what}: {why}") for name, store in found.items() for what, why in store["failed"].items()

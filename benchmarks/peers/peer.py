@@ -51,14 +51,14 @@ class Peer:
         raise NotImplementedError
 
     def kept(self, conversation: str) -> list[Said]:
-        """What the store holds, before anything is mended for a request."""
+        """Return the messages in the store, before they are repaired for a request."""
         return self.said(self.messages(conversation))
 
     def begin(self, conversation: str) -> None:
-        """What the library does when a turn begins."""
+        """Do the library's work at the beginning of a turn."""
 
     def turn(self, turn: Turn, told: Acknowledge = nobody) -> None:
-        """A turn as a program runs it: five durable events, and the list before each of two model calls."""
+        """Run a turn as a program does: five durable events, and the list before each of two model calls."""
         self.begin(turn[0].conversation)
         for event in turn:
             if event.step in (1, 4):
@@ -67,7 +67,7 @@ class Peer:
             told(event)
 
     def fill(self, conversation: str, turns: int, alphabet: Alphabet = "latin") -> None:
-        """The same history, the fastest way that the library has."""
+        """Write the same history in the library's fastest way."""
         self.begin(conversation)
         for event in events(conversation, turns, alphabet):
             self.append(event)
@@ -97,7 +97,7 @@ class AsyncPeer(Peer):
         raise NotImplementedError
 
     async def started(self, conversation: str) -> None:
-        """What the library does when a turn begins."""
+        """Do the library's work at the beginning of a turn."""
 
     def begin(self, conversation: str) -> None:
         self.wait(self.started(conversation))

@@ -65,7 +65,7 @@ class Running:
             raise PeerFailedError(f"its process is gone before {do!r}; see {self.log.name}") from None
 
     def answer(self, patience: float = PATIENCE) -> dict[str, Any]:
-        """What came of the oldest thing that was told. Raises `PeerFailedError`, `UnsupportedError`."""
+        """Return the answer to the oldest command. Raises `PeerFailedError`, `UnsupportedError`."""
         answer: dict[str, Any] = json.loads(self._line(time.monotonic() + patience))
         if "error" in answer:
             raise PeerFailedError(answer["error"])

@@ -68,7 +68,7 @@ def run(bench: Bench) -> None:
 
 
 def young(bench: Bench, length: int) -> None:
-    """Turns around the tenth, say, of a conversation that has just begun; a new one for every round."""
+    """Time turns around the tenth, say, of a new conversation, one for each round."""
     before = length - bench.plan.block // 2
     with ExitStack() as stack:
         field = Field(bench, stack, f"young{length}")
@@ -80,7 +80,7 @@ def young(bench: Bench, length: int) -> None:
 
 
 def grown(bench: Bench, length: int) -> None:
-    """Turns behind a history that was written at once, in a process that has opened it anew."""
+    """Time turns behind a history that was written at once, in a process that has just opened it."""
     block = bench.plan.block
     with ExitStack() as stack:
         field = Field(bench, stack, f"grown{length}")
@@ -104,7 +104,7 @@ def grown(bench: Bench, length: int) -> None:
 
 
 def settled(bench: Bench, field: Field, names: list[str], first: int) -> None:
-    """Turns of some when the write-ahead log is as long as it gets: its commits cost least then."""
+    """Time turns of some stores with the write-ahead log at its longest, when commits cost the least."""
     block = bench.plan.block
     field.ask("turns", names, conversation=TALK, first=first, count=WARM)
     for number in range(bench.plan.rounds):
@@ -133,7 +133,7 @@ def ways_back(bench: Bench) -> None:
 
 
 def cyrillic(bench: Bench) -> None:
-    """The bytes of the same in Cyrillic."""
+    """Measure the bytes of the same turns in Cyrillic."""
     with ExitStack() as stack:
         field = Field(bench, stack, "cyrillic")
         given: dict[str, Any] = {"first": 1, "count": bench.plan.short, "alphabet": "cyrillic"}
@@ -165,7 +165,7 @@ def cold(bench: Bench) -> None:
 
 
 def interleaved(bench: Bench) -> None:
-    """A turn of each of many conversations in turns; seconds for an event."""
+    """Time a turn of each of many conversations in turns, in seconds for an event."""
     plan = bench.plan
     for number in range(FEW):
         names = [name for name in bench.names if number == 0 or name in (*FLOORS, *OURS)]

@@ -26,7 +26,7 @@ class Measure(NamedTuple):
 
 
 def turns(plan: Plan) -> list[Measure]:
-    """Turns at several lengths."""
+    """Return the turns at several lengths."""
     timed = {f"turn {length:,}": f"turn {length}" for length in plan.lengths}
     timed[f"turn {SETTLED + WARM:,}, settled"] = "turn settled"
     return [Measure(title, turn(what), partial(seconds, what=what)) for title, what in timed.items()]
@@ -115,7 +115,7 @@ def throughput(plan: Plan, store: Found) -> str:
 
 
 def counted(measure: str, *kinds: str) -> Cell:
-    """What was counted, added up."""
+    """Return a cell with the sum of these counts."""
 
     def cell(store: Found) -> str:
         return str(sum(store[measure][kind] for kind in kinds)) if measure in store else NONE
@@ -124,7 +124,7 @@ def counted(measure: str, *kinds: str) -> Cell:
 
 
 def of_kills(*kinds: str) -> Cell:
-    """What was counted, and of how many kills."""
+    """Return a cell with the sum of these counts, and the number of kills."""
 
     def cell(store: Found) -> str:
         kills = store.get("kills")

@@ -108,12 +108,12 @@ def turn(conversation: str, number: int, alphabet: Alphabet = "latin") -> Turn:
 
 
 def events(conversation: str, turns: int, alphabet: Alphabet = "latin") -> Iterator[Event]:
-    """Measure the events of the first turns."""
+    """Yield the events of the first turns."""
     return (event for number in range(1, turns + 1) for event in turn(conversation, number, alphabet))
 
 
 def said(conversation: str, turns: int) -> list[Said]:
-    """What the first turns say."""
+    """Return the messages of the first turns."""
     return [event.said for event in events(conversation, turns)]
 
 

@@ -41,7 +41,7 @@ def starts_work(entry: Entry) -> bool:
 
 
 def start_anew() -> None:
-    """This process is over at once, as after a crash; the same program takes its place."""
+    """Replace this process by the same program, as after a crash."""
     print("\n*** the program is started anew; nothing but the log is left ***\n", flush=True)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 

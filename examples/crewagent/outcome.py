@@ -8,7 +8,10 @@ from .script import FOUND
 
 
 def outcome(log: Log) -> object:
-    """What was said (what was broken off is put together), by whom it was done, and where the log stands."""
+    """Return what is compared between runs: the words, who did what, and where the log ends.
+
+    An answer that was cut off is joined with its continuation.
+    """
     conversation = log["parser"]
     events = [entry.event for entry in conversation.entries()]
     answers = [event for event in events if isinstance(event, AssistantMessage)]

@@ -30,7 +30,7 @@ def _read(body: dict[str, Any]) -> ToolCall:
 
 
 def _done(body: dict[str, Any]) -> str:
-    """What was done, as far as it is shown; and where the cut is noted, that there was more."""
+    """Return the work done, as far as it is shown, and a note if earlier messages were left out."""
     shown = [message["content"] or "" for message in body["messages"]]
     done = [
         words for said, words in {MENDED: "mended the parser", PROVED: "proved it"}.items() if said in shown
@@ -64,7 +64,7 @@ class Unsteady(Scripted):
     """A model whose line goes dead once, in mid-stream."""
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
-        """What the script says; but the last piece of what was found never comes, until it is asked for."""
+        """Yield the script's answer; the last piece of the findings comes only once it is asked for."""
         async for said in super().stream(prompt):
             if isinstance(said, ModelResponse) and breaks_off(prompt.body):
                 raise ModelError("timeout", "no token for 60 s")
@@ -95,14 +95,14 @@ def _goes_on(body: dict[str, Any]) -> bool:
 
 
 def _rest(body: dict[str, Any]) -> str:
-    """What was not told yet of what was found: what comes behind the last piece of it."""
+    """Return the findings that were not yet given, behind the last piece of them."""
     pieces = [m["content"] for m in body["messages"] if m["role"] == "assistant" and m["content"]]
     last = next((piece for piece in reversed(pieces) if piece in FOUND), "")
     return FOUND[FOUND.index(last) + len(last) : None if _goes_on(body) else CUT_AT]
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, int]:
-    """What was said last, of what there are answers to, and how many tool results came since."""
+    """Return the last message that the script answers, and the number of tool results since."""
     results = 0
     for message in reversed(body["messages"]):
         results += message["role"] == "tool"

@@ -63,8 +63,7 @@ class Story:
                 pass
 
     def _request(self, receipt: Receipt | None) -> Iterator[str]:
-        """Yield the request of an answer, built again: its size, what changes around the conversation, its
-        cut."""
+        """Yield an answer's request, built again: its size, the changes around it, and its cut."""
         if receipt is None:
             return
         request = self._talk.request("crew", receipt.view)

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 async def conversation(log: stenolog.Log, options: argparse.Namespace) -> None:
-    """The room, wherever it is."""
+    """Run the room, on Telegram or at the console."""
     async with load(CREW).team as team:
         if options.telegram:
             await on_telegram(team, log, options.base_url)
@@ -54,8 +54,7 @@ async def conversation(log: stenolog.Log, options: argparse.Namespace) -> None:
 
 
 def begin(conversation: Conversation, *, typing: bool) -> Iterable[str] | None:
-    """Return the lines to say, or None for those that somebody types. Tells what is there from an earlier
-    start."""
+    """Return the lines to say, or None for a person who types. Says what is left of an earlier start."""
     over = not typing and f"console:{len(SCRIPT)}" in {entry.id for entry in conversation.entries()}
     if over:
         show(f"({conversation.log.path} has this from an earlier start; --db another.db begins anew.)")

@@ -6,7 +6,7 @@ from stenolog import AssistantMessage, Log, UserMessage
 
 
 def outcome(log: Log) -> object:
-    """It is the same however often the program was killed on the way."""
+    """Return the words and the turns, which are the same however often the program was killed."""
     conversation = log["crew"]
     said = [
         (event.agent if isinstance(event, AssistantMessage) else "", event.text)

@@ -12,7 +12,7 @@ from .role import PASS
 
 
 def kept(conversation: Conversation) -> Iterator[str]:
-    """What was said, as it stands in the log."""
+    """Yield the messages in the log."""
     for event in (entry.event for entry in conversation.entries()):
         if isinstance(event, UserMessage):
             yield f"\n> {event.text}"
@@ -51,14 +51,14 @@ def report(conversation: Conversation) -> Iterator[str]:
 
 
 def last_requests(conversation: Conversation, entries: list[Entry]) -> dict[str, Request]:
-    """What each agent was sent for the last of its answers, by the receipt of that."""
+    """Return the last request of each agent, rebuilt from its answer's receipt."""
     events = [entry.event for entry in entries if isinstance(entry.event, AssistantMessage)]
     views = {event.agent: event.receipt.view for event in events if event.receipt}
     return {agent: conversation.request(agent, view, api="plain") for agent, view in views.items()}
 
 
 def seen(request: Request) -> Iterator[str]:
-    """What stands in a request, and by which rule the rest does not."""
+    """Yield the size of a request, and the rules by which the other entries are left out."""
     shown = {position for part in request.parts if part.role != "system" for position in part.positions}
     rules = {part.rule for part in request.parts}
     yield "1 entry" if len(shown) == 1 else f"{len(shown)} entries"

@@ -43,7 +43,7 @@ def main(role: str) -> None:
 
 
 def prompts() -> Iterator[str]:
-    """What it is told, prompt by prompt."""
+    """Yield the agent's prompts."""
     lines: list[str] = []
     for line in sys.stdin:
         if line.rstrip() == END:

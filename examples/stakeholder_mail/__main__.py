@@ -31,7 +31,7 @@ print = show.console.print
 
 
 def main() -> None:
-    """What was asked for; without options, everything in short."""
+    """Do what the options ask for; without options, everything in short."""
     given = _options()
     model, prices = model_from_string(given.model) if given.model else scripted(), prices_of(given.prices)
     with stenolog.open(given.db) as log:
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) -> None:
-    """The mails, from wherever they stand, and then what is wanted of them."""
+    """Write the mails, from where the log ends, and then do what the options ask for."""
     conversation, crew = log[TALK], agents(model)
     writer = crew[-1]
     async with team(crew) as working:
@@ -82,7 +82,7 @@ async def anew(conversation: Conversation, writer: Agent, number: str, wish: str
 
 
 async def ask(conversation: Conversation, working: Team, question: str) -> None:
-    """A follow-up question: asked once, however often we are started."""
+    """Ask a follow-up question, once, however often the program is started."""
     id = f"ask: {question}"[:200].strip()
     await working.ask(conversation, question, id=id)
     print(f"user: {question}", style="bold", markup=False)

@@ -47,8 +47,9 @@ def team(of: list[Agent]) -> Team:
 
 
 def quality(mail: AssistantMessage) -> dict[str, Any]:
-    """Return the score of a mail, which is kept with it: the share of checks that it passes. A reviewer of
-    your own may be anything that is quick and pure; a model that reviews is another agent.
+    """Return the score of a mail, which is kept with it: the share of checks that it passes.
+
+    A reviewer of your own may be anything that is quick and pure; a model that reviews is another agent.
     """
     words = len(mail.text.split())
     checks = {

@@ -30,7 +30,7 @@ def reply(prompt: ModelCall) -> str:
 
 
 def _directs(said: list[str]) -> str:
-    """What the orchestrator says: to the report, at the end, and to a question."""
+    """Return the orchestrator's words: to the report, at the end, and to a question."""
     if DONE in said[-1]:
         return "All eight mails are written. Each gives the figures that its reader asks about."
     if "?" in said[-1]:
@@ -43,8 +43,7 @@ def _plans(inputs: Inputs) -> list[dict[str, str]]:
 
 
 def _mail(brief: str, wish: str) -> str:
-    """Return a mail of the sentences of the report that the brief asks for; of one where it is to be
-    short."""
+    """Return a mail of the report's sentences that the brief asks for, or of one if it is to be short."""
     found = re.search(r"Write to (\w+).*about (.+)\.", brief)
     assert found is not None, "the planner has said so"
     words = found[2].split(", ")

@@ -25,7 +25,7 @@ console = Terminal(highlight=False)
 
 
 async def bars(happening: AsyncIterator[RunEvent]) -> None:
-    """A bar for each lane that is at work, and what came of it."""
+    """Draw a bar for each working lane, with its result."""
     columns = TextColumn("  {task.description:<14}"), BarColumn(30), TextColumn("{task.fields[end]}")
     with ExitStack() as shown:
         progress, lanes = Progress(*columns, console=console), dict[str, TaskID]()
@@ -56,7 +56,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def estimate(conversation: Conversation, prices: Prices) -> None:
-    """What the mails that are still to be written will cost: their requests are built, and none is sent."""
+    """Print the cost of the mails yet to be written: their requests are built, and none is sent."""
     lanes = [lane for lane in conversation.state().lanes.values() if lane.task and lane.status != "idle"]
     if not lanes:
         console.print(f"all {len(mails(conversation))} mails are written")
@@ -68,7 +68,7 @@ def estimate(conversation: Conversation, prices: Prices) -> None:
 
 
 def spent(conversation: Conversation, prices: Prices) -> None:
-    """What the mails have cost: the same requests as before, and what was answered."""
+    """Print the cost of the mails: the same requests as before, and their answers."""
     first = [entry for entry in answers(conversation) if said(entry).task and said(entry).replaces is None]
     tally = together(tally for _, tally in usage(first).by("agent"))
     used = f"{tally.sum.input:,} tokens in, {tally.sum.output:,} out"
@@ -76,7 +76,7 @@ def spent(conversation: Conversation, prices: Prices) -> None:
 
 
 def account(log: Log, prices: Prices) -> None:
-    """What was used, by agent and by run, in the conversation and its forks; of what a fork shares, once."""
+    """Print the usage by agent and by run, in the conversation and its forks; shared entries count once."""
     own = {name: log[name].settings().parent for name in log}
     used = [usage(log[name].entries(after=link.position if link else 0)) for name, link in own.items()]
     rows = []

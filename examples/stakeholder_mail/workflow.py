@@ -1,5 +1,6 @@
-"""The workflow: what is said to whom, in which order. Everything it knows is in the log; so it can be killed
-anywhere, and started again from its beginning.
+"""The workflow: who tells whom what, in which order.
+
+Everything it knows is in the log; so it can be killed anywhere, and started again from its beginning.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ INPUTS = _inputs(Path(__file__).with_name("inputs.toml"))
 
 
 def begin(conversation: Conversation) -> None:
-    """What stays, whatever is cut later, and the name of the run: once, all of it or nothing."""
+    """Write the entries that no cut removes, and the name of the run: once, all or none."""
     if conversation.position:
         return
     people = "\n".join(f"- {who.name}, {who.role}: {', '.join(who.cares)}" for who in INPUTS.stakeholders)
@@ -71,7 +72,7 @@ def begin(conversation: Conversation) -> None:
 
 
 async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent]:
-    """Yield the report comes in; the orchestrator hands on to the planner, whose plan becomes briefs."""
+    """Run the workflow up to the briefs: the report, the orchestrator, and the planner's plan."""
     begin(conversation)
     if failures(conversation):  # a model could not be asked when this was started before: once more
         await team.resume(conversation)
@@ -102,7 +103,7 @@ async def write(conversation: Conversation, team: Team) -> AsyncIterator[RunEven
 
 
 def briefs(conversation: Conversation) -> Iterator[NewEntry]:
-    """What the planner tells each instance of the writer."""
+    """Yield the planner's brief for each instance of the writer."""
     for number, mail in enumerate(planned(conversation), 1):
         text = f"Write to {mail['to']}, about {mail['about']}."
         to, cause = [f"writer/mail-{number}"], _plans(conversation)[-1].position
@@ -129,20 +130,20 @@ def answers(conversation: Conversation) -> list[Entry]:
 
 
 def said(entry: Entry) -> AssistantMessage:
-    """What an agent has said."""
+    """Return the agent's message of an entry."""
     assert isinstance(entry.event, AssistantMessage)
     return entry.event
 
 
 def answer_to(conversation: Conversation, id: str) -> Entry:
-    """What the orchestrator answered to the message with that id."""
+    """Return the orchestrator's answer to the message with that id."""
     asked = next(entry.position for entry in conversation.entries() if entry.id == id)
     since = (entry for entry in answers(conversation) if entry.position > asked)
     return next(entry for entry in since if said(entry).agent == "orchestrator")
 
 
 def quality_of(mail: AssistantMessage) -> dict[str, Any]:
-    """What was noted of a mail; empty for what is no mail."""
+    """Return the scores of a mail; empty if it is no mail."""
     return cast(dict[str, Any], mail.meta.get("quality", {}))
 
 

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def prompts() -> Iterator[str]:
-    """What it is told, prompt by prompt."""
+    """Yield the agent's prompts."""
     prompt = ""
     for line in sys.stdin:
         if line.rstrip() == END:

@@ -8,13 +8,13 @@ from .completions import completions, lanes
 
 
 def outcome(log: Log) -> object:
-    """It is the same however often the program was killed on the way."""
+    """Return the words and the tasks, which are the same however often the program was killed."""
     sessions = [session for name in log for *_, session in lanes(log[name]) if session]
     return {name: told(log[name]) for name in log}, len(sessions), len(set(sessions))
 
 
 def told(conversation: Conversation) -> object:
-    """What was said in a conversation; who works at the same time is told in no order."""
+    """Return the words and tasks of a conversation, sorted: agents that work in parallel have no order."""
     words = [
         (event.agent if isinstance(event, AssistantMessage) else "", event.text, event.to)
         for event in (entry.event for entry in conversation.entries())

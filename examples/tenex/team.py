@@ -45,15 +45,14 @@ def hand_over(call: ToolContext, phase: str, summary: str) -> str:
 
 
 def note(conversation: Conversation, at: int, phase: str) -> str:
-    """What the manager notes for itself alone, beside what its call says to all: how far the project is."""
+    """Return the manager's note to itself: how far the project is. Its calls are addressed to all."""
     tasks = completions(conversation.entries(at=at))
     done = sorted(f"{task.agent} ({task.phase})" for task in tasks if task.answered)
     return f"Next: {phase}. Answered so far: {', '.join(done) or 'nobody'}."
 
 
 def team(model: Model | None = None) -> Team:
-    """Return the team; `model` in the place of the scripts. The executor is a program with a session of its
-    own."""
+    """Return the team; `model` replaces the scripts. The executor is a program with its own session."""
     coder = CommandLine([sys.executable, str(Path(__file__).with_name("coder.py"))], mode="long-lived")
     agents = [
         Agent(

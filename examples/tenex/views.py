@@ -19,8 +19,7 @@ LEGEND = (
 
 
 def side_by_side(conversation: Conversation, at: int) -> Table:
-    """Return a row for each entry with words, a column for each agent: how it is shown it, or why it is
-    not."""
+    """Return a row for each entry with words, and a column for each agent: how, or why not, it is shown."""
     agents = conversation.state(at).members
     cells = {agent: dict(marks(conversation.request(agent, at))) for agent in agents}
     columns = Column(), Column("said", ratio=1, no_wrap=True), *(Column(short(agent)) for agent in agents)

@@ -21,8 +21,7 @@ CAREFUL = Pins(authors=["system"]) | Prompt(cut_note=True)
 
 
 def review(model: Model) -> Team:
-    """Return a lead and two workers: one in a fork of the conversation, one on a lane of its own within
-    it."""
+    """Return a lead and two workers: one in a fork of the conversation, one on its own lane within it."""
     reader = Agent("reader", llm=model, tools=[read_file], retries=AGAIN)
     tester = Agent("tester", llm=model, tools=[run_tests], retries=AGAIN)
     workers = [
@@ -33,13 +32,13 @@ def review(model: Model) -> Team:
 
 
 def walk(model: Model) -> Team:
-    """Return an agent that would never come to an end."""
+    """Return the team of an agent that would never come to an end."""
     few = Limits(max_steps=4)
     return Team([Agent("walker", llm=model, tools=[read_page], limits=few, retries=AGAIN)])
 
 
 def library(model: Model) -> Team:
-    """Return an agent that reads more than it is to be sent; what the system said is pinned."""
+    """Return the team of an agent that reads more than fits its requests; the system's words are pinned."""
     return Team([Agent("librarian", llm=model, tools=[read_page], policy=CAREFUL, retries=AGAIN)])
 
 
@@ -54,7 +53,7 @@ async def do_review(conversation: Conversation, model: Model) -> AsyncGenerator[
 
 
 async def do_walk(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
-    """Yield a run that is ended, with a reason."""
+    """Yield the entries of a run that is ended, with a reason."""
     async for entry in _run(walk(model), conversation, "Read the book, and all other books."):
         yield entry
 

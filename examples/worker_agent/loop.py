@@ -46,8 +46,7 @@ class Standing(NamedTuple):
 
 
 def after(standing: Standing, entry: Entry) -> Standing:
-    """Return the standing after one more entry. Nothing is changed in place, and nothing is kept
-    elsewhere."""
+    """Return the standing after one more entry. It is a new value, and nothing is kept elsewhere."""
     state, transitions = step(standing.state, entry)
     return Standing(state, track_usage(standing.accounts, entry), transitions[-1].decision)
 
@@ -77,7 +76,7 @@ async def work(
 async def _effect(
     conversation: Conversation, agent: str, model: Model, limits: Limits, standing: Standing
 ) -> Event | None:
-    """What comes of doing what was decided; None where a person is waited for."""
+    """Carry out a decision and return its event; None if it waits for a person."""
     decision = standing.decision
     match decision.do:
         case "call_model":

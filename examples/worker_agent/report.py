@@ -173,7 +173,7 @@ def growth(conversation: Conversation, entry: Entry) -> Iterator[str]:
 
 
 def pruned(conversation: Conversation) -> Iterator[str]:
-    """What a budget would leave besides."""
+    """Yield the effect of a budget on the same conversation."""
     pruned = conversation.request("librarian", policy=Budget(tokens=600) | CAREFUL)
     gone = ", ".join(f"{run.first}-{run.last} ({run.rule})" for run in pruned.omissions)
     yield f"with a budget of 600 tokens besides: {_size(pruned)}; left out: {gone or 'nothing'}"

@@ -38,7 +38,7 @@ def _call(id: str, name: str, **arguments: object) -> ToolCall:
 
 
 def _coder(sent: Sent) -> object:
-    """It is asked for the files, and then about "the first one": without a history it could not say."""
+    """Return the coder's answers: to "files", and then to "the first one", which needs the history."""
     if "files" not in sent.results:
         return ["I look.", _call("files", "ls")]
     first, *others = sent.results["files"].split(", ")

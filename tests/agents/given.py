@@ -64,7 +64,7 @@ async def pieces(
 
 
 async def failed(model: Model, text: str, session: str = "", **where: str) -> tuple[str, ModelError]:
-    """What was said before the model failed, and how."""
+    """Return the text that a model gave before it failed, and its error."""
     said = ""
     try:
         async with aclosing(model.stream(prompt(text, session, **where))) as stream:

@@ -163,7 +163,7 @@ _responses.SAID = 1  # type: ignore[attr-defined]
 
 
 def _texts(body: dict[str, Any]) -> Iterator[str]:
-    """What users say in a request; an agent's own reminders are among it."""
+    """Yield the texts of users in a request, among them an agent's own reminders."""
     for message in body.get("messages") or body.get("input") or []:
         if isinstance(message, dict) and message.get("role") == "user":
             content = message.get("content")

@@ -57,7 +57,7 @@ def conversation(tmp_path: Path) -> Iterator[Conversation]:
 async def said(
     model: Model, conversation: Conversation, *texts: str, retries: RetryPolicy = NO_RETRIES
 ) -> list[Entry]:
-    """What is appended while the agent answers each text."""
+    """Return the entries appended while the agent answers each text."""
     async with Team([Agent("dev", llm=model, persona="You are Dev.", retries=retries)]) as team:
         happened = [each for text in texts or (None,) async for each in team.run(conversation, text)]
     return [each.entry for each in happened if isinstance(each, EntryAppended)]
@@ -74,7 +74,7 @@ def acts(event: AssistantMessage | LlmError) -> str:
 
 
 def used(calls: int) -> Usage:
-    """What so many calls have used."""
+    """Return the usage of so many calls."""
     return Usage(input=calls * (INPUT + CACHED), output=calls * OUTPUT, cache_read=calls * CACHED)
 
 
@@ -88,7 +88,7 @@ def done(tmp_path: Path) -> list[str]:
 
 
 def prompts(provider: Provider) -> str:
-    """What users say in the last request."""
+    """Return the texts of users in the last request."""
     from tests.agents.provider import _texts
 
     return "\n".join(_texts(provider.bodies[-1]))

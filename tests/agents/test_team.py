@@ -38,7 +38,7 @@ async def team(model: Model, *names: str, **options: Any) -> AsyncIterator[Team]
 
 
 async def said(made: Team, conversation: Conversation, text: str, *to: str) -> list[Entry]:
-    """What is appended when a person says something and all have done what there is to do."""
+    """Return the entries appended after a person's message, until all have done their work."""
     return [
         happened.entry
         async for happened in made.run(conversation, text, to=to or [DEV])

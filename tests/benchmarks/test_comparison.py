@@ -56,7 +56,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Any]:
-    """Opens stores, each on a file of its own, and closes them."""
+    """Yield a function that opens stores, each on a file of its own, and close them at the end."""
     peers: list[Peer] = []
 
     def open(kind: type[Peer], turns: int = 0) -> Any:
@@ -87,8 +87,10 @@ def test_every_store_hands_over_exactly_what_was_said(name: str, opened: Any) ->
 def test_a_turn_costs_little_more_than_one_of_the_floor_that_holds_its_list(
     kind: type[Stenolog], opened: Any
 ) -> None:
-    """The limit on a machine that does nothing else is 1.5. Others at work have made it 4; who reads the
-    history again takes tens of times as long."""
+    """Compare a turn with the floor: alone on a machine, the limit is 1.5.
+
+    Other programs have made it 4; a store that reads the history again takes tens of times as long.
+    """
     ours, floor = opened(kind, turns=200), opened(FloorCached, turns=200)
     numbers = iter(range(201, 400))
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def store(plan: Plan, seconds: float) -> dict[str, Any]:
-    """What is found about a store whose every time is the same; the floors take 1 ms and 2 ms."""
+    """Return the results of a store whose every time is the same; the floors take 1 ms and 2 ms."""
     timed = [f"turn {length}" for length in plan.lengths] + ["cold list", "fork", "interleaved"]
     return {
         "when": "2030-01-02 03:04 UTC",
@@ -40,7 +40,7 @@ def found(plan: Plan) -> Found:
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a quick run leaves behind."""
+    """Write the results of a quick run."""
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
     bench.Bench([], QUICK, tmp_path, found(QUICK)).save()
 

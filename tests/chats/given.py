@@ -23,7 +23,7 @@ def at_once(failures: int) -> float:
 
 
 def asked(prompt: ModelCall) -> str:
-    """What was asked last, without its frame."""
+    """Return the last question, without its frame."""
     content = next(m["content"] for m in reversed(prompt.body["messages"]) if m["role"] == "user")
     return str(content).replace('<message sender="Ann Lee">\n', "").replace("\n</message>", "")
 

@@ -27,8 +27,10 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Sent(NamedTuple):
-    """A message that arrived: by which bot, where, as people read it, as it came, in which topic, as which
-    message, and with which buttons."""
+    """A message that arrived.
+
+    It has the bot, the chat, the text as people read it, the raw text, its topic, its id, and its buttons.
+    """
 
     bot: int
     chat: int
@@ -120,7 +122,7 @@ class StandIn:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def texts(self, chat: int | None = None) -> list[str]:
-        """What people read, in order."""
+        """Return the texts as people read them, in order."""
         return [sent.text for sent in self.sent if chat in (None, sent.chat)]
 
     def say(self, text: str = "", chat: int = 1, bots: tuple[int, ...] = (123456,), **fields: Any) -> int:
@@ -164,7 +166,7 @@ class StandIn:
     # The methods.
 
     def do(self, bot: int, method: str, given: Json) -> Any:
-        """What a method gives. Raises `RefusedError`."""
+        """Return the result of a method. Raises `RefusedError`."""
         match method:
             case "getMe":
                 return {"id": bot, "is_bot": True, "first_name": "Bot", "username": f"bot{bot}"}

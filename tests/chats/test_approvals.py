@@ -72,7 +72,7 @@ def with_workers(*cats: int) -> Team:
 
 @contextlib.asynccontextmanager
 async def chatting(log: Log, who: Team, waits: int, name: str = "talk") -> AsyncGenerator[Chatting, None]:
-    """A room whose team was told to go, once so many calls wait for a person and were asked about there."""
+    """Yield a room whose team has begun, once so many calls wait for a person and were asked about."""
     texts = list[str]()
 
     async def send(piece: OutgoingMessage) -> None:
@@ -93,7 +93,7 @@ class Chatting(NamedTuple):
     waits: list[PendingApproval]
 
     async def tell(self, line: str, id: str = "", author: str = "Ann") -> str:
-        """What is said to a command."""
+        """Return the answer to a command."""
         command = typed_command(line)
         assert command is not None
         return await self.room.run_command(command, id=id, author=author)

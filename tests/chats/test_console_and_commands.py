@@ -19,7 +19,7 @@ from .given import at_once, echo, team, until
 
 
 def shown(log: Log, who: Team, *lines: str, **options: Any) -> list[str]:
-    """What is shown at the terminal for these lines."""
+    """Return the lines shown at the terminal for these lines."""
     texts: list[str] = []
     asyncio.run(Console(who, log, lines=lines, show=texts.append, **options).serve())
     return texts

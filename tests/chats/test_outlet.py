@@ -66,7 +66,7 @@ def conversation_of(*events: Event) -> Conversation:
 def delivered(
     conversation: Conversation, place: Place, name: str = "mail:ann", **options: object
 ) -> list[str]:
-    """What arrives in a run of its own."""
+    """Return the messages that a run of its own delivers."""
     before = len(place.texts)
     outlet = Delivery(conversation, name, place.send, backoff=at_once, **options)  # type: ignore[arg-type]
     asyncio.run(outlet.deliver())

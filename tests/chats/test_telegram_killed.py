@@ -1,5 +1,7 @@
-"""A program with bots is killed at any instant and started again: no piece is lost, none is out of order, and
-of each chat at most one is sent again for every kill."""
+"""Kill a program with bots at any time and start it again: no piece is lost or out of order.
+
+Of each chat at most one piece is sent again for every kill.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,12 @@ class Program:
         os.kill(self.process.pid, signal.SIGKILL)
 
     def killed(self) -> None:
-        """It is dead now; the next one begins."""
+        """Expect the program to be killed, and start the next one."""
         assert self.process.wait(PATIENCE) == -signal.SIGKILL
         self.start()
 
     def ended(self, count: int) -> None:
-        """It goes on until so many different pieces have arrived, and stops in good order."""
+        """Let it run until so many different pieces have arrived, and stop it in good order."""
         self.until(lambda: sum(map(len, arrived(self.api))) >= count)
         self.until(lambda: "getUpdates" in self.api.asked[self.begun :])  # it is there, and hears SIGTERM
         self.process.terminate()

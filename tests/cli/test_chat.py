@@ -45,7 +45,7 @@ def chat(cli: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def said(name: str = "chat") -> list[str]:
-    """What people have said, message by message."""
+    """Return the words of people, message by message."""
     return [event.text for event in events(name) if isinstance(event, UserMessage) and not event.control]
 
 

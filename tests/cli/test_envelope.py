@@ -76,7 +76,7 @@ ERRORS = [cls for cls in vars(errors).values() if isinstance(cls, type) and issu
 
 
 def check(value: Any, schema: dict[str, Any]) -> None:
-    """The little of JSON Schema that the envelope needs."""
+    """Check a value against the few features of JSON Schema that the envelope needs."""
     if "const" in schema:
         assert value == schema["const"]
     if "enum" in schema:

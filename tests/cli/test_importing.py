@@ -205,7 +205,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
-    """What a terminal shows of two files, each of a megabyte."""
+    """Return the output of a terminal for two files, each of a megabyte."""
     err = Terminal()
     monkeypatch.setattr("sys.stderr", err)
     monkeypatch.setattr(terminal, "PATIENCE_S", -1.0)

@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 @pytest.fixture
 def paged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What went through the pager."""
+    """Collect the pages that went through the pager."""
     pages: list[str] = []
 
     def page(text: Iterable[str], color: bool | None = None) -> None:

@@ -59,7 +59,7 @@ def agent(text: str) -> Agent:
 
 
 def fault(text: str) -> str:
-    """What is said of a file."""
+    """Return the error of a file."""
     with pytest.raises(CallerError) as raised:
         load(written(text))
     return str(raised.value)

@@ -23,7 +23,7 @@ CALL = ToolCall(id="c1", name="Task", arguments=f'{{"description":"x","prompt":"
 
 @pytest.fixture
 def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What a command prints about a conversation in which a tool is called."""
+    """Return a function that gives a command's output on a conversation with a tool call."""
     path = tmp_path / "talks.db"
     with stenolog.open(path) as log:
         log["x"].append(UserMessage(text="Go on."))

@@ -52,8 +52,7 @@ HOSTILE = {
 
 
 def read(topic: str, payload: bytes) -> Event | str:
-    """Return the event, or what is wrong with it; any other exception than `CorruptLogError` is let
-    through."""
+    """Return the event, or the message of its error; only `CorruptLogError` is caught."""
     try:
         return REGISTRY.load(topic, payload)
     except CorruptLogError as error:

@@ -294,8 +294,7 @@ def test_after_a_restart_the_turn_is_the_same_ones(history: list[Event], at: int
 
 
 def play(data: st.DataObject, rule: TurnRule, most: int) -> tuple[list[Event], State]:
-    """Return a conversation in which those who have something to do answer, pass or fail: at most so many
-    events."""
+    """Return a conversation in which busy lanes answer, pass or fail: at most so many events."""
     history: list[Event] = []
     state = after(opened(rule), HI)
     while (todo := busy(state)) and len(history) < most:

@@ -53,7 +53,7 @@ class Clock:
 
 @contextmanager
 def opened(path: Path, clock: Clock | None = None) -> Iterator[Conversation]:
-    """The conversation "demo" in a file."""
+    """Open the conversation "demo" in a file."""
     options: dict[str, Any] = {"clock": clock} if clock else {}
     with stenolog.open(path, **options) as log:
         yield log["demo"]
@@ -88,7 +88,7 @@ def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
 
 
 def told(conversation: Conversation) -> list[tuple[str, str]]:
-    """What stands in the conversation: kinds and texts, without the opening."""
+    """Return the kinds and texts of the conversation, without the opening."""
     return [
         (entry.event.kind, getattr(entry.event, "text", "") or getattr(entry.event, "message", ""))
         for entry in conversation.entries(after=1)

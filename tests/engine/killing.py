@@ -72,8 +72,10 @@ class Story:
 
 
 def killed(folder: Path, kills: int, seed: int, processes: int = 1) -> list[Kill]:
-    """Run the workload in so many processes at once, kill one so many times at a random moment, and let them
-    come to their end."""
+    """Kill the workload at random moments, and let it come to its end.
+
+    It runs in so many processes at once, and one of them is killed so many times.
+    """
     files, chance = Files(folder), Random(seed)
     workers.CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers", "tests.engine.workload"])
     running: list[BaseProcess] = []
@@ -116,7 +118,7 @@ def _kill(files: Files, process: BaseProcess) -> Kill:
 
 
 def told(folder: Path, kills: list[Kill], every: int = 1, shared: bool = False) -> Story:
-    """What became of it all; of the prefixes, every so many are asked for requests."""
+    """Return the story of the workload; every so many prefixes are checked for requests."""
     files, story = Files(folder), Story(shared)
     story.counts["kills"] = len(kills)
     story.counts["kills with effects in flight"] = sum(kill.in_flight > 0 for kill in kills)

@@ -64,7 +64,7 @@ def first_call(conversation: Conversation) -> CallRef:
 
 
 def last_request(team: Team) -> list[dict[str, Any]]:
-    """What the model was sent last."""
+    """Return the last messages sent to the model."""
     model = team.agents["coder"].llm
     assert isinstance(model, Scripted)
     messages: list[dict[str, Any]] = model.prompts[-1].body["messages"]

@@ -69,7 +69,7 @@ class Streams(Model):
 
 
 def events(conversation: Conversation) -> list[Event]:
-    """What an agent and its tools said; the log is whole, the next request is one that a provider takes."""
+    """Return the events of an agent and its tools, once the log is sound and the next request valid."""
     assert verify(conversation.log).ok
     assert [
         proof.outcome for _, proofs in prove(conversation) for proof in proofs if proof.outcome != "same"
@@ -84,7 +84,7 @@ def events(conversation: Conversation) -> list[Event]:
 
 
 def answered(path: Path, model: Model) -> list[Event]:
-    """What comes of a message to a coder with that model; and of a second one, which is always answered."""
+    """Return the events of a message to a coder with that model, and of a second one, which succeeds."""
     clock = Clock()
     agent = Agent("coder", llm=model, tools=[note])
     team = Team([agent], world=clock.world)

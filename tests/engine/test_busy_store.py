@@ -21,7 +21,7 @@ from tests.engine.given import Clock, answers, call, results, run, worked
 
 @contextmanager
 def kept_busy(path: Path) -> Iterator[sqlite3.Connection]:
-    """The write lock of a log, taken by another program until it commits."""
+    """Hold the write lock of a log, as another program does until it commits."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         other.execute("BEGIN IMMEDIATE")

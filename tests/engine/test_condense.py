@@ -50,7 +50,7 @@ NEVER = UserMessage(text="Never main.", author_kind="system")
 
 
 def rounds(number: int) -> list[Event]:
-    """Rounds of four messages: a question, a call, its result, an answer."""
+    """Return rounds of four messages: a question, a call, its result, an answer."""
     return [
         event
         for n in range(number)
@@ -363,8 +363,7 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
 
 def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
-    """Yield a summary for each lane behind the log, as far as there is anything to summarise; whether it
-    holds."""
+    """Yield a summary for each lane, as far as there is one to make, and whether it counts."""
     state = reduce(evolve, log, State())
     for lane in lanes(log):
         if lane.agent and (covers := middle(log, lane.address, keep)):

@@ -179,7 +179,7 @@ def test_a_run_that_is_cut_off_anywhere_goes_on_to_its_end(made: Any, tmp_path: 
 
 
 def faults(point: CrashPoint, made: Any) -> Iterator[str]:
-    """What is wrong after the run has gone on from a point."""
+    """Yield the faults after the run has continued from a point."""
     world, clock = World(*point.world), Clock()
     with stenolog.open(point.path, clock=clock) as log:
         conversation = log["demo"]

@@ -99,7 +99,7 @@ def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
 
 
 def costly() -> Agent:
-    """It uses ten thousand tokens a step, and never comes to an end."""
+    """Return an agent that uses ten thousand tokens a step, and never ends."""
 
     def spends(prompt: ModelCall) -> ModelResponse:
         return ModelResponse((TextPart(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))

@@ -14,7 +14,7 @@ EDITED = UserMessage(text="Two, edited", replaces=2)
 
 
 def asked(model: Scripted) -> list[list[str]]:
-    """What the model was sent, request by request."""
+    """Return the messages sent to the model, request by request."""
     return [[message["content"] for message in prompt.body["messages"]] for prompt in model.prompts]
 
 

@@ -17,7 +17,7 @@ EVERY = 5
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """What became of a workload that was killed again and again."""
+    """Return the story of a workload that was killed again and again."""
     folder = tmp_path_factory.mktemp("killed")
     return told(folder, killed(folder, KILLS, seed=4), every=EVERY)
 

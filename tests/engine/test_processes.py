@@ -61,7 +61,7 @@ def test_processes_that_run_one_conversation_begin_each_effect_once_and_answer_e
 
 @contextmanager
 def program(work: Callable[..., None], *args: object) -> Iterator[BaseProcess]:
-    """A process that does not outlive its test, frozen or not."""
+    """Start a process that does not outlive its test, frozen or not."""
     process = workers.started(work, *args)
     try:
         yield process
@@ -97,7 +97,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def texts(files: Files) -> list[str]:
-    """What the agents said, without what they only began to say."""
+    """Return the agents' messages, without partial answers."""
     with stenolog.open(files.log) as log:
         events = (entry.event for entry in log[TALK].entries())
         return [event.text for event in events if isinstance(event, AssistantMessage) and event.text]

@@ -135,7 +135,7 @@ def test_a_model_that_fails_changes_nothing_and_is_asked_again_the_next_time(
 def of(
     conversation: Conversation, position: int, *turns: Any, wish: str = "", **options: Any
 ) -> AssistantMessage:
-    """Return the answer at a position made anew by a writer who says these things."""
+    """Return the answer at a position made again by a writer who says these things."""
     agent = Agent("writer", llm=Scripted(*turns))
     return said(asyncio.run(regenerate(conversation, position, agent, wish, **options)))
 
@@ -169,7 +169,7 @@ class Held(Scripted):
     moment: asyncio.Event
 
     async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
-        """Yield the next turn of the script, then."""
+        """Yield the next turn of the script, once the moment has come."""
         await self.moment.wait()
         async for piece in super().stream(prompt):
             yield piece

@@ -48,7 +48,7 @@ class Echo(Model):
 
 
 def unanswered(messages: list[dict[str, Any]]) -> list[str]:
-    """What a person said since the last answer that was no call."""
+    """Return the person's messages since the last answer without a call."""
     said: list[str] = []
     for message in messages:
         if message["role"] == "user":
@@ -164,7 +164,7 @@ def live(file: str, sender: Connection) -> None:
 
 
 def fork_and_live(file: str, sender: Connection) -> None:
-    """The same with a fork of the process, which outlives it; tell both."""
+    """Do the same with a fork of the process, which outlives it, and send both ids."""
     runner = LivenessLock(file, "one")
     child = os.fork()
     if child:
@@ -237,8 +237,7 @@ def write(folder: str, times: int) -> None:
 
 
 def lost_words(files: Files) -> list[str]:
-    """Return the texts that were streamed and do not stand in the log once, or that do not tell what they
-    saw."""
+    """Return the streamed texts that are not in the log just once, or that do not tell what they saw."""
     with stenolog.open(files.log) as log:
         events = [entry.event for entry in log[TALK].entries()]
     answers = [event for event in events if isinstance(event, AssistantMessage)]

@@ -154,7 +154,7 @@ def tools(ledger: Ledger) -> list[BaseTool]:
 
 
 def work(folder: str) -> None:
-    """The program: go on with every conversation until there is enough."""
+    """Run the program: continue every conversation until there is enough."""
     asyncio.run(_work(Files(Path(folder))))
 
 

@@ -82,7 +82,7 @@ def killed(
 
 
 def outcome(name: str, path: Path) -> object:
-    """What the example ended with, as it tells by itself from the log alone."""
+    """Return the outcome of the example, which it reads from the log alone."""
     with stenolog.open(path) as log:
         told: object = importlib.import_module(f"examples.{name}.outcome").outcome(log)
     assert told, "an outcome of nothing proves nothing"
@@ -90,8 +90,10 @@ def outcome(name: str, path: Path) -> object:
 
 
 def clean(path: Path) -> None:
-    """Assert that the log is whole, that all its requests can be built again, that no prefix leads to one
-    that a provider would refuse, and that all judges accept every sendable one."""
+    """Assert that the log is sound, and all its requests can be built again.
+
+    No prefix leads to a request that a provider would refuse, and all judges accept every sendable one.
+    """
     with stenolog.open(path) as log:
         conversations = {name: [*log[name].entries()] for name in log.names(archived=True)}
     assert sum(map(len, conversations.values())) > len(conversations)
@@ -113,7 +115,7 @@ def asked(*arguments: str) -> str:
 
 
 def faults(name: str, entries: list[Entry]) -> Iterator[str]:
-    """What the judges hold against the sendable requests of every lane, at every position."""
+    """Yield the judges' complaints about the sendable requests of every lane, at every position."""
     for lane in lanes(entries):
         for made in windows(entries, lane, None):
             for api in MODELS if takes_part(made) else ():

@@ -20,7 +20,7 @@ WIDE = {"COLUMNS": "200"}
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What the program says when it is run to its end, and its database."""
+    """Run the program to its end, and return its output and its database."""
     folder = tmp_path_factory.mktemp("played")
     return said(NAME, folder, env=WIDE), folder / f"{NAME}.db"
 

@@ -164,7 +164,7 @@ SAID = ("Build a login for the bakery.", "No password may stand in a log.", "Wha
 
 @contextmanager
 def serving(api: StandIn, path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The room on Telegram, as it is until it is killed or told to stop."""
+    """Serve the room on Telegram, until it is killed or told to stop."""
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.neurocrew", "--telegram", "--base-url", api.url, "--db", str(path)],
         cwd=harness.ROOT,
@@ -181,7 +181,7 @@ def serving(api: StandIn, path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def delivered(path: Path) -> list[str]:
-    """What people in the chat have to read, in order, as the log has it."""
+    """Return the messages that people in the chat read, in order, from the log."""
     with stenolog.open(path) as log:
         events = [entry.event for entry in log["telegram-1"].entries()]
     answers = [event for event in events if isinstance(event, AssistantMessage) and event.text != "....."]

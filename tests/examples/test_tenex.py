@@ -29,7 +29,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def log(path: Path) -> Iterator[Log]:
-    """It, opened anew."""
+    """Open the log again."""
     with stenolog.open(path) as opened:
         yield opened
 

@@ -30,8 +30,10 @@ def api(events: Iterable[BaseEvent]) -> list[Any]:
 def asked(
     streams: Sequence[Iterable[BaseEvent]], having: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """What the client says of each stream: the first `error` or None, and the `messages` and `state` that it
-    then has. `having`: the messages that it has before.
+    """Return the client's view of each stream.
+
+    It has the first `error` or None, and the `messages` and `state` that the client then has. `having`: the
+    messages that it has before.
     """
     lines = "\n".join(json.dumps({"events": api(events), "messages": [*having]}) for events in streams)
     command = ["node", str(HERE / "check.cjs"), str(installed())]

@@ -15,7 +15,7 @@ STANDING = ("CUSTOM", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "TOOL_CALL_RESULT")
 
 
 def faults(stream: Iterable[dict[str, Any]]) -> list[str]:
-    """What is out of order in events as they go over the wire: nothing where all is well."""
+    """Return the faults in the order of events as they are sent; empty if there are none."""
     found, is_on, runs = list[str](), False, 0
     open_now, used = set[tuple[str, str]](), set[tuple[str, str]]()
     for number, event in enumerate(stream):

@@ -89,8 +89,7 @@ class Growing(TypedDict):
 
 
 def growing(saver: Any) -> Any:
-    """Return a talk whose messages are in a delta channel: checkpoints do not hold them, but what was
-    written."""
+    """Return a talk with a delta channel: its checkpoints hold no messages, but the writes."""
     graph = StateGraph(Growing)
     graph.add_node("model", lambda state: model(state))
     graph.add_node("tools", ToolNode([look, ask]))

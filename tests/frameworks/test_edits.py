@@ -15,7 +15,7 @@ from stenolog.frameworks import OpenAIAgentsSession, to_pydantic_ai
 
 @pytest.fixture
 def conversation() -> Iterator[Conversation]:
-    """Yield a question that was edited after its answer, an answer that was made anew, a new question."""
+    """Yield an edited question with its answer, a regenerated answer, and a new question."""
     with stenolog.open(":memory:") as log:
         conversation = log["demo"]
         conversation.append(UserMessage(text="v1"))

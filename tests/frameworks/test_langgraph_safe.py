@@ -64,7 +64,7 @@ def hostile(mark: Path) -> list[list[str]]:
 
 
 def hold(log: stenolog.Log, value: list[str]) -> None:
-    """A thread with one checkpoint, whose parts are all this value."""
+    """Write a thread with one checkpoint, whose parts are all this value."""
     ref: Any = {"i": value}
     kept: Any = {
         "checkpoint": ref,
@@ -182,7 +182,7 @@ def test_the_owner_may_trust_an_imported_thread_by_name(tmp_path: Path) -> None:
 
 
 def put(saver: LangGraphSaver, value: object) -> CheckpointTuple:
-    """What the saver gives back of a state with this value."""
+    """Return the saver's copy of a state with this value."""
     checkpoint = {**empty_checkpoint(), "channel_values": {"v": value}, "channel_versions": {"v": 1}}
     config = saver.put({"configurable": {"thread_id": "1", "checkpoint_ns": ""}}, checkpoint, {}, {"v": 1})  # type: ignore[arg-type]
     found = saver.get_tuple(config)

@@ -36,7 +36,7 @@ def look(path: str) -> str:
 
 
 def work(path: Path, *messages: str) -> None:
-    """A team works on each message, in a log that was just opened."""
+    """Let a team work on each message, in a log that was just opened."""
     clock, call = Clock(), ToolCall(id="c1", name="look", arguments='{"path": "a"}')
     with opened(path, clock) as conversation:
         for message in messages:

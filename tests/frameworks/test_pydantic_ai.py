@@ -74,7 +74,7 @@ def as_json(messages: list[ModelMessage]) -> Any:
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    """Calls two tools, and then answers."""
+    """Call two tools, and then answer."""
     returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if returns:
         return ModelResponse(parts=[TextPart("; ".join(str(part.content) for part in returns))])

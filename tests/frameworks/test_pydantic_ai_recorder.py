@@ -55,7 +55,7 @@ def as_json(messages: list[ModelMessage]) -> Any:
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    """Calls two tools at once, and then says what they gave back."""
+    """Call two tools at once, and then repeat their results."""
     returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if returns:
         return ModelResponse(parts=[TextPart("; ".join(part.model_response_str() for part in returns))])

@@ -39,7 +39,7 @@ RESULTS = {
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    """Calls the tool, and then answers."""
+    """Call the tool, and then answer."""
     if any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
         return ModelResponse(parts=[TextPart("done")])
     return ModelResponse(parts=[ToolCallPart("get", {}, tool_call_id=f"c{len(messages)}")])

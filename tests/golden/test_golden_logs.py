@@ -36,7 +36,7 @@ def log(path: Path, tmp_path: Path) -> Iterator[Log]:
 
 @pytest.fixture
 def recorded(path: Path) -> Any:
-    """What was recorded of it."""
+    """Return the recording of the log."""
     return json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
 
 

@@ -29,8 +29,9 @@ CALLS = (
 
 
 class Api(NamedTuple):
-    """A provider's API: its model, how the server streams an answer, and how one that is whole finishes,
-    or one that is kept back.
+    """A provider's API: its model, and how the server streams an answer.
+
+    It also has the finish reasons of a complete answer and of one that is withheld.
 
     `hurried` are the options of an SDK that waits 50 ms.
     """
@@ -79,7 +80,7 @@ async def closed_after(model: Model, asked: ModelCall) -> ModelResponse:
 
 
 async def until_it_fails(model: Model) -> tuple[list[ResponseDelta], ModelError]:
-    """What streamed before it failed, and how it did."""
+    """Return the deltas that streamed before the failure, and the error."""
     said: list[ResponseDelta] = []
     try:
         async for piece in model.stream(prompt(model)):

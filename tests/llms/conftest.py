@@ -19,8 +19,7 @@ GEMINI = re.compile(r"/models/([\w.-]+):streamGenerateContent")
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Yield a provider that answers by script. What it is sent must be clean under the judges, where these
-    are."""
+    """Yield a provider that answers by script. The judges, if they are here, accept its requests."""
     with Server() as server:
         yield server
     if HERE:
@@ -28,7 +27,7 @@ def server() -> Iterator[Server]:
 
 
 def held_against(sent: Received) -> list[str]:
-    """What the judge of its API holds against a request; Gemini has the name of the model in the path."""
+    """Return the judge's complaints about a request; Gemini has the name of the model in the path."""
     body: dict[str, Any] = sent.body
     named = GEMINI.search(sent.path)
     if named:

@@ -61,7 +61,7 @@ async def _ask(model: Model, asked: ModelCall) -> Heard:
 
 
 def streamed(said: list[ResponseDelta]) -> list[ResponseDelta]:
-    """What streamed, all pieces of a part as one, in the order of the parts."""
+    """Return the streamed pieces, those of a part joined, in the order of the parts."""
     parts = [
         list(pieces) for _, pieces in groupby(sorted(said, key=lambda each: each.part), lambda s: s.part)
     ]

@@ -40,8 +40,7 @@ class Reply(NamedTuple):
 
 
 def failure(status: int, body: Any, **headers: str) -> Reply:
-    """Return an error with a JSON body, or with the bytes given; the header `retry-after` is named
-    `retry_after`."""
+    """Return an error with a JSON body, or with the bytes given, and with the header `retry-after`."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply([content], status=status, headers=JSON | named)
@@ -107,7 +106,7 @@ class Server:
         return [request.body for request in self.received]
 
     def add(self, *replies: Reply) -> None:
-        """Replies to the requests that come next."""
+        """Add replies to the next requests."""
         self.replies.extend(replies)
 
     def answer(self, request: Received) -> Reply:

@@ -11,7 +11,7 @@ from tests.llms.listening import HI, SHELL, heard
 
 
 def talked(model: Model, requests: int = 2) -> list[ModelResponse]:
-    """What the model answers to so many requests; each call has a result; the user only says hi."""
+    """Return the model's answers to so many requests; each call has a result; the user only says hi."""
     with stenolog.open(":memory:") as log:
         conversation = log["talk"]
         conversation.append(

@@ -50,7 +50,7 @@ class Streamed(NamedTuple):
         return [json.loads(data) for data in found if data.strip() != "[DONE]"]
 
     def read(self, events: list[Any]) -> tuple[list[ResponseDelta], ModelResponse]:
-        """What comes of events."""
+        """Return the deltas and the answer read from events."""
         reading = self.reading()
         said = [said for event in events for said in reading.read(event)]
         return said, reading.answer()

@@ -79,7 +79,7 @@ each = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 def asked(
     server: Server, path: Path, api: Api, retries: RetryPolicy = TWICE, limits: Limits = NO_LIMITS
 ) -> list[AssistantMessage | LlmError]:
-    """What is in the log once "Go" was said to a team of one agent, whose model is the server's."""
+    """Return the events in the log after "Go" to a team of one agent, whose model is the server's."""
     clock, timeouts = Clock(), Timeouts(first_token=0.5, idle=0.5)
     coder = Agent("coder", llm=api.at(server, timeouts=timeouts), retries=retries, limits=limits)
     with opened(path / "talks.db", clock) as conversation:

@@ -31,7 +31,7 @@ def piece(arguments: Any = "", **named: Any) -> dict[str, Any]:
 
 
 def told(*chunks: dict[str, Any]) -> Heard:
-    """What is made of these chunks and a finish."""
+    """Return the deltas and the answer of these chunks and a finish."""
     reading = ChatChunks("m")
     said = [said for each in (*chunks, chunk("stop")) for said in reading.read(each)]
     return Heard(said, reading.answer())

@@ -32,7 +32,7 @@ def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = 
 
 
 def read(*events: dict[str, Any]) -> Heard:
-    """What is made of these events."""
+    """Return the deltas and the answer of these events."""
     reading = ResponsesEvents("gpt-5")
     return Heard([said for event in events for said in reading.read(event)], reading.answer())
 

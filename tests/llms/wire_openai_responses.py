@@ -83,7 +83,7 @@ def begun(whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def deltas(part: AssistantPart, piece: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What streams of a part."""
+    """Yield the events that stream a part."""
     match part:
         case TextPart(text=text):
             yield from _pieces("output_text.delta", text, piece, content_index=0)

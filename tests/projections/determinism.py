@@ -55,7 +55,7 @@ def fingerprint(log: Sequence[Entry]) -> str:
 
 
 def written(logs: Iterable[Sequence[Entry]]) -> str:
-    """Logs as text, one a line, for another process."""
+    """Return logs as text, one a line, for another process."""
     return "\n".join(json.dumps([_row(entry) for entry in log]) for log in logs)
 
 

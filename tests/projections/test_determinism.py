@@ -35,7 +35,7 @@ FINGERPRINTS = [fingerprint(log) for log in LOGS]
 
 
 def elsewhere(python: str, **environment: str) -> list[str]:
-    """What another process makes of the logs."""
+    """Return the projections that another process makes of the logs."""
     found = subprocess.run(
         [python, "-m", "tests.projections.determinism"],
         input=written(LOGS),

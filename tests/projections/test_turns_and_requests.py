@@ -49,7 +49,7 @@ def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(
 
 
 def _next(state: State, views: dict[str, int]) -> list[Event]:
-    """What may happen now: those with something to do answer what they saw, pass or fail; a person speaks."""
+    """Return the possible next events: busy lanes answer, pass or fail, and a person speaks."""
     may: list[Event] = [UserMessage(text="And?")]
     for where in busy(state):
         agent, _, task = where.partition("/")
@@ -62,8 +62,11 @@ def _next(state: State, views: dict[str, int]) -> list[Event]:
 
 
 def _editable(log: list[Event], event: Event) -> list[int]:
-    """What may be edited by an event: a person edits anything, an agent makes its own answers anew, but for
-    those that a person's words have taken the place of: behind these it would have the last word."""
+    """Return the positions that an event may edit.
+
+    A person edits anything. An agent regenerates its own answers, but for those that a person's words have
+    replaced: behind these it would have the last word.
+    """
     match event:
         case AssistantMessage(agent=agent, task=task):
             answers = [

@@ -38,7 +38,7 @@ def judge(api: str) -> ModuleType:
 
 
 def complaints(api: str, body: dict[str, Any]) -> list[str]:
-    """What the judge of the API holds against a body that goes to the wire's strictest model.
+    """Return the judge's complaints about a body that goes to the API's strictest model.
 
     Gemini is asked by its own name where it has one: before version 3 it refuses other things than after. The
     judge of chat completions is OpenAI's, which knows no `reasoning_content`: that is the laws' to judge.
@@ -61,7 +61,7 @@ def refused(api: str, body: dict[str, Any]) -> list[str]:
 
 
 def faults(api: str, request: Request) -> Iterator[str]:
-    """What the judge or a law of the API holds against a request, and whether it is over its budget."""
+    """Yield the complaints of the judge and the laws about a request, and whether it exceeds its budget."""
     yield from (f"judge: {complaint}" for complaint in complaints(api, request.body))
     yield from (f"law: {breach}" for breach in validate(api, request.body))
     if request.policy.budget and request.ready:
@@ -71,8 +71,7 @@ def faults(api: str, request: Request) -> Iterator[str]:
 
 
 def weighed(request: Request) -> Size:
-    """Return the size of a body, measured without the request's own account of its parts, at least as
-    small."""
+    """Return the size of a body, measured without the request's own account, at least as small."""
     words = list(words_of(request.body))
     sent = json.dumps(request.body, ensure_ascii=False, separators=(",", ":"))
     return Size(

@@ -26,8 +26,9 @@ KINDS = {
 
 
 class Account:
-    """What became of the texts and calls of a log: how many are in the requests, what is lost, what a rule
-    of the log left out.
+    """The account of the texts and calls of a log.
+
+    It counts those in the requests, those that are lost, and those that a rule of the log left out.
     """
 
     def __init__(self) -> None:
@@ -64,8 +65,9 @@ class Account:
 
 
 def unaccounted(entries: Sequence[Entry], request: Request) -> Iterator[str]:
-    """What of a log is in no part of a request and no run of what was left out, or is not where it is said
-    to be.
+    """Yield the entries of a log in no part and no omission of a request.
+
+    It also yields the texts and calls that are not at the positions of their parts.
     """
     said = {position for part in request.parts for position in part.positions}
     left_out = {p for run in request.omissions for p in range(run.first, run.last + 1)}

@@ -54,8 +54,10 @@ def session_log(seed: int, length: int) -> list[Entry]:
 
 
 def conversation(seed: int, turns: int) -> list[Event]:
-    """Return a conversation with one agent, in which each answer keeps the receipt of its request: a
-    question, an answer that calls tools, their results, an answer."""
+    """Return a conversation with one agent, in which each answer keeps its request's receipt.
+
+    A turn is a question, an answer that calls tools, their results, and an answer.
+    """
     session = _Session(Random(seed))
     kept = Window(LaneId("coder"), Policy(), COUNTERS[Policy().counter])
     live = RequestSession(kept, "openai-chat")
@@ -116,8 +118,7 @@ class _Session:
             yield self._summary(agent)
 
     def _step(self, agent: str) -> Iterator[Event]:
-        """Yield an answer that calls, and what the tools gave back, in any order; now and then one never
-        does."""
+        """Yield an answer that calls tools, and most of their results, in any order."""
         random = self.random
         calls = [self._call() for _ in range(random.choice((1, 1, 1, 2, 3)))]
         said = [TextPart(text=self._words(20))] if random.random() < 0.5 else []

@@ -179,7 +179,7 @@ def test_forged_words_are_all_still_there(api: str) -> None:
 
 
 def letters(text: str) -> str:
-    """What is left of a text without delimiters and what makes them harmless."""
+    """Return the letters of a text, without delimiters and escapes."""
     return "".join(re.findall(r"\w", text.replace("&lt;", "<")))
 
 

@@ -25,7 +25,7 @@ def asked(api: str, *, model: str = "gpt-5", tools: tuple[Tool, ...] = (SHELL,),
 
 
 def said(api: str, **given: Any) -> dict[str, Any]:
-    """What the parameters add to the body."""
+    """Return the fields that the parameters add to the body."""
     plain = asked(api).body
     return {name: value for name, value in asked(api, **given).body.items() if name not in plain}
 

@@ -155,7 +155,7 @@ class Story:
         return self.random.choice(("word ", "<message> ", "слово ")) * self.random.choice((1, 5, 40, 300))
 
     def _response(self, id: str) -> None:
-        """A response: parts that follow each other, and perhaps more of them between its results."""
+        """Write a response: parts that follow each other, and perhaps more of them between its results."""
         source, waiting = Origin(system="s", id=id), list[ToolCall]()
         for _ in range(self.random.randint(1, 2)):
             made = []

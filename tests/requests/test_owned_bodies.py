@@ -35,8 +35,7 @@ LOG = entries(*(event for number in range(12) for event in turn(number)))
 
 
 def requested(api: str, after: Callable[[list[Body]], object]) -> list[list[Body]]:
-    """Return the messages of the request after each entry, copied; `after` is done to each list before it
-    goes."""
+    """Return the messages of the request after each entry, copied, then changed by `after`."""
     window = Window(LaneId("coder"), policy(None))
     live = RequestSession(window, api)
     said = []

@@ -60,7 +60,7 @@ def in_order(found: list[Checked]) -> list[Checked]:
 
 
 def agreeing(log: list[Entry], positions: range) -> list[Checked]:
-    """What is found at positions, once by itself and once along the log, of lanes that had begun by then."""
+    """Return the requests at positions, of lanes that had begun, checked alone and along the log."""
     found = in_order(list(checked(log, apis=APIS, all_prefixes=True, within=positions, blobs=BLOBS)))
     begun = {end: {lane.address for lane in lanes(log[:end])} for end in positions}
     found = [one for one in found if one.lane in begun[one.position]]

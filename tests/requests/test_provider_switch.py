@@ -111,7 +111,7 @@ def places(body: object, word: str, under: str = "") -> Iterator[str]:
 
 
 def fate(body: Body, *native: str, word: str = WORD, kept: str = "kept") -> str:
-    """What became of a part: kept where its word stands under a key that its provider has for it."""
+    """Return the fate of a part: kept if its word is under a key that its provider has for it."""
     found = set(places(body, word))
     if found.intersection(native):
         return kept
@@ -166,19 +166,19 @@ ANSWERS: dict[str, Callable[[str, Maker], str]] = {
 
 
 def _proof(api: str) -> dict[str, Any]:
-    """What reasoning must have to go back: OpenAI encrypts it, the others sign it."""
+    """Return the field that reasoning must have to be sent back: encrypted for OpenAI, else signed."""
     return {"encrypted": "gAAA"} if api == "openai-responses" else {"signature": "c2ln"}
 
 
 def _media(body: Body, word: str = BYTES) -> str:
-    """What became of a picture or a file: its bytes or its address, or a line of text in its place."""
+    """Return the fate of a picture or a file: its bytes or its address, or a line of text instead."""
     if set(places(body, word)):
         return "behind the results" if set(places(body, "shown below")) else "kept"
     return fate(body, word="[file" if set(places(body, "[file")) else "[image")
 
 
 def _noted(body: Body) -> str:
-    """What became of a system note: a message of the system's, or words in somebody's."""
+    """Return the fate of a system note: a message of the system's, or words in another message."""
     turns: list[Body] = next((body[key] for key in ("messages", "contents", "input") if key in body), [])
     spoken = [turn for turn in turns if WORD in json.dumps(turn)]
     own = any(turn["role"] in ("system", "developer") for turn in spoken)

@@ -123,8 +123,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def names_of(log: list[Entry]) -> re.Pattern[str]:
-    """Return the names in entries and on cards: of agents, tools, calls, models, authors, files; longest
-    first."""
+    """Return the names in entries and on cards (agents, tools, calls, models, files); longest first."""
     names = {entry.id for entry in log}
     for entry in log:
         names.update(_named(json.loads(REGISTRY.dump(entry.event)[1])))
@@ -147,7 +146,7 @@ def _named(value: Any, key: str = "") -> Iterator[str]:
 
 
 def constants(request: Request) -> set[str]:
-    """What remains of a body's texts without planted words; numbers are all the same."""
+    """Return the rest of a body's texts without planted words; numbers are all the same."""
     found: set[str] = set()
     for leaf in leaves(request.body):
         rest = re.sub(r"[0-9a-f]{6,}|\d[\d,]*", "#", PLANTED.sub("·", leaf))

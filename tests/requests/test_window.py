@@ -148,7 +148,7 @@ def taken_up(mark: WindowSnapshot, of: Window, entries: list[Entry]) -> Window:
 
 
 def long_conversation(turns: int) -> list[Entry]:
-    """Turns with a tool each: some 60 tokens of question, 25 of call, 100 of result, 40 of answer."""
+    """Return turns with a tool each: some 60 tokens of question, 25 of call, 100 of result, 40 of answer."""
     events: list[Event] = []
     for turn in range(turns):
         events += [

@@ -21,7 +21,7 @@ WORDS = ("needle", "hay", "straw", "word13")
 
 @pytest.fixture
 def found(path: Path) -> dict[str, Any]:
-    """What is found in a log with an index."""
+    """Return the hits in a log with an index."""
     chance = Random(1)
     with stenolog.open(path) as log:
         for number in range(300):

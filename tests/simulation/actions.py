@@ -28,8 +28,11 @@ ON_INPUT: tuple[OnInput, ...] = ("next", "next", "queue", "cancel")
 
 
 class Action(NamedTuple):
-    """One action: its number, seconds since the one before, what, the process that does it, and a number that
-    says which message, call or conversation it is about."""
+    """One action of the simulation.
+
+    It has a number, the seconds since the one before, its kind, the process that does it, and a number that
+    picks the message, call or conversation.
+    """
 
     number: int
     gap: float

@@ -52,8 +52,11 @@ class NumberedTask(asyncio.Task[Any]):
 
 
 class ClockLoop(asyncio.BaseEventLoop):
-    """The loop. `job` is the number of the running job's thread, 0 outside of jobs. `faults` are errors of
-    living processes that nothing has handled."""
+    """The loop with a virtual clock.
+
+    `job` is the number of the running job's thread, 0 outside of jobs. `faults` are errors of living
+    processes that nothing has handled.
+    """
 
     def __init__(self) -> None:
         super().__init__()

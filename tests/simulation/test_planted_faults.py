@@ -19,7 +19,7 @@ ENOUGH = 1_000
 
 
 def lost_fence(patch: pytest.MonkeyPatch) -> None:
-    """What came of an effect is appended, though somebody else has taken it over."""
+    """Append an effect's result though another process has taken it over."""
 
     def settle(connection: sqlite3.Connection, fence: int) -> None:
         connection.execute(sqlite_appends.DELETE_CLAIM, (fence,))
@@ -40,7 +40,7 @@ def skipped_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def stale_snapshot(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot is taken for newer than it is: the entries between the two are passed over."""
+    """Take a snapshot for newer than it is, so that the entries between are skipped."""
     load = folds.load_checkpoint
 
     def stale(conversation: Any, kept: Any, at: int | None) -> Any:

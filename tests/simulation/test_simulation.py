@@ -23,7 +23,7 @@ SHARE = 25
 
 
 def failures(first: int, number: int) -> list[str]:
-    """What is wrong in so many seeds, and how to see it again."""
+    """Return the faults of so many seeds, and how to reproduce them."""
     outcomes = map(simulate, range(first, first + number))
     return [f"{outcome.fault}: {command(outcome.run)}" for outcome in outcomes if outcome.fault]
 

@@ -84,7 +84,7 @@ def said(conversation: Conversation, *texts: str) -> None:
 
 
 def texts(conversation: Conversation, after: int = 0, at: int | None = None) -> list[str]:
-    """What was said, the opening left out."""
+    """Return the texts of messages, without the opening."""
     return [
         entry.event.text for entry in conversation.entries(after, at) if isinstance(entry.event, UserMessage)
     ]

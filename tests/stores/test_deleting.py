@@ -37,8 +37,7 @@ def holding(path: Path) -> set[str]:
 
 
 def victim(log: Log, seed: int = 0) -> str:
-    """Return a conversation with the word in entries, a blob, a draft, a receipt and all sidecars; its
-    blob."""
+    """Return a conversation with the word in entries, blob, draft, receipt and all sidecars; its blob."""
     chance = Random(seed)
     conversation, other = log[f"{WORD}-{seed}"], log["other"]
     conversation.append(

@@ -75,7 +75,7 @@ def drafts(asked: Asked) -> list[NewEntry]:
 
 @contextmanager
 def opened() -> Iterator[Log]:
-    """A log in which one conversation has begun, with a claim on an effect of it."""
+    """Open a log in which one conversation has begun, with a claim on an effect of it."""
     with stenolog.open(":memory:", clock=fixed_clock(), ids=fixed_ids(), entropy=bytes) as log:
         said(log["a"], "first")
         wanted = Claim(0, "a", "model", 2, 1, "key", "me", 0)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarnin
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """What was lost is collected here, and not in the midst of another test."""
+    """Collect the garbage here, and not in the midst of another test."""
     yield
     gc.collect()
 

@@ -58,7 +58,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(name=names)
     def repeat(self, name: str) -> None:
-        """What was delivered twice is in the log once; an append expected elsewhere is refused."""
+        """Append twice: the log has it once, and an append expected elsewhere is refused."""
         if name in self.said:
             conversation = self.log[name]
             own = [(e.id, e.event.text) for e in conversation.entries() if isinstance(e.event, UserMessage)]

@@ -43,13 +43,13 @@ def beside(path: Path, end: str) -> Path:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """What stands in the file and in its write-ahead log."""
+    """Return the bytes of the file and of its write-ahead log."""
     there = [each for each in (path, beside(path, "wal")) if each.exists()]
     return {each.name: each.read_bytes() for each in there if each.stat().st_size}
 
 
 def refused(path: Path, match: str) -> None:
-    """Opening is refused twice, and neither file is touched."""
+    """Expect that opening is refused twice, and that neither file is touched."""
     before = content(path)
     for _ in range(2):
         with pytest.raises(CorruptLogError, match=match):

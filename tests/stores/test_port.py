@@ -22,7 +22,7 @@ MODULES = ("_rows", "sqlite_appends", "sqlite_batches", "sqlite_recorder", "grou
 
 
 def knows_sqlite(path: Path) -> set[str]:
-    """What in a module is about SQLite."""
+    """Return the names in a module that belong to SQLite."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

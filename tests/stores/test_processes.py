@@ -56,7 +56,7 @@ def test_an_entry_that_was_committed_with_others_survives_kill_9(path: Path) -> 
 
 
 def killed_after(path: Path, seconds: float) -> dict[int, str]:
-    """What was acknowledged of appends until a process was killed: digests by position."""
+    """Return the acknowledged appends of a process before it was killed: digests by position."""
     lines = said_before(path, seconds, workers.append_until_killed)
     return {int(position): digest for position, digest in map(str.split, lines)}
 

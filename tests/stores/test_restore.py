@@ -36,7 +36,7 @@ def backup(path: Path) -> Path:
 
 
 def words(path: Path) -> list[str]:
-    """What a sound log says."""
+    """Return the words of a sound log."""
     with stenolog.open(path) as log:
         assert verify(log).ok
         return texts(log["demo"])

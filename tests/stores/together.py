@@ -30,7 +30,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
-    """What comes of calls in threads of their own that all come while somebody else writes, in this order."""
+    """Return the results of calls in threads that all arrive during another write, in this order."""
     group, submit = log.datastore.group, log.datastore.group.submit
     queued = threading.Semaphore(0)
 

@@ -64,7 +64,7 @@ def append_until_killed(path: str, sender: Connection) -> None:
 
 
 def append_together_until_killed(path: str, sender: Connection) -> None:
-    """The same in sixteen threads at once, each with a conversation of its own."""
+    """Append in sixteen threads at once, each with a conversation of its own, until killed."""
     with stenolog.open(path) as log:
 
         def work(number: int) -> None:
@@ -185,8 +185,7 @@ def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
 
 
 def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """Return the positions at which so many messages landed in the one conversation that everybody appends
-    to."""
+    """Return the positions of so many messages in the one conversation that all processes append to."""
     with stenolog.open(path) as log:
         barrier.wait(PATIENCE)
         drafts = [NewEntry(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
@@ -194,7 +193,7 @@ def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[in
 
 
 def append_strictly(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """Return the same, each at the position it expects; decided again whenever somebody else was first."""
+    """Append the same, each at the position it expects, and retry after each conflict."""
     positions: list[int] = []
     with stenolog.open(path) as log:
         conversation = log["demo"]

@@ -21,7 +21,7 @@ class Room(NamedTuple):
 
     @contextmanager
     def opened(self) -> Iterator[Conversation]:
-        """The conversation, in a log that was just opened."""
+        """Open the log again, and yield the conversation."""
         with stenolog.open(self.path) as log:
             yield log[self.name]
 
@@ -46,7 +46,7 @@ class Room(NamedTuple):
         return asked
 
     def request(self, agent: str, at: int | None = None, **options: Any) -> Request:
-        """What the agent would be sent."""
+        """Return the agent's request."""
         return self.look(lambda conversation: conversation.request(agent, at, **options))
 
     def entries(self) -> list[Entry]:
@@ -54,7 +54,7 @@ class Room(NamedTuple):
         return self.look(lambda conversation: list(conversation.entries()))
 
     def look(self, view: Callable[[Conversation], T]) -> T:
-        """What a function makes of the conversation."""
+        """Return a function's view of the conversation."""
         with self.opened() as conversation:
             return view(conversation)
 

@@ -141,7 +141,7 @@ def test_messages_are_tagged_with_their_run(room: Room) -> None:
 
 
 def long_conversation(turns: int, size: int) -> list[Event]:
-    """Turns of four messages with a tool each, of so many characters a message, and a last question."""
+    """Return turns of four messages with a tool each, of so many characters, and a last question."""
     events: list[Event] = [OPENING]
     for turn in range(turns):
         said = f"{turn} ".ljust(size, "x")

@@ -70,7 +70,7 @@ def work(room: Room, agent: Agent, *said: Any, **options: Any) -> None:
 
 
 def broken_off(room: Room, agent: Agent, *said: Any, after: type) -> None:
-    """The same, but the program ends with the first event of a kind that it hears of."""
+    """Run the program until the first event of a kind, and break it off there."""
 
     async def run() -> None:
         with room.opened() as conversation:
@@ -98,7 +98,7 @@ def sent(room: Room) -> list[Request]:
 
 
 def in_three_modes(room: Room) -> None:
-    """A word in chat mode, one in agent mode with a tool, one in run mode; a new program each time."""
+    """Write a message in chat mode, one in agent mode with a tool, one in run mode, each by a new program."""
     work(room, crew("A parser."), "What is it?")
     switch(room, mode="agent")
     work(room, crew(["I look.", LOOK], "It imports os."), "Look.")
@@ -252,7 +252,7 @@ class Stalls(Scripted):
 
 
 def cut_off(room: Room) -> None:
-    """The model falls silent in the middle of a sentence, and is not asked again."""
+    """Let the model fall silent in the middle of a sentence, without a retry."""
     slow = Stalls("It imports o", timeouts=Timeouts(idle=0.05))
     work(room, crew(llm=slow, retries=RetryPolicy(attempts={})), "Which modules?")
 

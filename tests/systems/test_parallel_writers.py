@@ -37,7 +37,7 @@ COMPANY: list[Event] = [
 
 
 def brief(n: int) -> UserMessage:
-    """What the planner tells one instance of the writer."""
+    """Return the planner's brief for one instance of the writer."""
     return UserMessage(text=f"Mail {n}, please.", author="planner", author_kind="agent", to=[f"writer/{n}"])
 
 

@@ -21,7 +21,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def at_a_terminal(folder: Path, *command: str) -> str:
-    """What a program says that believes to be at a terminal."""
+    """Return the output of a program that runs at a terminal."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (40, 120))
     env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
@@ -41,7 +41,7 @@ def at_a_terminal(folder: Path, *command: str) -> str:
 
 
 def read(screen: int) -> bytes:
-    """Some more; nothing once the program has gone."""
+    """Read more from the screen; nothing once the program has gone."""
     try:
         return os.read(screen, 65_536)
     except OSError:  # Linux says so at the end of a terminal

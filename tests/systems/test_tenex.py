@@ -24,7 +24,7 @@ def says(agent: str, text: str, *to: str) -> AssistantMessage:
 
 @pytest.fixture
 def conversation(room: Room) -> Room:
-    """Return the user and the coder speak; the pm and the tester listen."""
+    """Write a talk of the user and the coder, to which the pm and the tester listen."""
     room.write(OPENING, user("Build it.", "coder"))
     room.answer("coder", "Built.")
     room.write(user("Test it.", "tester"))

@@ -227,7 +227,7 @@ def hand_over(call: ToolContext, phase: str) -> str:
 
 
 def led() -> Team:
-    """Return the pm leads: it enters a phase, asks the coder, then the coder and the tester, and is done."""
+    """Return a team whose pm enters a phase, asks the coder, then the coder and the tester, and is done."""
 
     def lead(prompt: ModelCall) -> object:
         sent = str(prompt.body["messages"])

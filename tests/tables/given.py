@@ -37,6 +37,6 @@ scores = Table(
 
 
 def plain_sql(path: Path, query: str, *values: object) -> list[tuple[Any, ...]]:
-    """What another program sees, which knows nothing of stenolog."""
+    """Return the rows that another program reads, which knows nothing of stenolog."""
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query, values).fetchall()

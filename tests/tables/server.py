@@ -22,7 +22,7 @@ def programs() -> Path | None:
 
 @contextmanager
 def serving(bin: Path) -> Iterator[str]:
-    """A server that runs meanwhile; how to connect to it. Its socket is in its folder: it takes no port."""
+    """Run a server, and yield how to connect to it. Its socket is in its folder: it takes no port."""
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
         data = Path(folder) / "data"
         os.chmod(folder, 0o755)

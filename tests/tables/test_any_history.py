@@ -1,5 +1,7 @@
-"""Whatever happens to a log, by whichever program: a table is what its function makes of each
-conversation."""
+"""A table is always what its function makes of each conversation.
+
+This holds whatever happens to a log, by whichever program.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def say(log: Log, name: str, *texts: str) -> None:
 
 
 def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
-    """What another program sees."""
+    """Return the rows that another program reads."""
     with psycopg.connect(dsn) as connection:
         return connection.execute(query.encode()).fetchall()
 
@@ -204,7 +204,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def following(path: Path, dsn: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A follower in a process of its own, until it is killed."""
+    """Run a follower in a process of its own, until it is killed."""
     command = [sys.executable, "-m", "tests.tables.follow", str(path), dsn]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:

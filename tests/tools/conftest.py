@@ -17,7 +17,7 @@ SCRIPT = str(Path(__file__).parent / "mcp_server.py")
 
 @contextmanager
 def serving(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The server of the tests over HTTP, until it is left or killed."""
+    """Run the server of the tests over HTTP, until it is left or killed."""
     process = subprocess.Popen([sys.executable, SCRIPT, "http", str(port)], stderr=subprocess.DEVNULL)
     try:
         for _ in range(1_000):

@@ -17,7 +17,7 @@ def call(name: str = "f", arguments: object = None, *, raw: str | None = None) -
 
 
 def outcome(tool: BaseTool, arguments: object = None, *, raw: str | None = None) -> ToolOutput:
-    """What comes of one call of a tool."""
+    """Return the outcome of one call of a tool."""
     return asyncio.run(execute(tool, call(tool.spec.name, arguments, raw=raw), [tool.spec.name]))
 
 

@@ -121,7 +121,7 @@ def test_a_default_that_is_no_json_is_left_out_of_the_schema_and_used_all_the_sa
 def test_a_decorator_takes_what_a_call_takes() -> None:
     @tool(name="other", description="Otherwise.", approval=True, repeat="safe", timeout=1.5, limit=10)
     def f() -> str:
-        """Return a docstring."""
+        """Return the letter x."""
         return "x"
 
     assert (f.spec.name, f.spec.description, f.spec.approval) == ("other", "Otherwise.", True)

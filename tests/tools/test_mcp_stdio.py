@@ -32,7 +32,7 @@ def server(**options: Any) -> MCPServer:
 
 
 def during(server: MCPServer, main: Callable[[Tools], Awaitable[Any]]) -> Any:
-    """What `main` gives while the server is open; afterwards no task, thread or process of it is left."""
+    """Return the result of `main` while the server is open; then no task, thread or process is left."""
 
     async def run() -> Any:
         try:

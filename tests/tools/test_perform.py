@@ -44,7 +44,7 @@ def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What hanging threads wait for; they are let go at the end."""
+    """Yield the event that hanging threads wait for; they are released at the end."""
     event = threading.Event()
     yield event
     event.set()

@@ -50,7 +50,7 @@ def index(made: Path, document: Any) -> None:
 
 
 def keep(made: Path, id: str, messages: Any) -> None:
-    """The messages of a conversation that has a folder."""
+    """Write the messages of a conversation that has a folder."""
     _write(made / id / "messages.json", messages)
 
 

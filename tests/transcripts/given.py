@@ -76,7 +76,7 @@ def screen(kind: str, /, **fields: Any) -> Json:
 
 
 def lines(*records: Json | str | bytes) -> bytes:
-    """Records, or lines as they are, as JSON Lines."""
+    """Return records, or raw lines, as JSON Lines."""
     return b"".join(_line(record) + b"\n" for record in records)
 
 
@@ -124,6 +124,6 @@ class Import:
 
 @contextmanager
 def importing(folder: Path) -> Iterator[Import]:
-    """An empty log in memory, to import into."""
+    """Open an empty log in memory, to import into."""
     with stenolog.open(":memory:") as log:
         yield Import(log, folder)

@@ -27,7 +27,7 @@ def key(who: str) -> str:
 def event(
     who: str, content: str, *tags: list[str], kind: int = 1111, at: int = 0, under: str = "", to: str = ""
 ) -> Json:
-    """What somebody says so many seconds after noon: `under` the root with this id, `to` these, by name."""
+    """Return a person's event, so many seconds after noon, `under` this root and `to` these people."""
     more = [["E", under], ["e", under]] if under else []
     more += [["p", key(name)] for name in to.split()]
     made = [0, key(who), NOON + at, kind, [*more, *tags], content]

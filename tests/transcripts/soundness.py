@@ -16,14 +16,14 @@ from tests.transcripts.given import Import, importing
 
 @contextmanager
 def sound_in_the_end(folder: Path) -> Iterator[Import]:
-    """A log to import into, whose soundness is checked at the end."""
+    """Open a log to import into, and check its soundness at the end."""
     with importing(folder) as ready:
         yield ready
         assert_sound(ready.log)
 
 
 def assert_sound(log: Log) -> None:
-    """The log is whole, and at no point of any conversation has a lane a request that breaks a law."""
+    """Assert that the log is sound: no prefix has a lane whose request breaks a law."""
     assert verify(log).problems == ()
     for name in log.names(archived=True):
         entries = log[name].entries()
@@ -31,13 +31,12 @@ def assert_sound(log: Log) -> None:
 
 
 def words(into: Import) -> list[str]:
-    """What was said in the first conversation."""
+    """Return the words of the first conversation."""
     return [getattr(event, "text", "") for event in into.said]
 
 
 def with_raw(line: dict[str, Any], raw: str | bytes) -> bytes:
-    """Return the record as a line, where the one string `@` in it stands for something that JSON cannot
-    say."""
+    """Return the record as a line, with its one string `@` replaced by bytes that JSON cannot express."""
     return json.dumps(line).encode().replace(b'"@"', raw if isinstance(raw, bytes) else raw.encode())
 
 

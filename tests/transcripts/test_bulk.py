@@ -59,7 +59,7 @@ def written(folder: Path) -> list[Path]:
 
 
 def contents(log: Log) -> dict[str, list[Any]]:
-    """What every conversation says, and when; digests are of salts too, which are drawn by chance."""
+    """Return the entries of every conversation without digests, whose salts are drawn by chance."""
     return {name: [entry._replace(digest="") for entry in log[name].entries()] for name in log}
 
 
@@ -70,7 +70,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def whole(files: list[Path]) -> dict[str, list[Any]]:
-    """What comes of importing each file by itself."""
+    """Return the contents after importing each file by itself."""
     with stenolog.open(":memory:") as log:
         for file in files:
             import_file(log, file)

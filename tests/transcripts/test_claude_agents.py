@@ -31,7 +31,7 @@ def meta_of(event: Event) -> dict[str, Any]:
 
 
 def progress(uuid: str, message: Json, *before: Json) -> Json:
-    """What a sub-agent does, as its session tells it while it runs."""
+    """Return a sub-agent's progress record, as its session writes it while it runs."""
     data = {
         "type": "agent_progress",
         "agentId": "abcdef1234567",

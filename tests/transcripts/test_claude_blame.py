@@ -38,7 +38,7 @@ def progress(uuid: str, message: Json) -> Json:
 
 
 def chain(conversation: Conversation, tool: str) -> list[str]:
-    """What the chain from the call of a tool is made of, and why it ends where it does."""
+    """Return the links of the chain from a tool's call, and the reason for its end."""
     entries = list(conversation.entries())
     at = next(
         entry.position

@@ -34,7 +34,7 @@ TALK: list[Json] = [
 
 
 def asked(into: Import) -> list[str]:
-    """What the model is sent of users and answers, in order."""
+    """Return the users' messages and the answers that the model is sent, in order."""
     messages = build(into.entries, "claude", api="openai-chat").body["messages"]
     return [message["content"] for message in messages if message["role"] in ("user", "assistant")]
 

@@ -49,7 +49,7 @@ OLD_TURN = [
 
 
 def said(into: Import, place: Path, *messages: Any, **about: Any) -> list[Event]:
-    """What the messages became, without the settings that stand for none; `about` is for the index."""
+    """Return the events of the messages, without settings of none; `about` is for the index."""
     made = folder(place, talk=list(messages))
     if about:
         index(made, [{"id": "talk", **about}])
@@ -63,7 +63,7 @@ def _is_settings(event: Event) -> bool:
 
 
 def one(into: Import, place: Path, told: Message) -> Known:
-    """What one message became."""
+    """Return the event of one message."""
     (event,) = said(into, place, told)
     assert isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch)
     return event

@@ -51,7 +51,7 @@ def without(*ids: str) -> Any:
 
 
 def sent(log: Log) -> list[str]:
-    """What stands in the next request."""
+    """Return the messages of the next request."""
     parts = log["talk"].request("a").body["messages"]
     return [part["content"].removeprefix("<summary>\n").split("\n")[0] for part in parts]
 

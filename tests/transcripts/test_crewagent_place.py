@@ -21,7 +21,7 @@ OLD: list[Message] = [{"role": "user", "content": f"w{nth}", "runId": ""} for nt
 
 
 def ids(made: Path) -> list[str]:
-    """What the index lists."""
+    """Return the ids that the index lists."""
     return [entry["id"] for entry in json.loads((made / "index.json").read_text())["conversations"]]
 
 

@@ -45,7 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def report(log: Log, file: Path) -> Report:
-    """What an import tells where nothing is remembered."""
+    """Return the report of an import into a log that remembers no files."""
     return import_file(log, file, keep_raw=True)
 
 

@@ -81,7 +81,7 @@ def _blocks(content: Any) -> Iterator[Said]:
 
 
 def said_in_claude_code(path: Path) -> Iterator[Said]:
-    """What was said in a Claude Code session."""
+    """Yield the messages of a Claude Code session."""
     for record in objects(path):
         inner = record.get("data", {}).get("message", {}) if record.get("type") == "progress" else record
         if inner.get("type") in ("user", "assistant"):
@@ -91,7 +91,7 @@ def said_in_claude_code(path: Path) -> Iterator[Said]:
 
 
 def said_in_codex(path: Path) -> Iterator[Said]:
-    """What was said in a Codex rollout, as the API was told it."""
+    """Yield the messages of a Codex rollout, as the API got them."""
     for record in objects(path):
         item = record.get("payload") or {}
         if record.get("type") != "response_item":
@@ -109,7 +109,7 @@ def said_in_codex(path: Path) -> Iterator[Said]:
 
 
 def said_in_tau_bench(path: Path) -> Iterator[Said]:
-    """What was said in the trajectories."""
+    """Yield the messages of the trajectories."""
     for trajectory in json.loads(path.read_text(encoding="utf-8")):
         for message in trajectory["traj"]:
             yield message["role"], message.get("content") or ""

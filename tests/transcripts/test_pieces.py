@@ -36,7 +36,7 @@ def digests(log: Log) -> dict[tuple[str, str, str], str]:
 
 
 def imported(path: Path, *versions: bytes) -> dict[tuple[str, str, str], str]:
-    """What comes of importing a file each time it has grown."""
+    """Return the requests after importing a file each time it has grown."""
     with stenolog.open(":memory:") as log:
         for content in versions:
             path.write_bytes(content)

@@ -76,7 +76,7 @@ def as_csv(rows: list[Row]) -> bytes:
 
 
 def rows_of(log: stenolog.Log) -> list[tuple[Any, ...]]:
-    """What our own table shows of the log."""
+    """Return the rows of our own table of the log."""
     query = "SELECT workflowId, role, content, agent, createdAt FROM conversation_messages ORDER BY 1, 5"
     return attach_table(log, conversation_messages).select(query)
 

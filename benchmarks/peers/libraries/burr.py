@@ -17,7 +17,7 @@ ACTIONS = ("asked", "called", "one_done", "other_done", "answered")
 
 @action(reads=["messages"], writes=["messages"])  # type: ignore[untyped-decorator]
 def happens(state: State, event: Event) -> State:
-    """Return an event more. What a model would be given is `state["messages"]`, in memory."""
+    """Append one more event. A model's input is `state["messages"]`, in memory."""
     return state.append(messages=chat.message(event))
 
 

@@ -35,7 +35,7 @@ class Talk(Aggregate):
 
     @event("Happened")
     def happens(self, message: dict[str, Any]) -> None:
-        """A message more."""
+        """Append one more message."""
         self.messages.append(message)
 
 
@@ -70,7 +70,7 @@ class EventSourcing(Peer):
         return chat.said(messages)
 
     def at(self, conversation: str, turn: int) -> Any:
-        """Return the first version is its beginning."""
+        """Return the messages as they were after a turn; version 1 is the opening."""
         talk: Talk = self.application.repository.get(Talk.create_id(conversation), version=1 + turn * STEPS)
         return talk.messages
 

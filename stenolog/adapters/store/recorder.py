@@ -286,8 +286,8 @@ class LogRecorder(ProcessRecorder, ABC):
     ) -> dict[int, int]:
         """Overwrite payloads, and whatever the store itself derives from them; keep hash and digest of each.
 
-        `having` are the conversations with the entries; `written` is what each appends in the same transaction,
-        and where; returns their new positions. Raises `VersionConflictError` if either changed. `seal_key` changes.
+        `having` are the conversations with the entries; each appends its `written` in the same transaction.
+        Returns their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
         """
 
     @abstractmethod
@@ -344,7 +344,7 @@ class LogRecorder(ProcessRecorder, ABC):
     def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
         """Return the claims with their fences; None for one that another process has.
 
-        Raises `VersionConflictError` where the conversation is not at `expected`: claims and appends never cross.
+        Raises `VersionConflictError` if the conversation is not at `expected`: claims and appends never cross.
         """
 
     @abstractmethod

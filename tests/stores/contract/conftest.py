@@ -39,7 +39,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[[Path, ExitStack], Opening]] = {"sqlite":
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opening]:
-    """Opens a log, and the same log again."""
+    """Return a function that opens a log, and the same log again."""
     with ExitStack() as stack:
         yield IMPLEMENTATIONS[request.param](tmp_path, stack)
 
