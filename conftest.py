@@ -112,7 +112,7 @@ def console(example: Example) -> str | None:
 
 
 def _commands(block: str) -> list[tuple[str, str]]:
-    """Yield the commands behind `$ `, each with the text below it up to the next one."""
+    """Return the commands behind `$ `, each with the text below it up to the next one."""
     pieces = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     split = [piece.replace("\\\n", "").partition("\n") for piece in pieces]
     return [(command.strip(), output.rstrip()) for command, _, output in split]

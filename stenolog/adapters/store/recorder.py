@@ -284,10 +284,10 @@ class LogRecorder(ProcessRecorder, ABC):
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
     ) -> dict[int, int]:
-        """Overwrite payloads, and whatever the store itself derives from them; keep hash and digest of each.
+        """Overwrite payloads, and what the store derives from them, in one transaction; keep each digest.
 
-        `having` are the conversations with the entries; each appends its `written` in the same transaction.
-        Returns their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
+        `having` are the conversations with the entries; each appends its `written` at that position. Returns
+        their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
         """
 
     @abstractmethod
@@ -344,7 +344,7 @@ class LogRecorder(ProcessRecorder, ABC):
     def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
         """Return the claims with their fences; None for one that another process has.
 
-        Raises `VersionConflictError` if the conversation is not at `expected`: claims and appends never cross.
+        Raises `VersionConflictError` if the stream is not at `expected`: claims and appends never cross.
         """
 
     @abstractmethod
