@@ -120,7 +120,7 @@ class AsyncLog:
         await self.run(self.sync.backup, path)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Any call of the log, in one of its threads."""
+        """Make any call of the log, in one of its threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
     async def write(
@@ -299,12 +299,12 @@ class LoopBridge:
         return waiting.result()
 
     def _wake(self) -> None:
-        """In the thread that writes."""
+        """Wake the event loop; called in the thread that writes."""
         with suppress(RuntimeError):  # the loop may have ended
             self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        """In the event loop's own thread; jobs are done in the order in which they were asked for."""
+        """Do the jobs in the event loop's own thread, in the order in which they were queued."""
         while self._asked and self._asked[0][0].done:
             _, future = self._asked.popleft()
             if not future.done():  # it may have been cancelled

@@ -217,7 +217,7 @@ class Conversation(StreamHandle):
         )
 
     def prepared(self, drafts: Sequence[NewEntry]) -> list[PendingEntry]:
-        """Drafts with all that is drawn at the edge."""
+        """Return drafts with everything that is drawn at the edge."""
         edge = self.log.edge
         return [appends.prepare(edge, draft) for draft in drafts]
 

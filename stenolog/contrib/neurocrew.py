@@ -203,7 +203,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _other_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """All but the words, so that nothing is lost; the time too, which may be in an unknown zone."""
+    """Return all fields but the words, so that none is lost; the time too, whose zone may be unknown."""
     words = next(name for name in _SAID if message.get(name) is not None)
     return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
 

@@ -145,7 +145,7 @@ def _is_object(text: str) -> bool:
 
 
 def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
-    """Results that say why there is none, so that every call has exactly one."""
+    """Return results that say why a call was not run, so that every call has exactly one."""
     return tuple(
         ToolResult(
             call_id=call.id,

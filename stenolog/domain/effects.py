@@ -141,7 +141,7 @@ def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
 
 
 def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
-    """Why a person is to be asked before the lane goes on; empty where there is no reason.
+    """Return why a person is to be asked before the lane continues; empty if there is no reason.
 
     `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown is the
     reason, until somebody says something after it was told, and after the lane has asked.

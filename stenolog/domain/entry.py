@@ -108,7 +108,7 @@ def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -
 
 
 def microseconds(time: datetime) -> int:
-    """Microseconds since 1970 (UTC) of an aware time. Raises `InvalidEventError` for a naive one."""
+    """Return microseconds since 1970 (UTC) of an aware time. Raises `InvalidEventError` for a naive one."""
     try:
         return (in_utc(time) - EPOCH) // MICROSECOND
     except ValueError as error:

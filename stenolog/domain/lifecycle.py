@@ -44,7 +44,7 @@ GUARDS: Final = {
 
 
 def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *when: str) -> dict[str, Any]:
-    """One row of the declaration; `dest` None leaves the lane where it is."""
+    """Return one row of the declaration; `dest` None leaves the lane where it is."""
     return {"trigger": trigger, "source": source, "dest": dest, "conditions": list(when)}
 
 

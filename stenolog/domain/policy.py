@@ -295,7 +295,7 @@ class Policy:
     instructions: Prompt | None = None
 
     def __or__(self, other: PolicyLike) -> Policy:
-        """Both together; where both have a rule in a slot, the other's."""
+        """Return both together; if both have a rule in a slot, the other's."""
         theirs = policy(other)
         set_there = {f.name: getattr(theirs, f.name) for f in fields(Policy)}
         return replace(self, **{slot: rule for slot, rule in set_there.items() if rule is not None})

@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 
 
 def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]) -> str:
-    """Why a summary must not take the place of what it covers; empty where it may.
+    """Return why a summary must not replace the messages that it covers; empty if it may.
 
     `summaries` are those that hold so far, `open_calls` the positions of calls without a result.
     """
@@ -194,7 +194,7 @@ class State(NamedTuple):
         return known and self.is_open(where)
 
     def open_calls(self) -> Iterator[tuple[LaneState, OpenCall]]:
-        """Every call without a result, with its lane."""
+        """Yield every call without a result, with its lane."""
         return ((lane, call) for lane in self.lanes.values() for call in lane.calls)
 
 
@@ -269,7 +269,7 @@ def _quiet(floor: TurnState) -> str:
 
 
 def blocked_reason(blocked: Blocked) -> str:
-    """Why nothing can be decided after an unknown or damaged event, and what to do."""
+    """Return why nothing can be decided after an unknown or damaged event, and what to do."""
     if blocked.topic == DAMAGED:
         return (
             f"the entry at position {blocked.position} is damaged ({blocked.needs}): fork after position "

@@ -240,7 +240,7 @@ def _covered(state: State, message: AssistantMessage, position: int) -> tuple[St
 
 
 def cover_fault(state: State, made: Summary) -> str:
-    """Why the summary must not take the place of what it covers; empty where it may."""
+    """Return why the summary must not replace the messages that it covers; empty if it may."""
     return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
 
 
@@ -293,7 +293,7 @@ def _switched(state: State, switch: ModeSwitch) -> Interpretation:
 
 
 def turns_fault(turns: TurnPolicy | None) -> str:
-    """Why a rule of turns is not known here, so that turns are taken by address; empty where it is known."""
+    """Return why a turn rule is unknown here, so that turns go by address; empty if it is known."""
     try:
         if turns is not None:
             load(turns)
@@ -330,7 +330,7 @@ def _ends(switch: ModeSwitch, summary: Summary) -> bool:
 
 
 def _approvals(known: dict[str, tuple[str, ...]], switch: ModeSwitch) -> dict[str, tuple[str, ...]]:
-    """Which tools of which agents a person must approve; agents without any are left out."""
+    """Return the tools that a person must approve, by agent; agents without any are left out."""
     changed = {
         agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
         for agent, card in switch.cards.items()

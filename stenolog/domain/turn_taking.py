@@ -132,7 +132,7 @@ def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set:
 
 
 def resting(turn_state: TurnState, lanes: Mapping[str, LaneState]) -> list[str]:
-    """Those who have the turn and have come to rest."""
+    """Return the lanes that have the turn and have come to rest."""
     return [where for where in turn_state.holders if where not in lanes or lanes[where].status not in BUSY]
 
 

@@ -67,7 +67,7 @@ class TurnRule:
         return TurnPolicy(rule=self.name, options=non_default_fields(self))
 
     def line(self, state: State) -> tuple[str, ...]:
-        """Those that take turns, in order, be they there or not; the members, in the order of joining."""
+        """Return the agents that take turns, in order, present or not; the members, in order of joining."""
         return state.members
 
     def opens(self, to: Sequence[str]) -> bool:
@@ -138,7 +138,7 @@ class RoundRobin(TurnRule):
     max_rounds: Natural = ROUNDS
 
     def fault(self) -> str:
-        """Each stands in the order once, and whoever moderates by passing needs a way to pass."""
+        """Return the fault of an order with repetitions, or of a passing moderator without a pass."""
         if self.moderator and not self.pass_token:
             return "expected a pass_token for the moderator to pass with, found none"
         return _repeated(self.order)
@@ -164,7 +164,7 @@ class RoundRobin(TurnRule):
         return NextTurn(reason=_all_done(state, len(line)))
 
     def _over(self, state: State, turn: TurnView, number: int) -> str:
-        """Why the turns are over, whoever may have something to say; empty where they are not."""
+        """Return why the turns are over, even if an agent has something to say; empty if they are not."""
         if not number:
             return NOBODY
         if turn.how == "cancelled":
@@ -188,7 +188,7 @@ class Sequential(TurnRule):
     order: Many[str]
 
     def fault(self) -> str:
-        """There is an order, and each stands in it once."""
+        """Return the fault of a missing order, or of one with repetitions."""
         return _repeated(self.order) if self.order else "expected an order of at least one, found none"
 
     def line(self, state: State) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class Orchestrator(TurnRule):
         return tuple(dict.fromkeys((self.agent, *state.members, *state.lanes)))
 
     def opens(self, to: Sequence[str]) -> bool:
-        """Words to nobody by name are for the agent too."""
+        """Return whether a message opens a turn: words to nobody by name are for the agent too."""
         return not to or set(to) == {self.agent}
 
     def hands_on(self, lane: str) -> bool:
@@ -246,7 +246,7 @@ class Orchestrator(TurnRule):
         return NextTurn(line, SPOKEN if line else f"{self.agent} is not there")
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """Those that were named; else the agent, where it has not seen all that was answered."""
+        """Return the named agents; else the agent, if it has not seen all answers."""
         if turn.lane == self.agent and turn.how in ("failed", "cancelled"):
             return NextTurn(reason=f"{self.agent} failed" if turn.how == "failed" else CANCELLED)
         if named := present(state, state.turn_state.handed_to):
@@ -270,7 +270,7 @@ class Parallel(TurnRule):
     order: Many[str] = ()
 
     def fault(self) -> str:
-        """Each stands in the order once."""
+        """Return the fault of an order with repetitions."""
         return _repeated(self.order)
 
     def line(self, state: State) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ class Parallel(TurnRule):
         return tuple(self.order) or state.members
 
     def begin(self, state: State) -> NextTurn:
-        """All of them."""
+        """Return all of them."""
         line = present(state, self.line(state))
         return NextTurn(line, SPOKEN if line else NOBODY)
 
@@ -319,7 +319,7 @@ def _addressed() -> TurnRule:
 
 
 def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
-    """Those of a line who can be given the turn: who take part, each once; where nobody has joined, all."""
+    """Return the lanes of a line that take part, each once; if nobody has joined, all."""
     there = state.is_open if not state.members else state.takes_part
     return tuple(filter(there, dict.fromkeys(line)))
 
@@ -341,7 +341,7 @@ def has_news(state: State, where: str) -> bool:
 
 
 def _all_done(state: State, number: int) -> str:
-    """Why a round is over in which nobody has said anything new."""
+    """Return why a round is over in which nobody has said anything new."""
     passes, fails = state.turn_state.passes_in_row, state.turn_state.failures_in_row
     if not passes and not fails:
         return "nobody else is there to answer"

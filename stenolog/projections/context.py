@@ -126,7 +126,7 @@ def summary_of(position: int, event: Event) -> Summary | None:
 
 
 def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
-    """Each edit that is in context, with the message that it edits; of an edit's edit, the first one."""
+    """Return each edit in context with the message that it edits; of an edit's edit, the first one."""
     edits: dict[int, int] = {}
     for entry in entries:
         match entry.event:
@@ -139,7 +139,7 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
 
 
 def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
-    """Every summary of the log."""
+    """Yield every summary of the log."""
     found = [made for entry in log if (made := summary_of(entry.position, entry.event))]
     state, remaining = INITIAL, iter(found)
     summary = next(remaining, None)

@@ -137,7 +137,7 @@ def _joined(*pieces: str) -> str:
 
 
 def searchable_text(event: Event) -> str:
-    """All words of the event, a line break between two pieces; empty where nobody can know its words."""
+    """Return all words of the event, one piece a line; empty if its words are unknown."""
     match event:
         case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
             pieces = _part_texts(parts)

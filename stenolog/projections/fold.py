@@ -68,7 +68,7 @@ def fold(
 
 
 def transitions(entries: Iterable[Entry], state: State = INITIAL) -> Iterator[Transition]:
-    """Every transition that the entries caused, in order, beginning in `state`."""
+    """Yield every transition that the entries caused, in order, beginning in `state`."""
     for entry in entries:
         state, made = step(state, entry)
         yield from made

@@ -77,7 +77,7 @@ class _Call(NamedTuple):
 
 
 def spans(entries: Iterable[Entry], *, content: bool = False, after: int = 0) -> Iterator[Span]:
-    """Each piece of work as the entry that ends it comes by; what is under way at the end is not told.
+    """Yield each piece of work at the entry that ends it; unfinished work has no span.
 
     `content` tells what was said, what tools were called with and what they gave: it may be private. What
     ended up to the position `after` is left out; in a fork, `inherited` is where its own begins.
@@ -90,7 +90,7 @@ def spans(entries: Iterable[Entry], *, content: bool = False, after: int = 0) ->
 
 
 def inherited(settings: Settings) -> int:
-    """Up to which position a fork shares its parent's entries, by its settings; 0 where it is none."""
+    """Return the position up to which a fork shares its parent's entries; 0 if it is none."""
     return settings.parent.position if settings.is_fork and settings.parent else 0
 
 

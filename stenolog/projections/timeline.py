@@ -236,7 +236,7 @@ def _is_out(now: Context, position: int) -> bool:
 
 
 def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
-    """One item for each lane that waits for its model."""
+    """Yield one item for each lane that waits for its model."""
     for where, lane in state.lanes.items():
         if lane.status == "awaiting_llm":
             end = log[-1]

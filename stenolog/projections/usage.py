@@ -53,7 +53,7 @@ class Histogram(NamedTuple):
         return Histogram({**self.counts, place: self.counts.get(place, 0) + 1})
 
     def plus(self, other: Histogram) -> Histogram:
-        """Both together."""
+        """Return the sum of both."""
         places = self.counts.keys() | other.counts.keys()
         return Histogram({at: self.counts.get(at, 0) + other.counts.get(at, 0) for at in sorted(places)})
 
@@ -138,7 +138,7 @@ def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
 
 
 def _millionths(price: Price, used: Tokens) -> int:
-    """In millionths of a micro-dollar: whole numbers, for prices of up to six decimals."""
+    """Return the cost in millionths of a micro-dollar: whole, for prices of up to six decimals."""
     written = price.input if price.written is None else price.written
     fresh = max(0, used.input - used.cache_read - used.cache_write)
     rates = (price.input, price.cached, written, price.output)
@@ -216,7 +216,7 @@ class UsageTotals(NamedTuple):
         return known_cost(self.tokens, prices, self.billed.values())
 
     def plus(self, other: UsageTotals) -> UsageTotals:
-        """Both together."""
+        """Return the sum of both."""
         return UsageTotals(
             answers=self.answers + other.answers,
             untold=self.untold + other.untold,
@@ -268,7 +268,7 @@ class Usage(NamedTuple):
 
 
 def together(tallies: Iterable[UsageTotals]) -> UsageTotals:
-    """Several tallies as one."""
+    """Return several tallies as one."""
     return reduce(UsageTotals.plus, tallies, NOTHING)
 
 

@@ -13,5 +13,5 @@ from .crash_points import crash_points as every_crash_point
 
 @pytest.fixture
 def crash_points(tmp_path: Path) -> Any:
-    """`stenolog.testing.crash_points` in a folder of the test's own: `crash_points(run, world=…)`."""
+    """Return `stenolog.testing.crash_points` in the test's own folder: `crash_points(run, world=…)`."""
     return partial(every_crash_point, folder=tmp_path)

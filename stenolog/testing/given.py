@@ -78,7 +78,7 @@ def _sealed(drafts: Iterable[NewEntry]) -> Iterable[Record]:
 
 
 def examples() -> dict[str, Known]:
-    """One event of each kind, by kind, with every field given."""
+    """Return one event of each kind, by kind, with every field given."""
     made: list[Known] = [_user_message(), _assistant_message(), _tool_result(), _llm_error(), _mode_switch()]
     return {event.kind: event for event in made}
 

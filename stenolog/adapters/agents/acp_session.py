@@ -300,7 +300,7 @@ class Client:
             turn.add_text(chunk.content.text)
 
     def _call_details(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
-        """All that was told of a call so far."""
+        """Return everything that the agent has sent about a call so far."""
         known = self._calls.setdefault(call.tool_call_id, {})
         known |= _dumped(call)
         known.pop("sessionUpdate", None)

@@ -77,11 +77,11 @@ class ResponseBuilder:
         self._pausing = False
 
     def add_text(self, text: str) -> None:
-        """More text."""
+        """Add more text."""
         self._add("text", text)
 
     def add_reasoning(self, text: str, signature: str = "") -> None:
-        """More of what it thinks, and at the end the proof of it."""
+        """Add more of the reasoning, and at its end the proof of it."""
         self._add("reasoning", text).signature += signature
 
     def break_part(self) -> None:
@@ -89,7 +89,7 @@ class ResponseBuilder:
         self._pausing = True
 
     def add_note(self, thing: dict[str, Any], key: str = "") -> None:
-        """Something that the agent does by itself, such as a call of its own tools: kept, never run by us.
+        """Add an action that the agent does by itself, such as a call of its own tools; we never run it.
 
         A thing with the key of an earlier one takes its place.
         """

@@ -72,7 +72,7 @@ class Command:
         return replace(self, args=(*self.args[:place], *missing, *self.args[place:]))
 
     def arguments(self, prompt: str = "", session: str = "", resume: Sequence[str] = ()) -> list[str]:
-        """Its arguments, with those that resume a session, where there is one.
+        """Return the arguments, with those that resume a session if there is one.
 
         Raises `CallerError` for a session that the program would read as an option: the log names it.
         """

@@ -44,7 +44,7 @@ class AgentSession(ABC):
 
     @abstractmethod
     def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
-        """Its answer, as `Model.stream` gives it."""
+        """Yield the answer, as `Model.stream` does."""
 
     @abstractmethod
     async def stop(self) -> None:

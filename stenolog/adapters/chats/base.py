@@ -47,7 +47,7 @@ Backoff: TypeAlias = Callable[[int], float]
 
 
 def backoff(failures: int) -> float:
-    """One second after the first failure, then twice as long each time, up to a minute."""
+    """Return one second after the first failure, then twice as long each time, up to a minute."""
     return float(min(60, 2 ** min(failures - 1, 6)))
 
 

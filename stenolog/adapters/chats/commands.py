@@ -282,7 +282,7 @@ def _outline(conversation: Conversation, agent: str, task: str, api: str | Api |
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Every command, with what it is for."""
+    """Yield every command, with its help."""
     return ((name, function.__doc__ or "") for name, function in COMMANDS.items())
 
 

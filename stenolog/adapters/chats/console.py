@@ -55,7 +55,7 @@ class Console:
         self._unread: BrokenPipeError | None = None
 
     async def serve(self) -> None:
-        """Until there are no more lines, and all has come to rest and been shown.
+        """Serve until the lines end and all work is done and shown.
 
         Raises BrokenPipeError once nobody reads what is shown, as behind `| head`.
         """

@@ -105,7 +105,7 @@ class _Cutter:
             self._text(line)
 
     def end(self) -> list[str]:
-        """All pieces. Words behind a last fence, which begins no code, are shown as some."""
+        """Return all pieces. Words behind a last fence, which begins no code, are text."""
         if self.fence and self._is_bare and self.fence.language:
             self._lines[-1:] = [self.fence.mark, self.fence.language]
             self._is_bare = False
@@ -138,7 +138,7 @@ class _Cutter:
         return len(self._lines) <= self._is_bare
 
     def _cut(self, line: str) -> tuple[str, str]:
-        """As much of a line as there is room for, cut behind a blank where there is one, and the rest."""
+        """Return as much of a line as fits, cut behind a blank if there is one, and the rest."""
         room, at = self._line_limit() - 1, 0
         for at, char in enumerate(line):  # noqa: B007 - where the room ends
             room -= self.weigh(char)

@@ -179,7 +179,7 @@ class ChatSession:
                 self.working.clear()
 
     async def _run(self) -> None:
-        """One run. A store that is busy is asked again; what no run can get past is told to the operator."""
+        """Run once. A busy store is retried; an error that stops every run is reported to the operator."""
         try:
             await retry_forever(
                 self._run_once, self.outlet.backoff, self._busy, after=OperationalError, final=()

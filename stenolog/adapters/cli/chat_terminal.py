@@ -117,7 +117,7 @@ class TerminalWriter:
         return StreamWrapper(partial(self._put, style=style, aside=aside), room)
 
     def text(self, words: str, style: str = "", *, indent: str = "") -> None:
-        """Words that go on on the next line where they are too long for one."""
+        """Write words that wrap onto the next line if they are too long for one."""
         whole: list[str] = []
         flow = StreamWrapper(whole.append, max(1, (width() or 0) - len(indent)) if self.live else None)
         flow.add(words)
@@ -326,7 +326,7 @@ class Piped:
         return text.rstrip("\r\n") if text else None
 
     def reply(self, prompt: str) -> str | None:
-        """None: nobody is asked."""
+        """Return None: there is no person to ask."""
         return None
 
 

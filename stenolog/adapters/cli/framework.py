@@ -313,6 +313,6 @@ def find_conversations(log: Log, written: str) -> list[Conversation]:
 
 
 def nobody_reads_on() -> int:
-    """`stenolog log | head` is no error: what is still to be written goes nowhere."""
+    """Discard further output when the reader has gone: `stenolog log | head` is no error."""
     _let_go_of_stdout()
     return OK.code

@@ -122,7 +122,7 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    """Every request of the corpus that can be built, in the order of their places."""
+    """Yield every request of the corpus that can be built, in the order of their places."""
     given: dict[str, Any] = {"apis": {name: APIS[name] for name in head.apis}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
@@ -204,7 +204,7 @@ def _flat(one: Compared) -> dict[str, Any]:
 
 
 def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
-    """Each request that is not the same."""
+    """Yield each request that differs."""
     several = len({one.place.db for some in listed.values() for one in some}) > 1
     for what, some in listed.items():
         for one in some:

@@ -260,7 +260,7 @@ def _some(files: Sequence[str]) -> str:
 
 
 def lines(reports: Iterable[Report]) -> Iterator[Piece]:
-    """Each conversation, and below it what was kept of it elsewhere, or not as messages."""
+    """Yield each conversation, and below it the forks, settings and skipped records kept with it."""
     for report in reports:
         for conversation in report.conversations:
             yield line(
@@ -293,7 +293,7 @@ def _counts(conversation: Imported) -> str:
 
 
 def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
-    """All files together; `more` says how the rest is shown."""
+    """Return the line for all files together; `more` says how the rest is shown."""
     conversations = [conversation for report in reports for conversation in report.conversations]
     total = Imported(
         "",

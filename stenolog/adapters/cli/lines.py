@@ -94,7 +94,7 @@ class Paragraph(NamedTuple):
 
 
 def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None = None) -> Paragraph:
-    """Text that wraps; only its first `lines` lines where that is given."""
+    """Return text that wraps; only its first `lines` lines if that is given."""
     shown = safe(text).rstrip().expandtabs(4)
     more = 0 if lines is None else shown.count("\n") + 1 - lines
     if more > 0:
@@ -158,13 +158,13 @@ def _kept_blanks(words: str) -> str:
 
 
 def styled(words: str, style: str) -> str:
-    """Words that are safe already, in a style."""
+    """Return words that are safe already, in a style."""
     codes = ";".join(CODES[word] for word in style.split())
     return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
 
 
 def counted(number: int, what: str, many: str = "") -> str:
-    """So many of it: 1 request, 12 requests; `many` where that is no mere `s`."""
+    """Return a number and its noun: 1 request, 12 requests; `many` if the plural is no mere `s`."""
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
@@ -239,7 +239,7 @@ def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) 
 
 
 def plain(value: object) -> Any:
-    """Any value of the library as JSON would hold it: named tuples as objects, times as ISO in UTC."""
+    """Return any value of the library as JSON: named tuples as objects, times as ISO in UTC."""
     match value:
         case Entry():
             return entry_data(value)

@@ -64,7 +64,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece
 
 
 def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
-    """For each stretch where and as what, and below it what each rule does."""
+    """Yield where and in which role each stretch is, and below it what each rule does."""
     if not lane.stretches:
         yield line((f"{lane.lane:<{width}}", "cyan"), ("  no request yet", "dim"))
     indent, before = width + 14, 0
@@ -95,13 +95,13 @@ def _from_to(first: int, last: int) -> str:
 
 
 def _placed(form: Form) -> str:
-    """As which message, or as what beside the messages."""
+    """Return the message that a part is in, or its place beside the messages."""
     number = f"#{form.message + 1} " if form.message >= 0 else ""
     return f" as {number}{form.role}" if form.role else ""
 
 
 def _counts(stretch: Stretch) -> str:
-    """Its tokens, in how many requests that anyone would send, and how many receipts name them."""
+    """Return its tokens, the sendable requests that have it, and the receipts that name those."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in DISPOSITIONS:
@@ -147,7 +147,7 @@ def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
 
 
 def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> Iterator[Piece]:
-    """Each part with its reason on one line, and what it says on the next; all of it where `whole`."""
+    """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
     yield from head_lines(request)
     for reason in reasons:
         does = f": {reason.does}" if reason.does else ""
@@ -188,7 +188,7 @@ def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]
 
 
 def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iterator[Piece]:
-    """Two requests: how large they are, what they begin with in common, and every change."""
+    """Yield two requests: their sizes, their common beginning, and every change."""
     yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
@@ -271,7 +271,7 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
 
 
 def tokens(before: int, after: int) -> str:
-    """Tokens in and out, one number where they are the same."""
+    """Return the tokens in and out, as one number if they are the same."""
     return f"{after:,}" if before in (after, 0) else f"{before:,} → {after:,}"
 
 
@@ -336,7 +336,7 @@ def _budget_row(row: BudgetRow, name: str) -> Sequence[Cell]:
 
 
 def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
-    """Both requests in numbers, then what differs, line by line."""
+    """Yield both requests in numbers, then the differences, line by line."""
     both = {"real": made.real, "what if": made.other}
     columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "SENDABLE")
     yield table(columns, [_size_row(title, request) for title, request in both.items()])

@@ -109,7 +109,7 @@ def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
 
 
 def spans(positions: Sequence[int]) -> str:
-    """Positions as runs: 3-5, 8; only the first, the second and the last of more than `RUNS`."""
+    """Return positions as runs: 3-5, 8; of more than `RUNS` the first, the second and the last."""
     runs: list[list[int]] = []
     for position in sorted(positions):
         if runs and position == runs[-1][1] + 1:

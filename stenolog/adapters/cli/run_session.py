@@ -241,7 +241,7 @@ class Approvals:
         return judged
 
     def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
-        """None: it is left open. Whoever decides sees all of the call."""
+        """Return a person's decision on the call, of which everything is shown; None leaves it open."""
         made = call_of(self.work.conversation, call)
         words = f"{lane.address}: {whole_call(made)}"
         if self.yes or (lane.agent, call.name) in self._always:

@@ -306,7 +306,7 @@ def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnos
 
 
 def receipt_notes(without: Sequence[WithoutReceipt], *, strict: bool) -> Iterator[Diagnostic]:
-    """Answers that have no receipt, by agent, with the first and the last day."""
+    """Yield notes on answers without a receipt, by agent, with the first and the last day."""
     for agent, days in groupby(without, lambda one: one.agent):
         found = [*days]
         span = " to ".join(dict.fromkeys((found[0].day, found[-1].day)))

@@ -166,7 +166,7 @@ def steps_command(db: Path, target: str, agent: str | None, at: str) -> CommandR
 
 
 def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
-    """One line for each transition."""
+    """Yield one line for each transition."""
     for step in steps:
         guard = f" [{', '.join(step.guard)}]" if step.guard else ""
         moved = f"{step.source} → {step.target}" if step.lane else step.kind

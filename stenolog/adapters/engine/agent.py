@@ -52,7 +52,7 @@ class Agent:
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
-        """Its card, with these tools."""
+        """Return the agent's card, with these tools."""
         return AgentCard(
             model=self.llm.name if self.llm else "",
             provider=self.llm.provider if self.llm else "",

@@ -52,7 +52,7 @@ class RetryPolicy:
     def wait(
         self, category: ErrorCategory, attempt: int, chance: float, retry_after: float | None = None
     ) -> float | None:
-        """Seconds to wait after the failed attempt (counted from 1); None: it is not tried again.
+        """Return the seconds to wait after a failed attempt (counted from 1); None: it is not retried.
 
         `chance` is a random number from 0 to 1.
         """

@@ -182,7 +182,7 @@ class Runner:
             self._queue.put_nowait(None)
 
     def _listener(self) -> Callable[[], None]:
-        """Wakes the loop when somebody else has written; what the runner writes itself it knows."""
+        """Return a listener that wakes the loop when another writer has written."""
         loop = asyncio.get_running_loop()
 
         def listen() -> None:

@@ -160,7 +160,7 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
     ) -> str:
-        """`ask`, for programs without an event loop."""
+        """Ask as `ask` does, for programs without an event loop."""
         return asyncio.run(self.ask(conversation, message, to=to, id=id))
 
     async def advance(self, conversation: AnyConversation) -> list[Entry]:

@@ -165,7 +165,7 @@ class OpenAIAgentsSession:
             return answer
 
     def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
-        """Its entry is hidden, with what that edits; the items before it in that entry are said again."""
+        """Hide the item's entry, with the entries that it edits; the items before it are written again."""
         held = self._items_by_position(position)
         if not held:
             return None, []
@@ -325,7 +325,7 @@ def _plain(
 
 
 def _sent_content(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> str | list[Item]:
-    """Nothing or one text as a string, anything else as a list."""
+    """Return no text or one text as a string, and anything else as a list."""
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], TextPart):

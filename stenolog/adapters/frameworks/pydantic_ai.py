@@ -95,7 +95,7 @@ def written(
 
 
 def validated(messages: Sequence[Json]) -> list[ModelMessage]:
-    """Messages of pydantic-ai's from their JSON."""
+    """Return messages of pydantic-ai's from their JSON."""
     return adapter().validate_json(compact_json(messages))
 
 

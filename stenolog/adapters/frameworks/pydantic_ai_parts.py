@@ -148,7 +148,7 @@ def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
 
 
 def content_of_parts(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
-    """Nothing or one text as a string, anything else as a list."""
+    """Return no text or one text as a string, and anything else as a list."""
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], TextPart):

@@ -34,14 +34,14 @@ class PendingWrites:
     """The positions up to which a branch is kept as a fork, with the items."""
 
     def wrote(self, position: int, forks: list[str]) -> None:
-        """All that waited is written, and the conversation stands here now."""
+        """Note that all waiting entries are written, and where the conversation ends now."""
         self.found.appended += len(self.items)
         self.found.forks += forks
         self.position = position
         self.items, self.branches = [], []
 
     def refuse(self, why: CallerError) -> None:
-        """Nothing more is written to the conversation."""
+        """Refuse the conversation: no more is written to it."""
         self.found.failed = str(why)
         self.items, self.branches = [], []
 

@@ -107,7 +107,7 @@ def _of_start(first: bytes, stream: BinaryIO) -> str | None:
 
 
 def _of_list(stream: BinaryIO) -> str:
-    """One list, or one on each line: what a relay said."""
+    """Return the format of one list, or of one on each line, as a relay sends them."""
     try:
         return _of_document(JsonLinesReader().document(stream))
     except UnknownFormatError:
@@ -122,7 +122,7 @@ def _of_list(stream: BinaryIO) -> str:
 
 
 def _of_objects(stream: BinaryIO) -> str:
-    """JSON Lines, unless the whole file is one object: on a single line, or over many."""
+    """Return JSON Lines, unless the whole file is one object, on a single line or over many."""
     first = list(islice(_records(stream), NAMED_BY))
     if not first or first[0].number != 1:
         try:

@@ -41,7 +41,7 @@ class Answer:
         return (self.agent, self.source_id) == (agent, source_id)
 
     def add(self, more: Answer) -> None:
-        """One more record of the same answer; its usage stands for all of it."""
+        """Add one more record of the same answer; its usage stands for all of it."""
         self.parts += more.parts
         self.model = more.model or self.model
         self.finish_reason = more.finish_reason or self.finish_reason

@@ -73,7 +73,7 @@ class JsonLinesReader:
         self._decoder = json.JSONDecoder(parse_constant=self._constant, parse_float=self._float)
 
     def begin(self) -> None:
-        """Nothing was found yet."""
+        """Begin with nothing found."""
         self.skipped: list[Skipped] = []
         self.repaired: Counter[str] = Counter()
         self.incomplete = 0

@@ -64,7 +64,7 @@ class PartAccumulator:
     def add(
         self, key: Hashable, kind: Kind, text: str = "", *, id: str = "", name: str = ""
     ) -> list[ResponseDelta]:
-        """More of a part: text, or a call's arguments. The id and the name are those that came first."""
+        """Add more of a part: text, or a call's arguments. The first id and name count."""
         begins = key not in self._growing
         if begins and kind != "tool_call" and not text:
             return []
@@ -98,7 +98,7 @@ class PartAccumulator:
         return self._growing[key].text if key in self._growing else ""
 
     def parts(self) -> tuple[AssistantPart, ...]:
-        """All parts, in the order in which they began."""
+        """Return all parts, in the order in which they began."""
         return tuple(growing.put or self._finished_part(growing) for growing in self._growing.values())
 
     def answer(self, model: str, finish_reason: str, usage: Usage | None) -> ModelResponse:

@@ -127,7 +127,7 @@ class Model(ABC):
 
     @abstractmethod
     def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
-        """Pieces of the answer as they come, and at the end the whole answer, once.
+        """Yield pieces of the answer as they come, and at the end the whole answer, once.
 
         Before each attempt, a model yields the `Outgoing` that it is about to send, and sends these bytes.
         The receipt of the answer holds their digest, and the engine may end the call instead of going on.

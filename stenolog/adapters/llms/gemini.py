@@ -288,7 +288,7 @@ class GeminiChunks:
         return signed + (self._grow("text", said) if said else [])
 
     def _grow(self, kind: Kind, said: str) -> list[ResponseDelta]:
-        """More of the text or the thought that came last, or of a new one."""
+        """Return more of the last text or thought, or of a new one."""
         last, key = self._growing
         return self._collecting.add(key if last == kind else self._next(kind), kind, said)
 
@@ -320,7 +320,7 @@ class GeminiChunks:
 
 
 def usage(counted: dict[str, Any]) -> Usage | None:
-    """Tokens; Gemini counts thoughts, and what its own tools read, beside the output and the prompt."""
+    """Return the tokens; Gemini counts thoughts, and its own tools' input, beside input and output."""
     if not counted:
         return None
     thoughts = as_int(counted.get("thoughtsTokenCount"))

@@ -43,7 +43,7 @@ def blocks(content: Json) -> list[dict[str, Any]]:
 
 
 def assistant_part(block: dict[str, Any], model: str, call_id: str) -> AssistantPart:
-    """One block of an answer; `call_id` stands in for the id of a call that has none."""
+    """Return one block of an answer; `call_id` stands in for the id of a call that has none."""
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
             return TextPart(text=block["text"])
@@ -64,7 +64,7 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
 
 
 def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
-    """One block of a user message or a tool result; what is unknown becomes its JSON text."""
+    """Return one block of a user message or a tool result; an unknown block becomes its JSON text."""
     source = as_dict(block.get("source"))
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
@@ -105,7 +105,7 @@ def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
 
 
 def usage(counted: Json) -> Usage | None:
-    """Tokens; Anthropic counts what comes from and goes to the cache beside the input, not in it."""
+    """Return the tokens; Anthropic counts cache reads and writes beside the input, not in it."""
     if not isinstance(counted, dict):
         return None
     read, write = (

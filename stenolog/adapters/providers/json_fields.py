@@ -74,7 +74,7 @@ def key_of(value: str) -> str:
 
 
 def title_of(words: str) -> str:
-    """Words as a title: one line of printable characters, cut at a blank where they are long."""
+    """Return words as a title: one line of printable characters, cut at a blank if they are long."""
     line = " ".join("".join(char if char.isprintable() else " " for char in words[:10_000]).split())
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rsplit(' ', 1)[0]}…"
 
@@ -112,7 +112,7 @@ def keep_base64(data: str, blobs: Blobs) -> str | None:
 
 
 def keep_data_url(url: str, blobs: Blobs) -> tuple[str, str] | None:
-    """Media type and sha256 of a `data:…;base64,…` URL; None where it is another one."""
+    """Return media type and sha256 of a `data:…;base64,…` URL; None for any other."""
     head, found, data = url.rpartition(";base64,")
     if not found or not head.startswith("data:"):
         return None

@@ -52,7 +52,7 @@ def content(value: Json) -> list[dict[str, Any]]:
 
 
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
-    """One part of a message or of an output; a part of an unknown type is kept as its JSON."""
+    """Return one part of a message or an output; a part of an unknown type is kept as its JSON."""
     match part.get("type"):
         case "input_image" if url := as_str(part.get("image_url")):
             kept = keep_data_url(url, blobs)
@@ -82,7 +82,7 @@ def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
 
 
 def usage(counted: Json) -> Usage | None:
-    """Tokens; OpenAI counts what comes from the cache, and the reasoning, in the totals."""
+    """Return the tokens; OpenAI counts cache reads, and the reasoning, in the totals."""
     if not isinstance(counted, dict):
         return None
     return Usage(

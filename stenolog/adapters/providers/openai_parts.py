@@ -83,7 +83,7 @@ def openai_tool_call(call: Json, stand_in: str) -> ToolCall:
 
 
 def openai_content(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> Json:
-    """Parts as content: a string where it is one text, None where there is nothing, else a list."""
+    """Return parts as content: a string for one text, None for no part, else a list."""
     shown = [part for part in parts if isinstance(part, TextPart | ImagePart | FilePart | ProviderPart)]
     if not shown:
         return None

@@ -71,7 +71,7 @@ def _of_package(model: str) -> Price | None:
 
 
 def _usd(rate: Any) -> float | None:
-    """USD per million tokens; of a rate in tiers the first."""
+    """Return USD per million tokens; of a rate in tiers the first."""
     rate = getattr(rate, "base", rate)
     return float(rate) if isinstance(rate, Decimal | int | float) else None
 

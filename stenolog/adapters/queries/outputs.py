@@ -122,7 +122,7 @@ class Outputs(Mapping[str, str]):
         return sum(1 for _ in self.listed())
 
     def listed(self) -> Iterator[Output]:
-        """Everything that there is an alias for."""
+        """Yield all outputs that have an alias."""
         for entry in self._talk.entries():
             if isinstance(entry.event, ToolResult):
                 yield _output(entry, entry.event)
@@ -143,7 +143,7 @@ class Outputs(Mapping[str, str]):
         return found
 
     def content(self, output: Output) -> bytes:
-        """All of an output. Raises `BlobNotFoundError`."""
+        """Return all of an output. Raises `BlobNotFoundError`."""
         if not output.blob:
             return output.text.encode()
         try:
@@ -152,7 +152,7 @@ class Outputs(Mapping[str, str]):
             raise BlobNotFoundError(f"{output.alias}: {error}") from None
 
     def read(self, path: str, offset: int = 0, limit: int | None = READ) -> Excerpt:
-        """Up to `limit` characters (None: all) from the character `offset` on; `next` is where to go on.
+        """Return up to `limit` characters (None: all) from `offset` on; `next` is where the next ones begin.
 
         Raises what `outputs[path]` raises, and `CallerError` for an offset behind the end.
         """
@@ -285,7 +285,7 @@ def store_large(
 def offload_large(
     event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """`store_large` with whatever keeps bytes and gives their sha256."""
+    """Do as `store_large`, with a function that keeps bytes and returns their sha256."""
     if event.blob or event.name == READ_OUTPUT:
         return event
     shorter = shortened(

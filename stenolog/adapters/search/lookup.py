@@ -94,7 +94,7 @@ def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
 
 
 def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
-    """Those of the entries that are still there, by their notification ids."""
+    """Return the entries with these notification ids that are still there."""
     found = {}
     for row in source.recorder.committed_at(ids):
         if event := decoded(row.topic, row.payload):

@@ -31,7 +31,7 @@ def instant(what: str, time: datetime | None) -> int | None:
 
 
 def number(what: str, asked: int) -> int:
-    """So many. Raises `InvalidEventError`."""
+    """Return the number. Raises `InvalidEventError`."""
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
         raise InvalidEventError(f"{what}: expected a number from 0, found {asked!r}")
     return asked
@@ -45,7 +45,7 @@ def text(what: str, asked: str) -> str:
 
 
 def some_of(what: str, asked: str | Iterable[str], known: Collection[str]) -> tuple[str, ...]:
-    """Those that were asked for; a text is one of them. Raises `InvalidEventError`."""
+    """Return the wanted names; a text is one of them. Raises `InvalidEventError`."""
     wanted = (asked,) if isinstance(asked, str) or not isinstance(asked, Iterable) else tuple(asked)
     if unknown := [each for each in wanted if each not in tuple(known)]:
         raise InvalidEventError(f"{what}: expected {', '.join(known)}; found {unknown[0]!r:.80}")

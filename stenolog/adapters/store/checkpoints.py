@@ -113,7 +113,7 @@ class Checkpoints(Sidecar):
         return None
 
     def runs(self, stream: int, fold: str, version: str) -> Iterator[CheckpointRun]:
-        """All that is kept of a fold over a stream and is whole, by where it begins."""
+        """Yield every intact run of a fold over a stream, by where it begins."""
         first = -1
         while rows := self._select(NEXT, stream, fold, version, first):
             first = rows[0][0]
@@ -179,7 +179,7 @@ def _row(run: CheckpointRun) -> Row:
 
 
 def interval_for(state: bytes) -> int:
-    """In how many positions one state is kept whole, so that it stays in proportion to the log."""
+    """Return the interval between full states that keeps the file proportional to the log."""
     return RUN if len(state) <= SMALL else 1 << (len(state) // LIGHT).bit_length()
 
 
@@ -207,7 +207,7 @@ def _sum(
 
 
 def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
-    """States with their positions, packed: a line with the positions and how long each is, then they all."""
+    """Return states with their positions, packed: a line with positions and lengths, then the states."""
     if not changes:
         return b""
     positions, states = zip(*changes, strict=True)

@@ -38,7 +38,7 @@ def of_stream(connection: sqlite3.Connection, stream: int) -> list[Claim]:
 
 
 def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
-    """All claims in the log, each with the name of its conversation, the oldest first."""
+    """Return all claims in the log, each with the name of its conversation, the oldest first."""
     return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE).fetchall()]
 
 

@@ -44,7 +44,7 @@ class Claims:
         return self._recorder.take_claims(self._stream, wanted, expected)
 
     def all(self) -> list[Claim]:
-        """Every claim on the conversation's effects, the oldest first."""
+        """Return every claim on the conversation's effects, the oldest first."""
         return [] if self._stream.key is None else self._recorder.claims(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
@@ -153,7 +153,7 @@ class LivenessLock:
             file_locks.remove_lock_file(path)
 
     def _sweep(self, claimed: Callable[[], Collection[str]]) -> None:
-        """Once in a process, remove the files of the dead that have no claim."""
+        """Remove the files of dead processes without a claim, once in a process."""
         prefix = _path(self._database, "")
         if prefix in _SWEPT:
             return

@@ -122,7 +122,7 @@ def create(
 
 
 def every(connection: sqlite3.Connection) -> list[ConversationKey]:
-    """Every conversation, the oldest first."""
+    """Return every conversation, the oldest first."""
     return [*map(ConversationKey._make, connection.execute(ALL).fetchall())]
 
 

@@ -189,7 +189,7 @@ def committed(
 
 
 def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -> list[CommittedRow]:
-    """Those of the entries that are there."""
+    """Return the entries with these notification ids that exist."""
     marks = ", ".join("?" * len(notifications))
     rows = connection.execute(f"{COMMITTED} e.rowid IN ({marks})", notifications).fetchall()
     return [*map(CommittedRow._make, rows)]

@@ -120,7 +120,7 @@ class GroupCommit:
                     return
 
     def _commit(self, taken: list[PendingWrite[Any]]) -> None:
-        """One transaction of what is taken and what else has come by then; its end is told to all in it."""
+        """Commit the dequeued jobs, and those queued meanwhile, in one transaction; all get its outcome."""
         try:
             with self._store.writing(lazily=True) as connection:
                 part = WriteBatch(connection, self._store.path)

@@ -167,7 +167,7 @@ class LogHandle:
         return self.recorder.last_committed()[0]
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
-        """Each new entry of any conversation, in the order of their commits; ends as `Conversation.tail`."""
+        """Yield each new entry of any conversation, in commit order; ends as `Conversation.tail`."""
         unread = partial(reader.everything, self.recorder)
         return follow(self.recorder, unread, self.last_sequence, timeout)
 

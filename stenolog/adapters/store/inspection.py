@@ -48,7 +48,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def conversations(self) -> list[ConversationRow]:
-        """Every conversation, the oldest first."""
+        """Return every conversation, the oldest first."""
 
     @abstractmethod
     def history(self) -> Iterator[Change | DamagedRow]:
@@ -76,7 +76,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def head_until(self, stream: int, newest: int) -> Head:
-        """Where a stream stood when the log's newest entry had this notification id."""
+        """Return where a stream ended when the log's newest entry had this notification id."""
 
     @abstractmethod
     def newest(self) -> int:
@@ -88,4 +88,4 @@ class Inspection(ABC):
 
     @abstractmethod
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """All that is looked at in the block stands as of one moment: others may be appending."""
+        """Read everything in the block as of one moment: other processes may be appending."""

@@ -82,7 +82,7 @@ def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
-    """Every conversation, the oldest first. Raises `sqlite3.Error` where the table cannot be read."""
+    """Return every conversation, the oldest first. Raises `sqlite3.Error` for an unreadable table."""
     statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
     return [_conversation_row(*row) for row in connection.execute(statement).fetchall()]
 

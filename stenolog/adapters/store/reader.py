@@ -99,7 +99,7 @@ def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
 
 
 def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
-    """Return the entries of all conversations in commit order, behind notification id `after`."""
+    """Yield the entries of all conversations in commit order, behind notification id `after`."""
     while found := recorder.committed(after):
         for row in found:
             after = row.notification

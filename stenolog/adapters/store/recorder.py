@@ -97,7 +97,7 @@ class LogRecorder(ProcessRecorder, ABC):
     def append(
         self, items: Sequence[PendingEntry], stream: Stream, expected: int | None, fence: int | None = None
     ) -> list[Record]:
-        """`insert_events` as the log calls it; the records as they stand in the log."""
+        """Call `insert_events` as the log does, and return the records as they are in the log."""
         inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence)
         assert isinstance(inserted, Inserted)
         return inserted.records
@@ -353,7 +353,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def all_claims(self) -> list[tuple[str, Claim]]:
-        """Every claim in the log, with the name of its conversation, the oldest first."""
+        """Return every claim in the log, with the name of its conversation, the oldest first."""
 
     @abstractmethod
     def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:

@@ -248,7 +248,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def subscribe(
         self, gt: int | None = None, topics: Sequence[str] = ()
     ) -> ListenNotifySubscription[SqliteLogRecorder]:
-        """Every entry of every conversation with a notification id above `gt`, and those still to come."""
+        """Subscribe to every entry of every conversation with a notification id above `gt`."""
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
     def committed(

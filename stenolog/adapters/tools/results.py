@@ -99,7 +99,7 @@ def failed(text: str) -> ToolOutput:
 
 
 def unknown(name: str, known: Sequence[str]) -> ToolOutput:
-    """There is no such tool; those that there are, the nearest first."""
+    """Return the failure that there is no such tool, with the tools there are, the nearest first."""
     names = sorted(set(known))
     nearest = get_close_matches(name[: _LISTED * 5], names, _LISTED, cutoff=0.0)
     more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""

@@ -116,7 +116,7 @@ class FoundRows:
             self.lost_blobs.add(key.hex())
 
     def _drop_payload(self, stream: int, position: int) -> None:
-        """Of an entry that was erased, forget the versions with a payload."""
+        """Forget the versions of an erased entry that have a payload."""
         there = self.candidates[stream].get(position, [])
         self.candidates[stream][position] = [one for one in there if one.record.erased is not None]
 

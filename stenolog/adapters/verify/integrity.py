@@ -127,7 +127,7 @@ def _check_index(log: Log, found: Findings) -> None:
 
 
 def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -> None:
-    """Every blob that is named must be there and whole; with `everything`, every blob that is there too."""
+    """Check that every named blob is there and intact; with `everything`, also every other blob."""
     whole = dict(inspection.blobs() if everything or found.named_blobs else ())
     found.blobs = len(whole)
     for sha, (conversation, position, pointer) in found.named_blobs.items():

@@ -44,7 +44,7 @@ def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
 
 
 def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Chunk]]:
-    """Conversations, each with its last position, in tasks of about `size` positions.
+    """Yield conversations, each with its last position, in tasks of about `size` positions.
 
     Short ones go together; a long one is done in several tasks, unless `split` is false.
     """

@@ -67,7 +67,7 @@ def _checked(
 
 
 def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> CheckedRequests:
-    """One share, whatever is wrong with it: the others are to be checked all the same."""
+    """Check one share, and report any error: the other shares must be checked all the same."""
     name, positions = share
     requests, invalid, error = 0, list[Checked](), None
     try:

@@ -87,7 +87,7 @@ class Before(NamedTuple):
     trail: Trail
 
     def note(self, event: Known, id: str) -> None:
-        """One more entry."""
+        """Note one more entry."""
         self.ear.note(event)
         self.ids.append(id)
         self.trail.note(event, id, len(self.ids))

@@ -188,7 +188,7 @@ def put(folder: Path, about: Message, messages: list[Message]) -> Path:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Others wait who put something into the folder; the lock is the folder's own, and leaves no file."""
+    """Lock the folder against other writers; the lock is the folder's own, and leaves no file."""
     if fcntl is None:  # pragma: no cover - not on POSIX
         yield
         return

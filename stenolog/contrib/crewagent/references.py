@@ -86,7 +86,7 @@ class Trail:
         self._digests = [""]
 
     def note(self, event: Known, id: str, position: int) -> None:
-        """One more entry."""
+        """Note one more entry."""
         if is_made(event) and isinstance(event, ModeSwitch):  # what the index tells may change
             event = replace(event, meta={}, title=UNCHANGED, source=None)
         topic, payload = dump_event(event)

@@ -77,7 +77,7 @@ def clean(said: str) -> str:
 
 
 def _blocks(message: BaseMessage) -> list[Block]:
-    """Its content in LangChain's common form; as it came, where LangChain cannot translate it."""
+    """Return the content in LangChain's common form; as it is if LangChain cannot translate it."""
     try:
         return [as_dict(block) for block in message.content_blocks]
     except Exception:  # whatever a translator trips over: no checkpoint may fail for it
@@ -97,7 +97,7 @@ def _answer(message: AIMessage, blocks: list[Block], agent: str) -> AssistantMes
 
 
 def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[AssistantPart]:
-    """Its calls stand where a block names them; those that no block names, at the end."""
+    """Yield the parts with each call where a block names it, or else at the end."""
     provider = clean(as_str(as_dict(message.response_metadata).get("model_provider")))
     calls = list(message.tool_calls)
     for block in blocks:
@@ -145,7 +145,7 @@ def _input_part(block: Block, blobs: Blobs) -> UserPart:
 
 
 def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
-    """Its bytes as a blob, or its address; None where it has neither."""
+    """Return the file's bytes as a blob, or its address; None if it has neither."""
     media_type = clean(as_str(block.get("mime_type"))) or MEDIA[kind]
     blob = keep_base64(as_str(block.get("base64")), blobs) or ""
     url = clean(as_str(block.get("url")) or as_str(block.get("file_id")))

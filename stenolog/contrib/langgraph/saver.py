@@ -132,7 +132,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As LangGraph defines it. Pruned ancestors still count: the log holds them."""
+        """Return what LangGraph defines. Pruned ancestors still count: the log holds them."""
         where = _Where.of(config)
         with self._lock:
             thread = self._shelf.thread(where.thread)

@@ -40,7 +40,7 @@ class OpenCalls:
         self._by_agent = by_agent or {}
 
     def copy(self) -> OpenCalls:
-        """Those that are open now, to go on with alone."""
+        """Return the open ones alone."""
         return OpenCalls({agent: [*calls] for agent, calls in self._by_agent.items()})
 
     def take(self, event: Event, position: int, entry: str) -> None:
@@ -162,11 +162,11 @@ class Thread:
         return iter(sorted(standing, key=lambda saved: saved.order, reverse=True))
 
     def outdated(self) -> Iterator[Saved]:
-        """All but the latest checkpoint of each namespace."""
+        """Yield all but the latest checkpoint of each namespace."""
         return (saved for saved in self.newest_first() if saved is not self.latest[saved.ns])
 
     def ancestors(self, saved: Saved) -> Iterator[Saved]:
-        """Its parent, the parent of that, and so on, the dropped ones too; each once, also in a cycle."""
+        """Yield the parent, its parent, and so on, dropped ones too; each once, even in a cycle."""
         seen = {saved.id}
         above = self.saved.get((saved.ns, saved.parent))
         while above is not None and above.id not in seen:

@@ -58,7 +58,7 @@ class ThreadStore:
         return thread
 
     def threads(self) -> Iterator[Thread]:
-        """All threads, the archived ones too; conversations of other kinds are none."""
+        """Yield all threads, the archived ones too; conversations of other kinds are none."""
         for name in self.log.names(archived=True):
             thread = self._read(self.log[name])
             if thread.id is not None:
@@ -103,7 +103,7 @@ class ThreadStore:
         self.append(target, lambda _: [record({"thread": target})])
 
     def drop(self, id: str, chosen: Callable[[Thread], Iterable[Saved]]) -> None:
-        """Checkpoints are gone for LangGraph; the log still tells what happened."""
+        """Drop checkpoints for LangGraph; the log still has what happened."""
 
         def dropped(thread: Thread) -> list[NewEntry]:
             ids = [[saved.ns, saved.id] for saved in chosen(thread)]
@@ -123,7 +123,7 @@ class ThreadStore:
             conversation.archive()
 
     def _emptied(self, thread: Thread, id: str) -> NewEntry:
-        """Its checkpoints are gone, and nothing of it is in context."""
+        """Drop the thread's checkpoints, and hide everything in it from the context."""
         ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 

@@ -58,7 +58,7 @@ class Nostr:
         self._latest = self._titled = 0
 
     def take(self, record: Record) -> list[Step]:
-        """One more event; it must wait for the others."""
+        """Take one more event; it must wait for the others."""
         self._events.append(self._whole.events[record.value["id"]])
         return []
 

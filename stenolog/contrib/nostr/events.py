@@ -133,7 +133,7 @@ _MARKERS = ("root", "reply", "mention")
 
 
 def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
-    """For each of the events the id of the one that began its conversation; that need not be among them.
+    """Return for each event the id of the one that began its conversation, which may be missing.
 
     An event that names its root is believed; from one that names just what it replies to, the way up is gone
     as far as it is known. The ids are hashes, so no way leads in a circle.

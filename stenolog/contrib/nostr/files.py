@@ -74,7 +74,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
-    """Everything in the file that ought to be an event, good or bad."""
+    """Return everything in the file that ought to be an event, valid or not."""
     whole = JsonLinesReader()
     try:
         document = whole.document(stream)

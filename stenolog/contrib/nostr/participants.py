@@ -36,7 +36,7 @@ class People:
 
 
 def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
-    """Everybody who is known from the events, and from the `given` names of agents, by key or `npub`.
+    """Return everyone known from the events, and from the `given` names of agents, by key or `npub`.
 
     Raises `CallerError` for a key that is none.
     """
@@ -67,7 +67,7 @@ def _key(given: str) -> str:
 
 
 def _profiles(events: Iterable[NostrEvent]) -> dict[str, NostrEvent]:
-    """Everybody's latest profile; of two in the same second the one with the lower id, as relays have it."""
+    """Return the latest profile of each; of two in one second the lower id's, as relays do."""
     latest: dict[str, NostrEvent] = {}
     for event in sorted(events, key=lambda event: (-event.created_at, event.id)):
         if event.kind == PROFILE:

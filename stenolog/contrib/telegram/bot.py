@@ -211,7 +211,7 @@ class Request(HTTPXRequest):
         )
 
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
-        """As the library does it, again and again while that is too often."""
+        """Do as the library does, and retry while the server limits the rate."""
         while True:
             status, content = await super().do_request(*args, **kwargs)
             if status != TOO_MANY:
@@ -263,7 +263,7 @@ SOON = 0.5
 async def poll(
     bot: Bot, take: Callable[[telegram.Update], asyncio.Task[None]], timeout: int, backoff: Backoff
 ) -> None:
-    """Until cancelled: what was told is taken, and confirmed by the next question, or at the end.
+    """Poll until cancelled; an update is confirmed by the next poll, or at the end.
 
     `take` begins to take an update. Confirmed are those before the first that is not taken yet, since
     Telegram knows no other way; it tells of a hundred behind that one. Raises `CallerError` where the token

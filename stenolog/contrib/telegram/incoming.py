@@ -241,7 +241,7 @@ def escaped(text: str) -> str:
 
 
 def rendered(text: str) -> str:
-    """Markdown as MarkdownV2. A block of code that is not ended is ended with the text."""
+    """Return Markdown as MarkdownV2. A block of code without an end ends with the text."""
     rows, fence = [], None
     for line in text.split("\n"):
         found = fence_of(line)

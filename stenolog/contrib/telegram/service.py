@@ -242,7 +242,7 @@ async def _persistently(bot: Bot, backoff: Backoff) -> None:
 
 @contextmanager
 def _terminated(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM stops; where this is not the main thread, or no Unix, it does what it always did."""
+    """Let SIGTERM stop the service; outside the main thread, or of Unix, it does what it always did."""
     loop, is_set = asyncio.get_running_loop(), False
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGTERM, stop)

@@ -86,7 +86,7 @@ def _speaker(row: dict[str, Any]) -> str:
 
 
 def _followed_by(speakers: Sequence[str]) -> list[str]:
-    """For each row the lane that speaks next behind it; empty where none does."""
+    """Return for each row the lane that speaks next after it; empty if there is none."""
     found, following = [], ""
     for speaker in reversed(speakers):
         found.append(following)
@@ -264,7 +264,7 @@ def _fault(row: JsonObject) -> str:
 
 
 def _in_order(records: list[Record]) -> list[Record]:
-    """By time; a row without one stays behind the one before it."""
+    """Return the rows by time; a row without one stays behind the one before it."""
     last: datetime | None = None
     placed: list[tuple[datetime | None, Record]] = []
     for record in records:

@@ -201,7 +201,7 @@ def _lane_of(event: Event) -> str:
 
 
 def _gap(entry: Entry, cause: _Cause) -> str:
-    """Why the chain goes no further back than this entry."""
+    """Return why the chain goes no further back than this entry."""
     event, where = entry.event, f"position {entry.position}"
     if cause.position:
         return f"{where} names {cause.position} by `{cause.field}`, which does not stand before it"
@@ -233,7 +233,7 @@ class Reference(NamedTuple):
 
 
 def references(entries: Iterable[Entry]) -> Iterator[Reference]:
-    """Every reference in the log, in its order."""
+    """Yield every reference in the log, in its order."""
     log = list(entries)
     pairing = pair(log)
     places = {entry.id: entry.position for entry in log}

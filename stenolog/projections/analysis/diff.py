@@ -40,7 +40,7 @@ class Match(NamedTuple):
 
 
 def matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[Match]:
-    """Every part of both, matched: by rule and positions, by what it is of, or by its rule in the prefix.
+    """Return every part of both, matched by rule and positions, by subject, or by its rule in the prefix.
 
     What a rule added matches only what the same rule added there: it is another thing than the words that
     it stands at.

@@ -177,7 +177,7 @@ def _kind(form: Form) -> tuple[object, ...]:
 
 
 def _receipts(log: Sequence[Entry], lane: LaneId) -> list[tuple[int, int]]:
-    """For each answer or error of the lane with a receipt: the view it names, and its own position."""
+    """Return the view and the position of each answer or error of the lane with a receipt."""
     return [
         (entry.event.receipt.view, entry.position)
         for entry in log

@@ -108,7 +108,7 @@ def _look(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> _Look:
-    """Every entry that the lane has seen, with its surest proof and the first answer that gives it."""
+    """Return every entry that the lane has seen, with its surest proof and the first answer that gives it."""
     now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
     had = (run for run in now.omissions if run.rule == DELIVERED)

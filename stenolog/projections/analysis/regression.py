@@ -85,7 +85,7 @@ def fresh(
     counters: Mapping[str, Counter] = COUNTERS,
     refused: Callable[[str, StenologError], None] = lambda lane, error: None,
 ) -> Iterator[Fresh]:
-    """Every request of a conversation that anyone would send, in the order of their places.
+    """Yield every sendable request of a conversation, in the order of their places.
 
     Behind what is not known here nobody sends anything: a lane ends there, and `refused` is told why. It is
     called with the lane's address and the error.
@@ -104,7 +104,7 @@ def fresh(
 
 
 def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
-    """Both sides in the order of the places; each is read but once."""
+    """Yield both sides in the order of the places; each is read but once."""
     before = iter(old)
     then = next(before, None)
     for now in new:

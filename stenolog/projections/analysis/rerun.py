@@ -209,7 +209,7 @@ def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[
 
 
 def _states(log: Iterable[Entry], called: Iterable[Called]) -> Iterator[tuple[Called, State]]:
-    """Each call, and where the conversation stood when its request was built."""
+    """Yield each call, and where the conversation ended when its request was built."""
     views, state = _by_view(called), INITIAL
     for entry in log:
         state = evolve(state, entry)

@@ -206,7 +206,7 @@ def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
 
 
 def _size(number: int) -> int:
-    """Messages in a chunk, of so many."""
+    """Return the messages in a chunk, of so many."""
     size = 1
     while size * CHUNKS < number:
         size *= 2

@@ -147,7 +147,7 @@ def choose(
 
 
 def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:
-    """Every lane that has taken part or was addressed, in order of appearance."""
+    """Return every lane that has taken part or was addressed, in order of appearance."""
     return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
 
 

@@ -99,7 +99,7 @@ def proofs(
 
 
 def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
-    """Every receipt of the log."""
+    """Yield every receipt of the log."""
     for entry in log:
         match entry.event:
             case (
@@ -112,7 +112,7 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
 
 
 def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping[str, Counter]) -> str:
-    """Why the request cannot be built here as it was built then; empty where it can."""
+    """Return why the request cannot be built here as it was then; empty if it can."""
     receipt = sent.receipt
     if receipt.pipeline != PIPELINE:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
@@ -285,7 +285,7 @@ def invalid_requests(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Checked]:
-    """Those of `checked` that break a law."""
+    """Yield those of `checked` that break a law."""
     found = checked(entries, apis=apis, all_prefixes=all_prefixes, blobs=blobs, counters=counters)
     return (one for one in found if one.breaches)
 

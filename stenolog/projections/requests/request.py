@@ -52,7 +52,7 @@ class Size(NamedTuple):
     bytes: int = 0
 
     def plus(self, other: Size) -> Size:
-        """Both together."""
+        """Return the sum of both."""
         return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def minus(self, other: Size) -> Size:
@@ -70,7 +70,7 @@ def larger(size: Size, other: Size) -> Size:
 
 
 def total(sizes: Iterable[Size]) -> Size:
-    """All of them together."""
+    """Return the sum of all of them."""
     messages = characters = tokens = size = 0
     for each in sizes:
         messages += each[0]
@@ -355,12 +355,12 @@ def _comparable(request: Request) -> tuple[object, ...]:
 
 
 def compact(body: object) -> str:
-    """JSON without blanks, in the order given, in UTF-8's own characters."""
+    """Return JSON without blanks, in the order given, in UTF-8's own characters."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 def texts(value: object) -> Iterator[str]:
-    """Every text in a body that a model reads; blobs and ids are none. Arguments are JSON."""
+    """Yield every text in a body that a model reads, without blobs and ids. Arguments are JSON."""
     if isinstance(value, str) and not isinstance(value, BlobText):
         yield value
     elif isinstance(value, dict):

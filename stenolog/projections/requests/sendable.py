@@ -108,7 +108,7 @@ def unnamed(view: View, body: Body, api: str) -> str:
 
 
 def unsendable_reason(view: View, end: Message | None) -> str:
-    """Why nobody would send this here: empty where the lane waits for its model, or may be told to go on.
+    """Return why nobody would send this here; empty if the lane waits for its model, or may continue.
 
     `end` is the last that was said.
     """

@@ -84,7 +84,7 @@ class Tree:
         return "rewind" if base.first else "reset"
 
     def start(self, position: int) -> None:
-        """Something is said at this position, and belongs to the current turn."""
+        """Note that the message at this position belongs to the current turn."""
         if not self.current.first:
             self.current.first = position
             if self._turns:

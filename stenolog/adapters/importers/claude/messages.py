@@ -259,7 +259,7 @@ class ClaudeMessages:
     # What agents say
 
     def assistant(self, line: Line) -> None:
-        """One record of an answer; an answer may have several."""
+        """Read one record of an answer; an answer may have several."""
         content = blocks(line.message.get("content"))
         self.note(line)
         if not content:
@@ -271,7 +271,7 @@ class ClaudeMessages:
             self._answer(line, content)
 
     def _synthetic(self, line: Line, content: list[Block]) -> None:
-        """Words that Claude Code puts in the place of an answer: a failure, or that none was asked for."""
+        """Write the words that Claude Code puts in the place of an answer, such as a failure."""
         words = "\n".join(as_str(block.get("text")) for block in content)
         if words.strip() == _NOT_ASKED:
             self.message(line, line.key, "system", content, in_context=False)
@@ -360,7 +360,7 @@ def _between(words: str, tag: str) -> str | None:
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:
-    """Blocks of one kind that follow each other are one message; results and interruptions stand alone."""
+    """Yield messages of neighbouring blocks of one kind; results and interruptions stand alone."""
     for kind, run in groupby(zip(kinds, content, strict=True), key=lambda pair: pair[0]):
         found = [block for _, block in run]
         if kind in ("result", "interrupted"):

@@ -286,7 +286,7 @@ class Lines:
 
 
 def _of_object(document: dict[str, Any]) -> SourceConversation:
-    """Messages, and the answer to them where the object is the record of a call."""
+    """Return messages, and the answer to them if the object is the record of a call."""
     messages = list(document["messages"])
     choices = as_list(as_dict(document.get("response")).get("choices"))
     answer = as_dict(as_dict(choices[0] if choices else None).get("message"))

@@ -47,7 +47,7 @@ def _base64(blocks: Iterable[ContentBlock]) -> Iterator[str]:
 
 
 def _without(value: Any, given: Collection[str]) -> Any:
-    """Structured content with a note in the place of base64 that is given as media."""
+    """Return structured content with a note in the place of base64 that is given as media."""
     match value:
         case dict():
             return {key: _without(inner, given) for key, inner in value.items()}

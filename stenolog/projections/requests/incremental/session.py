@@ -186,7 +186,7 @@ def depends_on_tail(window: Window) -> bool:
 
 
 def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
-    """Everything at once: what is told, what had been delivered, and the entries that are shown."""
+    """Render everything at once: the prefix, the delivered entries, and the entries that are shown."""
     shown = window.contents()
     units, had = since_last_turn(window, shown.units)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)

@@ -58,7 +58,7 @@ class AttributionStyle(NamedTuple):
     openings: tuple[str, ...] = ()
 
     def guarded(self, text: str) -> str:
-        """Somebody's words, in which no line can be taken for one of ours."""
+        """Return an author's words, in which no line can be taken for one of ours."""
         return guard(text, self.openings) if self.openings else text
 
 
@@ -120,7 +120,7 @@ def _user(position: int, message: UserMessage, ear: AttributionStyle) -> Message
 
 
 def _attributed(piece: Message, ear: AttributionStyle) -> Message:
-    """Somebody else's words, under the policy's heading, or with who said them for an API to quote."""
+    """Return another author's words, under the policy's heading, or with a name for an API to quote."""
     if not ear.openings:
         return piece
     parts, speaker = piece.parts, piece.speaker

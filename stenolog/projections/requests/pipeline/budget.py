@@ -48,7 +48,7 @@ class Cap(NamedTuple):
 
 
 def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
-    """Every cap of a policy; none where the window has no end. `around` is what stands around it, at most."""
+    """Return every cap of a policy; none without a limit. `around` is the size around it, at most."""
     made = []
     n, step = policy.history.window
     if n is not None:
@@ -118,7 +118,7 @@ def tidy(view: View, shown: Contents) -> bool:
 
 
 def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozenset[int]]:
-    """Under `SinceLastTurn`, the units that the backend does not have yet, and the positions that it has.
+    """Return the units that the backend lacks under `SinceLastTurn`, and the positions that it has.
 
     It has its own words and what they were built on. An answer stays with results that it has not had.
     """
@@ -267,5 +267,5 @@ def must_keep(view: View, shown: Contents) -> dict[int, str]:
 
 
 def positions_of(unit: Sequence[Message]) -> set[int]:
-    """Every position that a unit is made of."""
+    """Return every position that a unit is made of."""
     return {position for piece in unit for position in piece.positions}

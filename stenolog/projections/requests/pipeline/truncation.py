@@ -127,7 +127,7 @@ def where(path: str, offset: int = 0, size: str = "") -> str:
 
 
 def shortened(text: str, rule: TruncateToolOutput, counter: Counter) -> Shortened | None:
-    """Head and tail of a text, or what JSON it is; None where it is no larger than the rule allows."""
+    """Return head and tail of a text, or a sketch of its JSON; None if the rule allows the whole."""
     if _small(text, rule.over) or measure(text, counter) <= rule.over:
         return None
     found = parse(text)
@@ -296,7 +296,7 @@ def _drawn(value: Any, detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """`{"key": …, … 3 more keys}`; where it is too deep, the keys alone."""
+    """Yield `{"key": …, … 3 more keys}`; if it is too deep, the keys alone."""
     yield "{"
     last = len(value) - 1
     for nth, (key, inner) in enumerate(islice(value.items(), detail.keys)):
@@ -312,7 +312,7 @@ def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _array(value: list[Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """`[1,200 items: …, …]`; where all of them are shown, they alone."""
+    """Yield `[1,200 items: …, …]`; if all of them are shown, they alone."""
     shown = value[: detail.items] if detail.depth else []
     whole = len(shown) == len(value) and not cut
     yield "[" if whole else f"[{len(value):,} items{' or more' if cut else ''}{': ' if shown else ''}"

@@ -104,7 +104,7 @@ def _failed_silently(entry: Entry, lane: LaneId) -> bool:
 
 
 def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
-    """Addressed: the lane's own, what names it, and what names nobody."""
+    """Return whether an entry is in scope: the lane's own, or to it by name, or to nobody by name."""
     if lane.owns(event):
         return True
     if isinstance(event, ToolResult):

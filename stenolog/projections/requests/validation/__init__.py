@@ -62,7 +62,7 @@ LAWS: Registry[tuple[Check, ...]] = Registry(
 
 
 def validate(api: str, body: Body) -> list[Violation]:
-    """Every place where a body breaks a law of its API (given with or without its version).
+    """Return every place where a body breaks a law of its API (given with or without its version).
 
     Raises `NotRegisteredError` for an API that is not known.
     """

@@ -58,7 +58,7 @@ def roles_alternate(before: str, at: str, message: Body) -> Steps:
 
 
 def _system(at: str, message: Body) -> Iterator[Finding]:
-    """Each system turn, with nothing found, and what in it is no text."""
+    """Yield each system turn, with nothing found, and the part in it that is no text."""
     if message.get("role") == "system":
         yield f"{at}/role", ""
         for place, block in _blocks(at, message):

@@ -137,7 +137,7 @@ def is_object(text: object) -> bool:
 
 
 def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: PersistentSet | None = None) -> Steps:
-    """Those of several names or ids, each with its pointer, that are unfit or stand twice.
+    """Yield the names or ids, each with its pointer, that are unfit or not unique.
 
     Returns those that were seen by then.
     """
@@ -177,7 +177,7 @@ class IncrementalValidator:
         self._read: list[Body] = []
 
     def breaches(self, body: Body) -> list[Violation]:
-        """Every place where a body breaks one of the laws. A message must not change once it was read.
+        """Return every place where a body breaks one of the laws. A message must not change once it was read.
 
         Never raises: what a law cannot read, because it has another shape, breaks that law.
         """
@@ -221,7 +221,7 @@ class _Reader:
             self._numbers.append(number)
 
     def found(self, body: Body) -> Findings:
-        """All that was found in this body, whose messages were read."""
+        """Yield everything that was found in this body, whose messages were read."""
         try:
             yield from self.law.judge(body, self._found)
         except UNREADABLE:

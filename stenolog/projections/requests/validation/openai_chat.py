@@ -135,7 +135,7 @@ def media_from_the_user(at: str, message: Body) -> Iterator[Finding]:
 
 
 def _thoughts(at: str, message: Body) -> Iterator[Finding]:
-    """Each answer with the reasoning that it brings; and reasoning where none belongs."""
+    """Yield each answer with its reasoning, and reasoning where none belongs."""
     thought = message.get("reasoning_content")
     if message.get("role") != "assistant":
         if "reasoning_content" in message:

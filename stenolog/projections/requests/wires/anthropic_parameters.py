@@ -77,7 +77,7 @@ def _say(name: str, value: Any) -> Body | None:
 
 
 def _paced(sheet: BodyBuilder, prefix: Prefix) -> Body:
-    """Thinking without a budget, for a model that takes none."""
+    """Return thinking without a budget, for a model that takes none."""
     _mended(sheet, prefix, "thinking-mended")
     return {"thinking": {"type": "adaptive"}}
 

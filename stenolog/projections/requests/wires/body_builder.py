@@ -269,7 +269,7 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
-    """One explanation for the tools of the card, one for the stubs."""
+    """Explain the tools of the card in one part, and the stubs in another."""
     if not sheet.explaining:
         return
     for made, rule in ((False, "tools"), (True, "tool-stub")):

@@ -212,7 +212,7 @@ def _counted_text(call: Body) -> str:
 
 
 def _flat(content: list[Body]) -> str | list[Body] | None:
-    """One text as a plain string, nothing as null, anything else as the list it is."""
+    """Return one text as a plain string, nothing as null, anything else as the list it is."""
     if not content:
         return None
     if len(content) == 1 and content[0]["type"] == "text":

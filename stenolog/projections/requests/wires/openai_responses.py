@@ -359,7 +359,7 @@ def _message(role: str, content: str | list[Body]) -> Body:
 
 
 def _flat(shown: list[Body]) -> str | list[Body]:
-    """Texts alone as one plain string; beside pictures and files, a list of those that are not blank."""
+    """Return texts alone as one plain string; beside files, a list of those that are not blank."""
     if all(part["type"] == "text" for part in shown):
         return "\n".join(part["text"] for part in shown)
     said = [part for part in shown if part.get("text", "-").strip()]

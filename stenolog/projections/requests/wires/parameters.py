@@ -80,7 +80,7 @@ def set_by(card: AgentCard) -> Body:
 
 
 def merged(below: Body, above: Body) -> Body:
-    """Both, `above` over `below`; an object is taken over key by key, unless it says of what type it is."""
+    """Return `above` over `below`; an object is merged key by key, unless it names its type."""
     both = {
         name: {**below[name], **value}
         for name, value in above.items()
