@@ -39,7 +39,7 @@ WORLD = Runtime()
 
 @dataclass(frozen=True)
 class Options:
-    """How an engine works.
+    """The options of an engine.
 
     `on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
     lane waits for a person besides. `parallel` effects of one conversation at most are under way at once.
