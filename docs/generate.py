@@ -123,6 +123,7 @@ def error_tree() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     **runpy.run_path(str(HERE / "generate_domain.py"))["PAGES"],
     **runpy.run_path(str(HERE / "generate_requests.py"))["PAGES"],
+    **runpy.run_path(str(HERE / "generate_site.py"))["PAGES"],
     "reference/cli.md": cli,
     "reference/errors.md": error_tree,
     "reference/exit-codes.md": exit_codes,

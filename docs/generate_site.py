@@ -1,0 +1,74 @@
+"""The pages that the site adds: one per face of the Python API, and llms.txt, which lists all pages."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
+
+
+def faces() -> tuple[str, ...]:
+    """The modules that users import: the package itself, and what stands in it beside its floors."""
+    found = (*(ROOT / "stenolog").glob("[a-z]*.py"), *(ROOT / "stenolog").glob("testing/__init__.py"))
+    return "stenolog", *sorted({path.stem if path.stem != "__init__" else path.parent.name for path in found})
+
+
+def nav() -> Iterator[tuple[str, str, str]]:
+    """Yield section, title and page of all that the site's navigation names, in its order."""
+    for section in tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"]:
+        for name, pages in section.items():
+            yield from ((name, title, page) for title, page in _pages(name, pages))
+
+
+def _pages(title: str, found: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(found, str):
+        yield title, found
+        return
+    for each in found:
+        for name, pages in each.items():
+            yield from _pages(name, pages)
+
+
+def described() -> dict[str, str]:
+    """What docs/index.md says of each page behind its link; "" where it only links."""
+    index = (ROOT / "docs" / "index.md").read_text("utf-8").partition("\n## All pages\n")[2]
+    lines = re.findall(r"^- \[[^]]+\]\(([^)#]+)\)(?:: ((?:.|\n  )+))?$", index, re.MULTILINE)
+    return {page: " ".join(words.split()) for page, words in lines}
+
+
+def llms() -> str:
+    """All pages as Markdown, for programs that read: see llmstxt.org."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+    words = described()
+    lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
+    last = ""
+    for section, title, page in nav():
+        if section != last:
+            lines += ["", f"## {section}", ""]
+        last = section
+        says = words.get(page, "")
+        lines.append(f"- [{title}]({MARKDOWN}{page})" + (f": {says}" if says else ""))
+    return "\n".join(lines) + "\n"
+
+
+def api_page(face: str) -> str:
+    """One face: its names for readers of the Markdown, and the mark that the site replaces by all of them."""
+    name = face if face == "stenolog" else f"stenolog.{face}"
+    module = importlib.import_module(name)
+    names = ", ".join(f"`{each}`" for each in sorted(module.__all__))
+    return f"# {name}\n\n{MADE}\n\nNames: {names}.\n\n::: {name}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    **{f"reference/api/{face}.md": partial(api_page, face) for face in faces()},
+    "llms.txt": llms,
+    "../llms.txt": llms,
+}

@@ -1,0 +1,109 @@
+"""The site: its navigation, the index and llms.txt name the same pages, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SITE = runpy.run_path(str(DOCS / "generate_site.py"))
+NAV = list(SITE["nav"]())
+INDEX = (DOCS / "index.md").read_text()
+MOST = 25
+"""Links that a visitor is asked to choose from."""
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    pages = [page for _, _, page in NAV]
+
+    assert sorted(pages) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_the_index_lists_all_pages_as_the_navigation_does() -> None:
+    every = INDEX.partition("\n## All pages\n")[2]
+    sections = re.split(r"^### (.+)$", every, flags=re.MULTILINE)[1:]
+    listed = [
+        (section, title, page)
+        for section, text in zip(sections[::2], sections[1::2], strict=True)
+        for title, page in re.findall(r"^- \[([^]]+)\]\(([^)]+)\)", text, re.MULTILINE)
+    ]
+
+    assert listed == [each for each in NAV if each[2] != "index.md"]
+
+
+def test_the_index_begins_with_few_links() -> None:
+    first = INDEX.partition("\n## All pages\n")[0]
+
+    assert len(re.findall(r"\]\(", first)) <= MOST
+
+
+def test_llms_txt_describes_every_page_but_the_decisions() -> None:
+    bare = [line for line in SITE["llms"]().splitlines() if line.startswith("- [") and "): " not in line]
+
+    assert [line for line in bare if "/decisions/" not in line and "/index.md" not in line] == []
+
+
+def test_the_site_loads_nothing_from_another_host_by_its_configuration() -> None:
+    project = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+
+    assert project["theme"]["font"] is False
+    assert project.keys() & {"extra_javascript", "extra_css", "repo_url"} == set()
+    assert "custom_fences" not in str(project["markdown_extensions"])  # Mermaid's comes from a host
+
+
+class Hosts(HTMLParser):
+    """The addresses that a page loads by itself, without a click."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        loads = {"script": "src", "img": "src", "iframe": "src"}.get(tag)
+        if tag == "link" and given.get("rel") not in ("canonical", "prev", "next", "alternate"):
+            loads = "href"
+        address = given.get(loads) if loads else None
+        if address and re.match("(https?:)?//", address):
+            self.found.append(address)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs the extra docs")
+def test_the_site_builds_without_a_warning_and_shows_what_the_api_takes(tmp_path: Path) -> None:
+    for name in ("docs", "stenolog"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    built = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    pages = {page: page.read_text() for page in sorted((tmp_path / "site").rglob("*.html"))}
+
+    hosts = Hosts()
+    for text in pages.values():
+        hosts.feed(text)
+    assert hosts.found == []
+    assert (tmp_path / "site" / "llms.txt").read_text() == (ROOT / "llms.txt").read_text()
+    assert [page for page in pages if ".py" in page.name] == []
+
+    api = pages[tmp_path / "site/reference/api/stenolog/index.html"]
+    assert {"text", "to", "author", "replaces", "in_context"} <= _parameters(api, "UserMessage")
+    assert {"after", "name", "pending"} <= _parameters(api, "fork")
+
+
+def _parameters(page: str, name: str) -> set[str]:
+    """The words of the first signature of a name."""
+    text = re.sub(r"<[^>]+>", "", page)
+    found = re.search(rf"\b{name}\((.*?)\)\s*(->.*)?$", text, re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"(\w+)\s*(?::|=)", found[1])) if found else set()
