@@ -1,4 +1,4 @@
-"""The pages that the site adds: one per face of the Python API, and llms.txt, which lists all pages."""
+"""Pages for the site: one per face of the Python API, and llms.txt, the list of all pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
 
 def faces() -> tuple[str, ...]:
-    """The modules that users import: the package itself, and what stands in it beside its floors."""
+    """Return the modules that users import: the package itself, then its faces."""
     found = (*(ROOT / "stenolog").glob("[a-z]*.py"), *(ROOT / "stenolog").glob("testing/__init__.py"))
     return "stenolog", *sorted({path.stem if path.stem != "__init__" else path.parent.name for path in found})
 
@@ -38,14 +38,14 @@ def _pages(title: str, found: Any) -> Iterator[tuple[str, str]]:
 
 
 def described() -> dict[str, str]:
-    """What docs/index.md says of each page behind its link; "" where it only links."""
+    """Return what docs/index.md says of each page; "" if it only links to the page."""
     index = (ROOT / "docs" / "index.md").read_text("utf-8").partition("\n## All pages\n")[2]
     lines = re.findall(r"^- \[[^]]+\]\(([^)#]+)\)(?:: ((?:.|\n  )+))?$", index, re.MULTILINE)
     return {page: " ".join(words.split()) for page, words in lines}
 
 
 def llms() -> str:
-    """All pages as Markdown, for programs that read: see llmstxt.org."""
+    """Return the list of all pages for programs that read: see llmstxt.org."""
     project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
     words = described()
     lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
@@ -60,7 +60,7 @@ def llms() -> str:
 
 
 def api_page(face: str) -> str:
-    """One face: its names for readers of the Markdown, and the mark that the site replaces by all of them."""
+    """Return the page of one face: its names, and the mark that the site replaces by their documentation."""
     name = face if face == "stenolog" else f"stenolog.{face}"
     module = importlib.import_module(name)
     names = ", ".join(f"`{each}`" for each in sorted(module.__all__))

@@ -62,7 +62,7 @@ def test_the_site_loads_nothing_from_another_host_by_its_configuration() -> None
 
 
 class Hosts(HTMLParser):
-    """The addresses that a page loads by itself, without a click."""
+    """Collects the addresses that a page loads by itself, without a click."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_the_site_builds_without_a_warning_and_shows_what_the_api_takes(tmp_path
 
 
 def _parameters(page: str, name: str) -> set[str]:
-    """The words of the first signature of a name."""
+    """Return the parameters in the first signature of a name."""
     text = re.sub(r"<[^>]+>", "", page)
     found = re.search(rf"\b{name}\((.*?)\)\s*(->.*)?$", text, re.DOTALL | re.MULTILINE)
     return set(re.findall(r"(\w+)\s*(?::|=)", found[1])) if found else set()
