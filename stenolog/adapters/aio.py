@@ -126,7 +126,7 @@ class AsyncLog:
     async def write(
         self, items: Sequence[PendingEntry], stream: Stream, expected: int | None
     ) -> list[Record]:
-        """Have the thread that writes append, together with what else is to be written."""
+        """Have the writing thread append, together with other waiting appends."""
         loop = asyncio.get_running_loop()
         if self._landing is None or self._landing.loop is not loop:
             self._landing = LoopBridge(loop)
@@ -264,7 +264,7 @@ class AsyncConversation:
         await self._run(lambda conversation: conversation.delete())
 
     async def sync(self) -> Conversation:
-        """Return the conversation underneath, for what runs in threads of its own."""
+        """Return the conversation underneath, for code that runs in threads of its own."""
         return await self.log.run(self._sync)
 
     def _sought(self) -> Conversation:

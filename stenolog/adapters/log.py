@@ -85,7 +85,7 @@ def open(
 
 
 def _keys(redact: Iterable[str]) -> frozenset[str]:
-    """Return the keys to be redacted. Raises `InvalidEventError` for what is no list of texts."""
+    """Return the keys to be redacted. Raises `InvalidEventError` if they are no list of texts."""
     keys = [redact] if isinstance(redact, str) else list(redact)
     if isinstance(redact, str) or not all(isinstance(key, str) and key for key in keys):
         raise InvalidEventError(f"redact: expected a list of keys, found {redact!r:.60}")
@@ -103,7 +103,7 @@ class Log(LogHandle):
         return Conversation(self, self.stream(name))
 
     def handle(self, found: Stream) -> Conversation:
-        """Return a handle on a stream; where the stream stands is remembered for the handles after it."""
+        """Return a handle on a stream; its head is remembered for the handles after it."""
         return Conversation(self, self.remembered(found))
 
     def search(
@@ -288,7 +288,7 @@ class Conversation(StreamHandle):
         return Outputs(self)
 
     def submit(self, command: Event) -> list[Entry]:
-        """Record a command if it is legal where the conversation stands, with what it brings along.
+        """Record a command if the conversation's state allows it, with its additional events.
 
         Decided on the state, and appended at exactly that position; where somebody else was first, it is
         decided again. Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.

@@ -87,7 +87,7 @@ def named_plugins() -> tuple[str, ...]:
 
 
 def failed_plugins() -> dict[str, str]:
-    """Return what is wrong with each installed plugin that could not be loaded."""
+    """Return the error of each installed plugin that could not be loaded."""
     return dict(_failed)
 
 
@@ -140,7 +140,7 @@ class LazyRegistry(Registry[T]):
         self.add(name, _Reference(module, attribute))  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> T:
-        """Return the value of a name. Raises `NotRegisteredError`, and what importing it raises."""
+        """Return the value of a name. Raises `NotRegisteredError`, and the errors of importing it."""
         value = super().__getitem__(name)
         if isinstance(value, _Reference):
             value = self._values[name] = getattr(import_module(value.module), value.attribute)

@@ -274,7 +274,7 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
 
 
 def _sound(messages: list[Any], reading: JsonLinesReader) -> Iterator[Record]:
-    """Yield the messages that have a role and content; why the others are passed over is told."""
+    """Yield the messages that have a role and content; others are skipped with a reason."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
             reading.skipped.append(Skipped(number, fault, "message"))

@@ -123,7 +123,7 @@ def _no_event(found: object) -> str:
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:
-    """Return an erased event, or one of a later release: may it be passed over, what does it need?"""
+    """Return an erased event, or one of a later release, with whether it may be skipped."""
     if topic == ERASED and not payload:
         return Unknown(topic=ERASED, payload=b"", ignorable=True)
     try:

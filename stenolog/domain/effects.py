@@ -179,7 +179,7 @@ def _goes_on(message: UserMessage, lane: LaneState) -> bool:
 
 
 def late(result: ToolResult) -> ToolResult:
-    """Return the result of a call that was closed before it came: it stands where it arrived."""
+    """Return the result of a call that was closed before it came, at its arrival."""
     return replace(result, tags=(*result.tags, LATE))
 
 

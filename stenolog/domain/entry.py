@@ -66,7 +66,7 @@ class Record(NamedTuple):
 
 
 def content_hash(salt: bytes, payload: bytes) -> bytes:
-    """Return the sha256 that stands for a payload in the chain, 32 bytes."""
+    """Return the sha256 of a payload in the chain, 32 bytes."""
     return sha256(salt + payload).digest()
 
 

@@ -103,7 +103,7 @@ class RequestNotSendableError(CallerError):
 
 
 class ClaimLostError(CallerError):
-    """Somebody else has taken this effect over: what came of it here is not appended."""
+    """Another process has taken this effect over: its result from here is not appended."""
 
 
 class TableError(CallerError):

@@ -78,7 +78,7 @@ def spoken(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with a rule of turns, such as `RoundRobin()`, as it stands in the log."""
+    """Return the fields with a rule of turns, such as `RoundRobin()`, in its stored form."""
     policy = getattr(fields.get("turns"), "turns", None)
     return {**fields, "turns": policy} if isinstance(policy, TurnPolicy) else fields
 
@@ -276,7 +276,7 @@ class Unknown:
 
 @frozen_value
 class Damaged(Unknown):
-    """What stands in the place of an entry that cannot be read, or that is not what was written.
+    """Stands for an entry that cannot be read, or is not as it was written.
 
     It is never stored. `reason` says what is wrong. Nothing may be decided or sent after it.
     """
@@ -301,7 +301,7 @@ Event: TypeAlias = Known | Unknown
 
 
 def is_erased(event: Event) -> bool:
-    """Return whether the event is what is left of an erased one."""
+    """Return whether the event is the rest of an erased one."""
     return isinstance(event, Unknown) and event.topic == ERASED
 
 
@@ -310,7 +310,7 @@ RECEIPT = "erasure"
 
 
 class Erasure(NamedTuple):
-    """What the receipt of an erasure says: which positions, by whom and why."""
+    """The receipt of an erasure: its positions, by whom and why."""
 
     positions: tuple[int, ...]
     by: str
@@ -332,7 +332,7 @@ def erasure_receipt(positions: Sequence[int], *, by: str, reason: str) -> UserMe
 
 
 def erasure_of(event: Event) -> Erasure | None:
-    """Return what a receipt says; None for any other event."""
+    """Return the erasure of a receipt; None for any other event."""
     if not isinstance(event, UserMessage) or event.author_kind != "system":
         return None
     ours = event.meta.get("stenolog")
@@ -345,7 +345,7 @@ def erasure_of(event: Event) -> Erasure | None:
 
 
 def is_gone(event: Event) -> bool:
-    """Return whether the words of an entry are gone: it was erased, is damaged, or was lost in a salvage."""
+    """Return whether an entry has lost its words: it was erased, is damaged, or was lost in a salvage."""
     return isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST)
 
 

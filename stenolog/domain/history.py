@@ -83,7 +83,7 @@ def parse(text: str) -> LogHead | None:
 
 
 def hashed(salt: bytes, name: str) -> bytes:
-    """Return the sha256 that stands for a name in the chain, 32 bytes."""
+    """Return the sha256 of a name in the chain, 32 bytes."""
     return sha256(salt + name.encode(errors="surrogatepass")).digest()
 
 
@@ -145,7 +145,7 @@ class History:
             self._change(change, self.listed[change.stream])
 
     def end(self) -> None:
-        """Check what only the whole history tells: names are erased with their conversation alone."""
+        """Check the rules for the whole history: names are erased with their conversation alone."""
         for stream in sorted(self.unnamed & self.listed.keys()):
             self.faults.append(Fault(self.number, stream, "its name", "an erased name"))
 
@@ -177,7 +177,7 @@ class History:
 
 
 def differences(told: Mapping[int, Listed], rows: Mapping[int, Listed]) -> Iterable[Fault]:
-    """Yield where the table of conversations is not what the history tells."""
+    """Yield the differences between the table of conversations and the history."""
     for stream in sorted({*told, *rows}):
         expected, found = told.get(stream), rows.get(stream)
         if expected != found:

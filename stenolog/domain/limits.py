@@ -203,7 +203,7 @@ def limit_reached(
 
 
 def no_price(models: Sequence[str]) -> str:
-    """Say which models have no price, and what to do about it."""
+    """Say which models have no price, and how to give one."""
     names = ", ".join(model or "a model without a name" for model in models)
     return (
         f"no price is known for {names}: give one with prices= or in [prices] of the team's file, "

@@ -39,7 +39,7 @@ class ValueMeta(type):
     from_shorthand: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def __call__(cls, /, **fields: Any) -> Any:
-        """Return a value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
+        """Return a value of these fields; a list is taken as a tuple. Raises `InvalidEventError`."""
         prepared = cls.prepare(fields)
         for name, given in prepared.items():
             if type(given) is list:
@@ -61,7 +61,7 @@ class ValueMeta(type):
 
 
 def first_error(error: ValidationError, cls: Any) -> str:
-    """Return the first complaint, with its place and what was found."""
+    """Return the first complaint, with its place and the value found."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
     place = "/".join(map(str, ours))
@@ -183,7 +183,7 @@ def in_utc(time: datetime) -> datetime:
 
 
 def check_json(value: Any, depth: int = 0) -> Any:
-    """Return the JSON value itself, if what is written of it can be read again; else a `ValueError`.
+    """Return the JSON value itself, if it can be written and read again; else raise `ValueError`.
 
     No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
     levels.

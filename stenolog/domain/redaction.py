@@ -50,7 +50,7 @@ def redacted_text(text: str, keys: Collection[str]) -> str:
 
 
 def without(value: Any, keys: Collection[str]) -> Any:
-    """Return a JSON value with the values under the keys replaced; what is null stays so."""
+    """Return a JSON value with the values under the keys replaced; null stays null."""
     if isinstance(value, dict):
         return {
             key: REDACTED if key.casefold() in keys and inner is not None else without(inner, keys)

@@ -31,7 +31,7 @@ class Registry(Mapping[str, T]):
         return f"<Registry of {self.kind}: {', '.join(self) or 'empty'}>"
 
     def __getitem__(self, name: str) -> T:
-        """Return the value of a name. Raises `NotRegisteredError`, which says what is known."""
+        """Return the value of a name. Raises `NotRegisteredError`, with the known names."""
         return self._values[self._name(name)]
 
     def __contains__(self, name: object) -> bool:
@@ -63,7 +63,7 @@ class Registry(Mapping[str, T]):
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Take back whatever is added or removed inside of the `with` block: for tests of a plugin."""
+        """Undo every addition and removal inside of the `with` block: for tests of a plugin."""
         before = dict(self._values)
         try:
             yield

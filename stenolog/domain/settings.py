@@ -48,7 +48,7 @@ class Settings(NamedTuple):
         return self.modes.get(agent, self.mode)
 
     def scope_of(self, agent: str) -> str:
-        """Return the scope of an agent: "open" (it sees everything) or "addressed" (what concerns it)."""
+        """Return the scope of an agent: "open" (it sees everything) or "addressed" (its own messages)."""
         return self.scopes.get(agent, self.scope)
 
     def context_from_of(self, agent: str) -> int:

@@ -39,7 +39,7 @@ class Summary(NamedTuple):
         )
 
     def overlaps_partly(self, other: Summary) -> bool:
-        """Return whether the summary covers a part of what the other one covers, but not all of it."""
+        """Return whether the summary covers a part of the other one's positions, but not all of them."""
         touches = any(a.first <= b.last and b.first <= a.last for a in self.spans for b in other.spans)
         return touches and not self.holds(other)
 
@@ -171,7 +171,7 @@ class State(NamedTuple):
     turn_state: TurnState = TurnState()
 
     def lane(self, where: str) -> LaneState:
-        """Return the lane of an address; a new, idle one where nobody has worked yet."""
+        """Return the lane of an address; a new, idle one if no agent has worked there yet."""
         found = self.lanes.get(where)
         if found is not None:
             return found

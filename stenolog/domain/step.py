@@ -77,7 +77,7 @@ def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
 
 
 def step(state: State, entry: Entry) -> StepResult:
-    """Return the next state, and what each lane did on the way."""
+    """Return the next state, and the transitions of each lane."""
     now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
     return StepResult(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))

@@ -233,7 +233,7 @@ def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenC
 
 
 def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
-    """Return the state with the summary where it holds; else as it was, and what is wrong with it."""
+    """Return the state with the summary if it is valid; else the same state, and the fault."""
     made = Summary(position, message.agent, tuple(message.covers))
     wrong = cover_fault(state, made)
     return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
@@ -303,7 +303,7 @@ def turns_fault(turns: TurnPolicy | None) -> str:
 
 
 def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
-    """Return whether an agent's stateful backend begins anew.
+    """Return whether an agent's stateful backend begins a new session.
 
     A session goes on in the parent of a fork alone, and none can be made to forget what a reset or a rewind
     took out of context, or to know what it has brought back.

@@ -77,7 +77,7 @@ def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
 
 
 def resume_turn(state: State, lanes: Iterable[LaneState], message: UserMessage, position: int) -> State:
-    """Return the state in which lanes that failed in their turn, and are told to go on, have it again."""
+    """Return the state in which lanes that failed in their turn, and may continue, have it again."""
     rule = rule_of(state.turns)
     if not rule.tracks_turns or state.turn_state.holders:
         return state

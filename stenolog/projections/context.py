@@ -61,7 +61,7 @@ def read(
     made: Iterable[SummaryRecord],
     agent: str = "",
 ) -> Context:
-    """Return the context of some entries of a log, from what is known of the whole.
+    """Return the context of some entries of a log, from the known state of the whole.
 
     It is that of an agent. Without one, an entry is out where it is so for all agents that it concerns.
     """
@@ -212,7 +212,7 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
 
 
 def _last_question(messages: Sequence[Entry], lane: str) -> int:
-    """Return the position of what somebody last said to the lane; 0: nobody has."""
+    """Return the position of the last message to the lane; 0: there is none."""
     for entry in reversed(messages):
         match entry.event:
             case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):

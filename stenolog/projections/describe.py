@@ -75,7 +75,7 @@ def describe(entry: Entry) -> Description:
 
 
 def thoughts(event: Event) -> str:
-    """Return what an answer thought, in words: `describe` ends with it."""
+    """Return the reasoning of an answer, in words: `describe` ends with it."""
     parts = event.parts if isinstance(event, AssistantMessage) else ()
     return in_words([part for part in parts if isinstance(part, ReasoningPart)])
 
@@ -244,7 +244,7 @@ LONGEST_ACT = 160
 
 
 def act_in_words(raw: str) -> str:
-    """Return what was done in a line; empty for what is no act, such as the result of one."""
+    """Return an action in a line; empty for other parts, such as an action's result."""
     try:
         thing = json.loads(raw)
     except ValueError:

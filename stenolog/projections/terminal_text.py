@@ -67,7 +67,7 @@ def in_plain_sight(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return one string of the arguments, or what stands between two, without what cannot be seen."""
+    """Return one string of the arguments, or the text between two, without invisible characters."""
     letters = [char for char in text if char.isalpha() and not char.isascii()]
     foreign = [char for char in letters if _script(char) in ("CYRILLIC", "GREEK")]
     alike = bool(foreign) and _LIKE_LATIN.issuperset(foreign)
@@ -86,7 +86,7 @@ def _word(word: str, alike: bool) -> str:
 
 
 def _seen(char: str) -> str:
-    """Return the character; escaped where it is invisible, or stands for another."""
+    """Return the character; escaped if it is invisible, or looks like another."""
     if char in "\n\t" or " " <= char <= "~":
         return char
     if unicodedata.category(char) in _INVISIBLE or _BLANK.match(char) or char.isspace():

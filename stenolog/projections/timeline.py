@@ -76,7 +76,7 @@ class _Calls(NamedTuple):
 
 
 def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
-    """Return the whole timeline, in the order of the log; what still runs comes last.
+    """Return the whole timeline, in the order of the log; unfinished items come last.
 
     Every entry is in it once, but for mode switches that change nothing.
     """

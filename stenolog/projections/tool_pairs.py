@@ -105,7 +105,7 @@ class ToolCallIndex:
         return self._halved[summary.position]
 
     def forget(self, kept: Collection[int]) -> None:
-        """Forget all that does not concern the entries at these positions, but for what still waits."""
+        """Forget everything about other entries than those at these positions, but for open calls."""
         self._halved.clear()
         gone = [
             pair

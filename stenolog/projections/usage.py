@@ -120,7 +120,7 @@ def unpriced(tokens: Mapping[str, Tokens], prices: Prices) -> list[str]:
 
 
 def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[Tokens] = ()) -> int:
-    """Return what calls cost at least, in micro-dollars: by their models' prices, or as they state it.
+    """Return the minimal cost of calls, in micro-dollars: by their models' prices, or as they state it.
 
     `billed` are the tokens of calls that state their cost. A model without a price costs nothing.
     """
@@ -212,7 +212,7 @@ class UsageTotals(NamedTuple):
         return None if unpriced(self.tokens, prices) else self.known_cost(prices)
 
     def known_cost(self, prices: Prices) -> int:
-        """Return what it cost at least, in micro-dollars: models without a price are left out."""
+        """Return the minimal cost, in micro-dollars: models without a price are left out."""
         return known_cost(self.tokens, prices, self.billed.values())
 
     def plus(self, other: UsageTotals) -> UsageTotals:

@@ -342,7 +342,7 @@ class Pipe:
         self._messages: deque[dict[str, Any]] = deque()
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a message. Raises `ConnectionError` where nobody takes it."""
+        """Send a message. Raises `ConnectionError` where no agent receives it."""
         if not self._process.alive:
             raise ConnectionError("the process has ended")
         self._process.write(json.dumps(message).encode() + b"\n")

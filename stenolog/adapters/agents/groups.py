@@ -33,7 +33,7 @@ def identity(pid: int, mark: str) -> str:
 
 
 def end(group: str) -> None:
-    """Kill what is left of a group, and what carries its mark. Does nothing where nothing is left.
+    """Kill the rest of a group, and the processes with its mark, if there are any.
 
     A process whose id was used again is never killed: its start time differs, and it lacks the mark.
     """
@@ -95,7 +95,7 @@ class Watcher:
                 process.stdin.close()
 
     def _tell(self, lines: list[str]) -> None:
-        """Write to the watcher; one that is gone is replaced and told everything again."""
+        """Write to the watcher; a dead one is replaced, and gets everything again."""
         for _ in range(2):
             if self._process is None:
                 with suppress(OSError):  # no process can be started: the groups go on without a watcher
@@ -127,7 +127,7 @@ def _begun() -> subprocess.Popen[bytes]:
 
 
 def _watch() -> None:
-    """Read groups from stdin until it closes or the parent is gone; then kill those that are left."""
+    """Read groups from stdin until it closes or the parent has ended; then kill the remaining ones."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     parent, groups, rest = os.getppid(), set[str](), b""

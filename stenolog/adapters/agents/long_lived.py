@@ -205,7 +205,7 @@ class Program(AgentSession):
 
     @property
     def silent(self) -> float:
-        """For how many seconds nobody has spoken with it."""
+        """Return for how many seconds the process was not used."""
         return self._now() - self._spoken
 
     async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:

@@ -36,7 +36,7 @@ def claude_code_prompt(prompt: str) -> dict[str, Any]:
 
 
 def read_claude_code(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Tell the turn what a line says."""
+    """Pass a line on to the turn."""
     turn.session = as_str(line.get("session_id")) or turn.session
     message = as_dict(line.get("message"))
     if parent := as_str(line.get("parent_tool_use_id")):

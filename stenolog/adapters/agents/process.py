@@ -87,18 +87,18 @@ class Process(asyncio.SubprocessProtocol):
             pipe.write(data)
 
     def close_stdin(self) -> None:
-        """Close its stdin, once it has taken all it was told."""
+        """Close its stdin, once it has read everything."""
         self._open.discard(IN)
         if (pipe := self._stdin) is not None and not pipe.is_closing():
             pipe.write_eof()
 
     def resume_output(self) -> None:
-        """Keep what it says from now on, and only that."""
+        """Keep its output from now on, and only that."""
         self._take_output()
         self._listening = True
 
     def discard_output(self) -> None:
-        """Drop what it has said, and what it says from now on."""
+        """Drop its output so far, and from now on."""
         self._listening = False
         self._take_output()
 
@@ -118,7 +118,7 @@ class Process(asyncio.SubprocessProtocol):
         return self._ended.is_set()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, unless it is gone: its number may be another's by now."""
+        """Send a signal to the whole group, unless it has ended: its number may be another's by now."""
         if self._over:
             return
         with suppress(ProcessLookupError, PermissionError):  # none of it is left, or nothing of ours
@@ -223,7 +223,7 @@ class Process(asyncio.SubprocessProtocol):
 
 
 async def launch(command: Command, args: Sequence[str]) -> Process:
-    """Start the program with these arguments. Raises `ModelError`: `other` for what cannot be started."""
+    """Start the program with these arguments. Raises `ModelError`, `other`, if it cannot be started."""
     loop = asyncio.get_running_loop()
     mark = secrets.token_hex(8)
     try:

@@ -60,7 +60,7 @@ async def retry_forever(
     final: tuple[type[Exception], ...] = (PermissionError,),
     tries: int = 0,
 ) -> T:
-    """Do what may fail for a while until it is done. Each failure is told, and waited after.
+    """Retry a call that fails for a while until it succeeds. Each failure is reported, and waited after.
 
     It is tried again `after` errors of that kind, but for those that are `final`; where `tries` says how
     often at most, the last error is raised.

@@ -62,7 +62,7 @@ class CommandContext(NamedTuple):
         return bool(self.id) and self.conversation.entry_by_id(self.id) is not None
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:
-        """Record what it tells, under its id: once. Raises `IllegalCommandError`."""
+        """Record the command's events under its id, once. Raises `IllegalCommandError`."""
         while not self.is_done:
             state = self.conversation.state()
             events = decide(state, command(state))
@@ -103,7 +103,7 @@ def typed_command(text: str) -> TypedCommand | None:
 
 
 async def call(name: str, told: CommandContext) -> str:
-    """Do what was told; what to say to that, in Markdown."""
+    """Run a command and return the answer, in Markdown."""
     known = told.commands.get(name)
     if known is None:
         return f"There is no command /{name}; /help lists them."
@@ -142,7 +142,7 @@ def _turn(state: State) -> str:
 
 
 def _doing(state: State, lane: LaneState) -> str:
-    """Describe in a few words what a lane does."""
+    """Describe a lane's work in a few words."""
     match decision(state, lane).do:
         case "call_model" if lane.retry_at:
             return f"tries again at {lane.retry_at:%H:%M:%S} UTC"
@@ -226,7 +226,7 @@ async def refuse(told: CommandContext) -> str:
 
 
 def _judge(told: CommandContext, action: Action) -> str:
-    """Decide about the call that is meant; one message decides one, however often it is told."""
+    """Decide about the call that is meant; one message decides once, even if it is delivered again."""
     if told.is_done or any(judged.is_done for judged in _at_workers(told)):
         return DECIDED
     calls = waiting(told.conversation)
@@ -246,7 +246,7 @@ def _judge(told: CommandContext, action: Action) -> str:
 
 
 def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingApproval]) -> str:
-    """Say that nothing was decided, and what waits."""
+    """Say that nothing was decided, and which calls wait."""
     if code and was_there(conversation, code):
         said = DECIDED
     elif code:
@@ -291,7 +291,7 @@ SHOWN = 20
 
 
 def outline(request: Request) -> Iterator[str]:
-    """Yield the size of a request, its last parts with the rule that let each in, and what was left out."""
+    """Yield the size of a request, its last parts with their rules, and the omissions."""
     state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
     lane, size = address(request.agent, request.task), request.size
     yield f"What {lane} sees at {request.at} ({size.messages} messages, {size.tokens} tokens) {state}."

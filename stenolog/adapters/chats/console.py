@@ -92,7 +92,7 @@ class Console:
                 self.show(f"✗ {error}")
 
     async def _send(self, piece: OutgoingMessage) -> None:
-        """Show a piece. A pipe that nobody reads stays so: it is not tried again, as a net would be."""
+        """Show a piece. A closed pipe stays closed: unlike a network, it is not retried."""
         try:
             self.show(piece.text)
         except BrokenPipeError as error:
@@ -103,14 +103,14 @@ class Console:
 
 
 def _on_terminal(text: str) -> None:
-    """Print a text; what a terminal would obey is spelled out."""
+    """Print a text; control sequences of a terminal are escaped."""
     from stenolog.projections.terminal_text import safe  # late: it brings the command line along
 
     print(safe(text), flush=True)
 
 
 async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
-    """Yield the lines of a stream, read by a thread that nobody waits for when the program ends."""
+    """Yield the lines of a stream, read by a thread that does not keep the program from ending."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str] = asyncio.Queue()
 

@@ -57,7 +57,7 @@ class Delivery:
         self._woken = asyncio.Event()
 
     async def follow(self) -> None:
-        """Deliver what is there, then each entry as it is appended, by anybody; until cancelled.
+        """Deliver all entries, then each new one of any process, until cancelled.
 
         Whatever goes wrong is logged, and tried again.
         """
@@ -69,7 +69,7 @@ class Delivery:
                 await self._woken.wait()
 
     async def deliver(self) -> int:
-        """Deliver what is there; how many pieces that were.
+        """Deliver all entries, and return the number of pieces.
 
         Raises what reading the log does, and what `send` raises that is no `OSError`.
         """
@@ -122,7 +122,7 @@ class Delivery:
         return True
 
     async def _send_whole(self, piece: OutgoingMessage) -> None:
-        """Send a piece and note that; being told to stop meanwhile does not tear the two apart."""
+        """Send a piece and note that; a cancellation meanwhile does not separate the two."""
         sending = asyncio.create_task(self._send_and_note(piece))
         try:
             await asyncio.shield(sending)

@@ -54,7 +54,7 @@ def fence_of(line: str) -> Fence | None:
 
 
 def in_block(text: str) -> str:
-    """Return a text as a block of code, by a mark that does not stand in it."""
+    """Return a text as a block of code, with a fence that is not in it."""
     marks = (mark * number for number in range(3, 21) for mark in "`~")
     mark = next((mark for mark in marks if mark not in text), "```")
     return f"{mark}\n{text}\n{mark}"
@@ -191,7 +191,7 @@ WHY = {
 
 
 def speaker_of(entry: Entry) -> str:
-    """Return the lane whose entry it is; empty for what no agent has said."""
+    """Return the lane whose entry it is; empty for an entry of no agent."""
     event = entry.event
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
 
@@ -330,7 +330,7 @@ def was_there(conversation: Conversation, code: str) -> bool:
 
 
 def last_word(conversation: Conversation, author: str) -> int:
-    """Return the position of what an author said last, commands that decided something too; 0: nothing."""
+    """Return the position of an author's last message, decisions included; 0: there is none."""
     for entry in _backwards(conversation):
         match entry.event:
             case UserMessage(author=by, author_kind="person") if by == author:

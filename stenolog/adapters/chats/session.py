@@ -105,13 +105,13 @@ class ChatSession:
         self._woken.set()
 
     async def drain(self) -> None:
-        """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
+        """Wait until only persons have anything to do here, and all messages are sent."""
         await self._resting.wait()
         await self.outlet.deliver()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[ChatSession, None]:
-        """Work and deliver, until the block ends; what is under way then is put down in good order."""
+        """Work and deliver, until the block ends; work under way is then shut down in good order."""
         if await asyncio.to_thread(lambda: self.conversation.position):
             self.wake()
         works = self._work(), self.outlet.follow(), self._ask_for_workers()

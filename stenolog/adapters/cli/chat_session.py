@@ -97,7 +97,7 @@ def _take(chat: Chat, typed: str) -> None:
 
 
 def _greet(chat: Chat) -> None:
-    """Say where the conversation stands."""
+    """Say where the conversation ends."""
     if chat.paper.live:
         names = ", ".join(
             f"{name} ({agent.llm.name})" if agent.llm else name for name, agent in chat.team.agents.items()
@@ -129,7 +129,7 @@ def command(function: Command) -> Command:
 
 
 def call(chat: Chat, typed: str) -> None:
-    """Do what was typed behind the slash. Raises `CallerError` for what is no command."""
+    """Run the command that was typed. Raises `CallerError` for an unknown one."""
     name, _, rest = typed.partition(" ")
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, n=1)

@@ -89,7 +89,7 @@ def is_words(entry: Entry) -> bool:
 
 
 def last_exchange(conversation: Conversation) -> list[str]:
-    """Return the beginning of what was said last, and was not taken back: by a person, and to that person."""
+    """Return the beginning of the last message by a person, and of the last one to that person."""
     answer, hidden = "", conversation.settings().hides
     for entry in backwards(conversation, conversation.position):
         if any(entry.position in span for span in hidden):

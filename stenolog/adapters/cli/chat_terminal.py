@@ -112,7 +112,7 @@ class TerminalWriter:
         self._moves = self.live and os.environ.get("TERM") != "dumb"
 
     def flow(self, style: str = "", *, aside: bool = False) -> StreamWrapper:
-        """Begin a text: the words of an agent, or what stands beside them."""
+        """Begin a text: the words of an agent, or a remark beside them."""
         room = width() if self.live else None
         return StreamWrapper(partial(self._put, style=style, aside=aside), room)
 
@@ -331,7 +331,7 @@ class Piped:
 
 
 def lines(*, asks: bool = True) -> Lines:
-    """Return the terminal, where there is one to read from and to write on, and somebody may be asked."""
+    """Return the terminal, if there is one to read from and to write on, and questions are allowed."""
     return Keyboard() if asks and sys.stdin.isatty() and sys.stdout.isatty() else Piped()
 
 

@@ -77,7 +77,7 @@ class RunPrinter:
         self._acts.clear()
 
     def catch_up(self, instead: str = "") -> None:
-        """Show what stands in the log and was not shown yet; `instead` are other words for a setting."""
+        """Show the entries that were not shown yet; `instead` are other words for a setting."""
         self._instead = instead
         for entry in self.conversation.entries(after=self.state.position):
             self.take(EntryAppended(entry))
@@ -99,7 +99,7 @@ class RunPrinter:
             self.paper.status(f"… {doing} · {self._watch.seconds:.0f} s")
 
     def take(self, happened: RunEvent) -> None:
-        """Write down one thing, or hold it back while somebody else has the floor."""
+        """Write one event, or hold it back while another lane has the floor."""
         if isinstance(happened, EntryAppended):
             if happened.entry.position <= self.state.position:
                 return  # it was shown already
@@ -129,7 +129,7 @@ class RunPrinter:
             self._stream(happened)
 
     def _act(self, delta: StreamDelta) -> None:
-        """Show once what a program does by itself, such as a call of its own tools."""
+        """Show an action that a program does by itself once, such as a call of its own tools."""
         line = act_in_words(delta.text)
         if line and (shown := (delta.lane, delta.part, line)) not in self._acts:
             self._acts.add(shown)
@@ -148,7 +148,7 @@ class RunPrinter:
             self._write_said()
 
     def _write_said(self) -> None:
-        """Write what was said, and held back while it might have been nothing but a pass."""
+        """Write the text that was held back while it might have been nothing but a pass."""
         words, self._written = self._said[self._written :], len(self._said)
         if words:
             self._write("said", words)
@@ -248,7 +248,7 @@ class RunPrinter:
         self.paper.text(what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")
 
     def _cancelled(self, lanes: Iterable[str]) -> None:
-        """Say once who was stopped: that a person did so, and what became of it, are two entries."""
+        """Show a cancelled lane once: the person's command and its result are two entries."""
         for where in lanes:
             if where not in self._told:
                 self.paper.line((f"■ {where} was stopped", "yellow"))

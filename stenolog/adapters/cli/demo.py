@@ -86,7 +86,7 @@ EVENTS: tuple[Event, ...] = (
 
 
 def record(conversation: Conversation) -> None:
-    """Append the demo's events, answers with their receipts; what stands there is not written again."""
+    """Append the demo's events, answers with their receipts; existing entries are not written again."""
     here = {entry.id for entry in conversation.entries()}
     for number, event in enumerate(EVENTS, 1):
         if f"demo-{number}" in here:

@@ -116,7 +116,7 @@ def _examined(file: Path, api: str) -> Finding:
 
 
 def _closed(conversation: Conversation) -> list[Diagnostic]:
-    """Close the calls that nobody waits for, since a person has spoken after them; say which they were."""
+    """Close the calls that a later message of a person has made obsolete, and return them."""
     words = next(
         (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
     )

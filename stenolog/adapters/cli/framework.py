@@ -114,7 +114,7 @@ def _shared(function: F) -> F:
 
 
 def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
-    """Load the plugins that are named, before any other option is read: it may name what they add."""
+    """Load the named plugins before any other option is read, since an option may need them."""
     from stenolog.adapters.plugins import load_plugin
 
     for plugin in plugins:
@@ -141,7 +141,7 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
 
 
 def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
-    """Say what went wrong, on stderr or as an envelope, and which exit code it is."""
+    """Report an error, on stderr or as an envelope, and return the exit code."""
     exit = exit_of(error)
     if trace and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say("".join(traceback.format_exception(error)).rstrip())
@@ -156,7 +156,7 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
 
 
 def _try_to_say(text: str, mark: str = "", style: str = "") -> None:
-    """Say it on stderr; where that is full as well, nobody can be told."""
+    """Write to stderr, and ignore a failure: there is no other place to report it."""
     with suppress(OSError):
         say(text, mark=mark, style=style)
 

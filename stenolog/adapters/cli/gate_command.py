@@ -150,7 +150,7 @@ def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fre
 
 
 def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversations) -> CommandResult:
-    """Yield the lines as they would stand in a file."""
+    """Return the lines of a file as the result."""
 
     def data() -> Iterator[dict[str, Any]]:
         yield regression.header_data(head)

@@ -241,7 +241,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
 
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
-    """Yield the refusals, those for one reason as one; what would have been taken is told once."""
+    """Yield the refusals, those for one reason as one; the known formats are listed once."""
     expected = f"expected {supported()}, "
     alike: dict[tuple[str, str], list[str]] = {}
     for file, error in refused:

@@ -65,7 +65,7 @@ def heading(text: str) -> Text:
 
 
 def legend(means: Mapping[str, str]) -> Table:
-    """Return the meanings of a table's words, each behind its word; a long meaning goes on below itself."""
+    """Return the meanings of a table's words, each behind its word, wrapped below itself."""
     from rich.table import Table
 
     drawn = Table.grid(padding=(0, 2, 0, 0))

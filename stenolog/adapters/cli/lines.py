@@ -143,7 +143,7 @@ def _fits(row: str, begin: int, room: int) -> int:
 
 
 def line(*pieces: str | tuple[str, str]) -> TextLine:
-    """One line of pieces, each with its style. Blanks within a piece run together, those at its ends stay."""
+    """Return a line of pieces, each with its style. Only blanks at the ends of a piece stay as they are."""
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
     return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words))
 

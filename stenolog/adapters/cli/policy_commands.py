@@ -88,7 +88,7 @@ def budget_command(
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
-    """Return the policies of all the options: several in one are divided by commas, JSON stands alone."""
+    """Return the policies of all the options: several in one are divided by commas, JSON is one."""
     pieces = (
         piece
         for option in written

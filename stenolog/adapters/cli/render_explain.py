@@ -127,7 +127,7 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
 
 
 def blame_drawn(told: Blame) -> Iterator[Piece]:
-    """Yield the chain, the newest first; what is only possible stands apart from it."""
+    """Yield the chain, the newest first; possible links are separate."""
     columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
     yield table(columns, [_link_row(link) for link in told.links])
     if told.gap:
@@ -286,7 +286,7 @@ NOTES = (
 
 
 def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
-    """Yield a line for each policy under each budget, and what the columns mean."""
+    """Yield a line for each policy under each budget, and the meanings of the columns."""
     names = _policy_names(row.policy for row in rows)
     yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
     for written, name in names.items():
@@ -300,7 +300,7 @@ def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
 
 
 def _policy_names(policies: Iterable[Policy]) -> dict[str, str]:
-    """Return a short name for each policy, by what one would write for it; no two have the same."""
+    """Return a short name for each policy, in its short form; no two have the same."""
     titles = {in_short(chosen): titled(chosen) for chosen in policies}
     times: Counter[str] = Counter()
     names = {}

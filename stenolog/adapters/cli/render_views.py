@@ -195,7 +195,7 @@ COLUMNS = (
 def drawn(
     rows: Sequence[tuple[str, UsageTotals]], by: str, prices: Prices | None, source: str
 ) -> Iterator[Piece]:
-    """Yield a line for each, one for all together, and what is behind the errors and the prices."""
+    """Yield a line for each, one for all together, and details of the errors and the prices."""
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
         return

@@ -65,7 +65,7 @@ def worked(
     retry: bool = False,
     paranoid: bool = False,
 ) -> CommandResult:
-    """Have the team of a file work, and say where it stands then."""
+    """Let the team of a file work, and say where it ends."""
     from stenolog.adapters.team_file import load
 
     from .chat_status import Hints

@@ -84,7 +84,7 @@ class BackgroundRun:
                 signal.signal(number, handler)
 
     def _terminate(self, *_: object) -> None:
-        """End in good order, once: stop a run where it stands, as the last Ctrl-C does."""
+        """Shut down in good order, once: stop a run as the last Ctrl-C does."""
         if self._is_terminated:
             return
         self._is_terminated = True
@@ -178,7 +178,7 @@ class JsonPrinter:
         self.catch_up()
 
     def take(self, happened: RunEvent) -> None:
-        """Print an entry; what streams is in its entry in the end."""
+        """Print an entry; streamed pieces are in their entry in the end."""
         if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
             self._position = happened.entry.position
             click.echo(safe_json(envelope("ok", happened.entry)))
@@ -190,7 +190,7 @@ class JsonPrinter:
         """End the run."""
 
     def catch_up(self, instead: str = "") -> None:
-        """Print what stands in the log and was not printed yet."""
+        """Print the entries that were not printed yet."""
         for entry in self.conversation.entries(after=self._position):
             click.echo(safe_json(envelope("ok", entry)))
             self._position = entry.position
@@ -309,7 +309,7 @@ class Approvals:
 def _verdict_message(
     conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
 ) -> UserMessage:
-    """Return the verdict as the log has it. The agent is told the reason."""
+    """Return the verdict as an event, with its reason for the agent."""
     if verdict.approved:
         return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
     control = Control(action="refuse", call=ref(call))

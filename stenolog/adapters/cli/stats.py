@@ -60,7 +60,7 @@ def _used(conversation: Conversation, at: str | None) -> Usage:
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
-    """Return a tally for each name, over all conversations; what used nothing is left out."""
+    """Return a tally for each name, over all conversations, without unused ones."""
     rows: dict[str, list[UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)

@@ -86,7 +86,7 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
 
 
 def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
-    """Yield the drawing line by line; rich is asked, and imported, for what is more than a line."""
+    """Yield the drawing line by line; rich is imported only for more than a line."""
     cells, colours = width(), coloured(color)
     screen: Console | None = None
     for piece in drawing:
@@ -157,7 +157,7 @@ class Bar:
 
 
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-    """Yield the items, with a bar that tells how many have gone by."""
+    """Yield the items, with a bar that shows their number."""
     with Bar(label, total) as bar:
         for done, item in enumerate(items, 1):
             yield item

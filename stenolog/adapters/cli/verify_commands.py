@@ -79,7 +79,7 @@ def replay_command(db: Path, target: str) -> CommandResult:
 
 
 def replay_lines(replay: Replay) -> Iterator[Piece]:
-    """Yield the transitions, and what they prove."""
+    """Yield the transitions, and the results of the comparison."""
     yield from step_lines(replay.transitions)
     state = replay.state
     mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
@@ -289,7 +289,7 @@ def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
 
 
 def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
-    """Yield the first requests that differ; those that cannot be proved together, by what is missing."""
+    """Yield the first requests that differ; those that cannot be proved together, by the missing thing."""
     for conversation in proved:
         differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
         for proof in differ[:TOLD]:

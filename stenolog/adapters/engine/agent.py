@@ -63,7 +63,7 @@ class Agent:
         )
 
     def _policy(self) -> PolicyLike:
-        """Return its policy; a backend that keeps its own session is told only what is new by default."""
+        """Return its policy; by default, a backend with its own session is sent only new messages."""
         if self.llm is None or not self.llm.remembers:
             return self.policy or {}
         chosen = policy(self.policy)

@@ -92,7 +92,7 @@ def _children(
 
 
 def _called(conversation: Conversation) -> list[tuple[LaneState, OpenCall]]:
-    """Return the open calls that wait for nobody's approval: a worker may be behind each."""
+    """Return the open calls that need no approval: a worker may be behind each."""
     return [(lane, call) for lane, call in conversation.state().open_calls() if not call.approval]
 
 
@@ -144,7 +144,7 @@ def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> T
 
 
 def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
-    """Return what came of a call; where its arguments were changed, it begins with what has run."""
+    """Return a call's result; if its arguments were changed, it begins with those that were used."""
     if not call.edited:
         return outcome
     note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"

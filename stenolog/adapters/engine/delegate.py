@@ -109,7 +109,7 @@ class AgentTool(WorkerTool):
         return await asyncio.to_thread(worker_output, child, lane)
 
     async def close(self) -> None:
-        """Give back what the worker's model and tools hold; other calls of it may be under way until then."""
+        """Release the resources of the worker's model and tools; other calls may be under way until then."""
         await self._team(self.worker.limits, LaneState(self.worker.name)).close()
 
     def _check(self, caller: Agent, names: frozenset[str]) -> None:
@@ -193,7 +193,7 @@ async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:
 
 
 async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation, lane: LaneState) -> None:
-    """End what a worker does: for good where its call was closed; else the next run goes on with it."""
+    """Stop a worker: for good if its call was closed; else the next run continues it."""
     assert call.conversation is not None, "the engine gives the conversation"
     try:
         if not await asyncio.to_thread(_is_open, call, call.conversation):
@@ -220,7 +220,7 @@ def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
 
 
 def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
-    """Return the worker's last words, or how it has stopped; and what it has used either way."""
+    """Return the worker's last words, or the reason for its stop, and its usage in either case."""
     last = folds.fold_at(child, folds.STATE, at).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status

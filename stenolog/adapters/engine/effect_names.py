@@ -13,7 +13,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 def key(effect: Effect) -> Key:
-    """Return what an effect is claimed by."""
+    """Return the key under which an effect is claimed."""
     return effect.lane.address, effect.name
 
 
@@ -28,7 +28,7 @@ def tool_key(conversation: Conversation, run: RunTool) -> str:
 
 
 def short_key(key: str) -> str:
-    """Return what a call's key gives to the name of its child, or of its lane, whatever else is renamed."""
+    """Return the suffix that a call's key gives to its child's or lane's name, whatever is renamed."""
     return key[:12]
 
 

@@ -65,20 +65,20 @@ class EffectHost(Protocol):
         """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
 
     async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        """Append what came of an effect; `instead` is for what no log can hold."""
+        """Append an effect's result; `instead` replaces one that no log can hold."""
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Hand a piece of an answer on, and see that it is kept soon."""
+        """Pass a piece of an answer on, and schedule the draft to be stored."""
 
     def keep(self, draft: StreamDraft) -> None:
-        """See that a draft is kept soon."""
+        """Schedule a draft to be stored."""
 
     def forget(self, draft: StreamDraft) -> None:
         """Stop keeping a draft: its answer is about to be appended."""
 
 
 async def do(host: EffectHost, begun: StartedEffect) -> None:
-    """Do the effect and record what came of it. Raises what no event can tell."""
+    """Do the effect and record its result. Raises the errors that no event can express."""
     if isinstance(begun.effect, RunTool):
         await _run_tool(host, begun, begun.effect)
     else:
@@ -243,7 +243,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
 
     def result(outcome: ToolOutcome) -> Outcome:
-        """Return the result, made once, though it may be appended anew."""
+        """Return the result, made once, though it may be appended again."""
         put, keys = host.conversation.log.blobs.put, host.conversation.log.edge.redact
         outcome = redacted_output(outcome, keys) if keys else outcome
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
@@ -282,7 +282,7 @@ def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
-    """Return the agents by what they may be called: their names, in lower case, with `_` for each blank."""
+    """Return the agents by the names they are called by: in lower case, with `_` for each blank."""
     return {"_".join(name.casefold().split()): name for name in agents}
 
 

@@ -57,7 +57,7 @@ def spans_at(spans: Iterable[PositionRange], last: int) -> tuple[PositionRange, 
 
 
 def hide_spans(fork: Conversation, context_from: int, hides: tuple[PositionRange, ...]) -> None:
-    """See that nobody is shown there what is out of context by now: before `context_from`, or in `hides`."""
+    """Hide from all agents the entries that are out of context: before `context_from`, or in `hides`."""
     start = min(context_from, fork.position + 1)
     there = fork.settings()
     if (there.context_from, there.hides) != (start, hides):
@@ -170,7 +170,7 @@ def _away(now: Context, agent: str, last: int) -> Away:
 
 
 def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
-    """Return the summariser; in the agent's place where that is shown only what concerns it."""
+    """Return the summariser; it takes the agent's place if that is shown only its own messages."""
     is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
     return summariser if is_open else replace(summariser, name=agent)
 
@@ -216,7 +216,7 @@ class _Old(NamedTuple):
 async def regenerate(
     conversation: Conversation, position: int, agent: Agent, wish: str = "", *, in_place: bool = True
 ) -> Entry:
-    """Have the answer at a position made anew by `agent`, who said it, on the lane that it was said on.
+    """Have the answer at a position made again by its `agent`, on its lane.
 
     Gives the new answer's entry: in the conversation itself, in the place of the old one; or not `in_place`,
     in the fork, whose name it tells. Asked again with the same wish it gives what is there. What it has used
@@ -243,7 +243,7 @@ async def regenerate(
 def _replacement(
     made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
 ) -> AssistantMessage:
-    """Return the answer as it stands in the conversation: said to whom the old one was said to."""
+    """Return the answer as the conversation has it: with the addressees of the old one."""
     said = made.event
     assert isinstance(said, AssistantMessage), "models give answers"
     meta = {**said.meta, **link}
@@ -282,7 +282,7 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
 
 
 def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]:
-    """Return an answer, what it took the place of, and so on: its wordings, the first one last."""
+    """Return the wordings of an answer, each replaced by the next, the first one last."""
     found = [last]
     while (position := getattr(found[-1].event, "replaces", None)) is not None:
         if not 1 <= position < found[-1].position or not _is_of(log[position - 1], lane):
@@ -326,7 +326,7 @@ async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> 
 
 
 def _first(fork: Conversation, old: _Old) -> Entry | None:
-    """Return the first answer of the fork's own that calls nothing; whatever came of the fork after it."""
+    """Return the fork's first own answer without a call, whatever followed it."""
     own = (entry for entry in fork.entries(old.view) if _is_of(entry, old.lane))
     return next((entry for entry in own if not getattr(entry.event, "tool_calls", ())), None)
 

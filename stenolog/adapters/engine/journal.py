@@ -113,7 +113,7 @@ class Journal(LiveState):
         return begun
 
     def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
-        """Claim what is due now and not `busy`, at most so many; of `asked` the backend was asked."""
+        """Claim the effects that are due and not `busy`, at most so many; `asked` backends were asked."""
         now = self.conversation.log.edge.clock()
         open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
         waits = [self._seconds_until(effect, now) for effect in open_ones]
@@ -141,7 +141,7 @@ class Journal(LiveState):
         )
 
     def orphans(self) -> list[Claim]:
-        """Return the claims of the dead, taken over: nobody knows how those effects ended."""
+        """Return the claims of dead processes, taken over: the outcomes of their effects are unknown."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
@@ -177,7 +177,7 @@ class Journal(LiveState):
         return RECEIPT.load(claim.receipt) if claim.receipt else None
 
     def lost(self, effect: CallModel, why: str) -> None:
-        """Record that a lane's backend has forgotten what it was told; it is called at once, and told all.
+        """Record that a lane's backend has lost its session; it is called at once, with all messages.
 
         No call has failed by it: it is no attempt, and the new backend need not hear of it.
         """
@@ -277,7 +277,7 @@ class Journal(LiveState):
         self._note(refused)
 
     def _note(self, event: Event) -> None:
-        """Append what was decided here, unless somebody else was first: then it is decided again."""
+        """Append a decision made here; on a version conflict, decide again."""
         try:
             self.append(self.marked(event))
         except VersionConflictError:
@@ -296,7 +296,7 @@ class Journal(LiveState):
         return tokens
 
     def _remembers(self, effect: CallModel) -> bool:
-        """Return whether a stateful backend may have forgotten what its lane was told."""
+        """Return whether a stateful backend may have lost the session of its lane."""
         agent = self.agents[effect.lane.agent]
         if agent.llm is None or not agent.llm.remembers or not effect.lane.answered:
             return False
@@ -315,7 +315,7 @@ class Journal(LiveState):
 
 
 def since(spent: Tokens, total: Usage) -> Usage:
-    """Return what a session has used since, from its total; all of it where the total is less than known."""
+    """Return a session's usage since, from its total; all of it if the total is less than known."""
     counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
     fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
     return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)

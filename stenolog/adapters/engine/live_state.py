@@ -38,7 +38,7 @@ class LiveState:
         self._kept = self.state.position
 
     def catch_up(self) -> None:
-        """Take in what has been appended since, by anybody."""
+        """Take in the entries that any process has appended since."""
         for entry in self.conversation.entries(after=self.state.position):
             self.take(entry)
         if self.state.blocked is not None:

@@ -54,7 +54,7 @@ class StreamDraft:
         return self._kept == self._progress
 
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
-        """Return the pieces that are not kept yet, as JSON, and the mark for `keep_drafts` once they are."""
+        """Return the unstored pieces, as JSON, and the mark for `keep_drafts` once they are stored."""
         number, progress = self._kept
         rows: list[object] = [*joined(self._said[number:])]
         if self.progress != progress:
@@ -62,7 +62,7 @@ class StreamDraft:
         return json.dumps(rows).encode(), self._progress
 
     def keep(self, mark: tuple[int, Progress]) -> None:
-        """Note that the pieces up to the mark are kept."""
+        """Note that the pieces up to the mark are stored."""
         self._kept = mark
 
     @property
@@ -81,7 +81,7 @@ class StreamDraft:
 
 
 def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
-    """Write what is new in the drafts; it counts as kept once that is done."""
+    """Write the new pieces of the drafts; they count as stored once that is done."""
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
     write([(draft.fence, said) for draft, said, _ in news])
     for draft, _, mark in news:
@@ -203,7 +203,7 @@ class ModelCallRecord:
     def failed(
         self, error: BaseException, now: float, time: datetime, retries: RetryPolicy, chance: float
     ) -> LlmError:
-        """Return the failure as an event, with what had been streamed, and when it is tried again."""
+        """Return the failure as an event, with the streamed text, and the time of the next attempt."""
         category, message, after = classify_error(error)
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(

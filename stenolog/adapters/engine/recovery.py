@@ -97,17 +97,17 @@ _finished: dict[str, tuple[Outcome, Instead]] = {}  # by the idempotency keys of
 
 
 def keep_result(claim: Claim, outcome: Outcome, instead: Instead) -> None:
-    """Keep what came of an effect until it is written; `instead` is for what no log can hold."""
+    """Keep an effect's result until it is written; `instead` replaces one that no log can hold."""
     _finished[claim.key] = outcome, instead
 
 
 def kept_result(claim: Claim) -> tuple[Outcome, Instead] | None:
-    """Return what came of an effect, where this process knows, and what stands for it where it is unfit."""
+    """Return an effect's result, if this process knows it, and its replacement if it is unfit."""
     return _finished.get(claim.key) if claim.key else None
 
 
 def forget_result(claim: Claim) -> None:
-    """Forget what came of an effect: it is in the log, or is not wanted there."""
+    """Forget an effect's result: it is in the log, or is not wanted there."""
     _finished.pop(claim.key, None)
 
 

@@ -348,7 +348,7 @@ class ReplayOrder:
         self._wake()
 
     async def turn(self, position: int, seen: int) -> None:
-        """Wait until it is the turn of what was recorded there, by one who had `seen` so far."""
+        """Wait for the turn of the answer recorded there, given after the entries up to `seen`."""
         while self._is_early(position, seen):
             changed = asyncio.Event()  # one for each wait: a recording may be used in several event loops
             self._waiting.append(changed)

@@ -151,7 +151,7 @@ class Waits:
         return self._meant[where][1]
 
     def _read(self, where: str, again: datetime) -> float:
-        """Return the wait by the last error of the lane, which stands near the end of the log."""
+        """Return the wait by the last error of the lane, which is near the end of the log."""
         at = self.conversation.position
         while at:
             after = max(0, at - PAGE)

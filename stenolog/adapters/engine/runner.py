@@ -85,7 +85,7 @@ class Runner:
         return self._scribe
 
     async def open(self, begin: Callable[[Journal], object]) -> None:
-        """Show that this runner lives, see where the conversation stands, and `begin` with that."""
+        """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
         await self.write(self._begin, begin)
 
     async def run(self) -> AsyncGenerator[RunEvent, None]:
@@ -108,7 +108,7 @@ class Runner:
                     yield delta
 
     async def advance(self) -> list[Entry]:
-        """Do one effect, and give what was appended; nothing where there is nothing to do now."""
+        """Do one effect, and return the appended entries; none if there is nothing to do now."""
         most = 1
         with self.conversation.log.recorder.listening(self._listener()):
             while True:
@@ -123,7 +123,7 @@ class Runner:
         return self._fresh()
 
     async def close(self) -> None:
-        """Stop what is under way: the log says so, and another runner goes on from there."""
+        """Stop the work under way: the log says so, and another runner continues from there."""
         running = {*(task for _, task in self._tasks.values()), *self._asks.values()}
         running |= {self._keeping} if self._keeping else set()
         for task in running:
@@ -148,10 +148,11 @@ class Runner:
         return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
 
     async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        """Append what came of an effect; nothing, where somebody else has taken it over.
+        """Append an effect's result, unless another process has taken it over.
 
         `instead` is for what no log can hold. A store that is busy past its deadline is tried again, for what
-        came of an effect cannot be had again. Raises `StoreError`: the process's next run writes it then."""
+        came of an effect cannot be had again. Raises `StoreError`: the process's next run writes it then.
+        """
         recovery.keep_result(claim, outcome, instead)
         for failures in count():
             try:
@@ -161,12 +162,12 @@ class Runner:
                 await asyncio.sleep(recovery.pause_after(failures))
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Hand a piece of an answer on, and see that it is kept soon."""
+        """Pass a piece of an answer on, and schedule the draft to be stored."""
         self._queue.put_nowait(delta)
         self.keep(draft)
 
     def keep(self, draft: StreamDraft) -> None:
-        """See that a draft is kept soon."""
+        """Schedule a draft to be stored."""
         self._drafts[draft.fence] = draft
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_soon())
@@ -237,7 +238,7 @@ class Runner:
         return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why, draft)
 
     def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
-        """Return what came of an effect that an earlier runner may have done: is it wanted still?"""
+        """Return the result of an effect that an earlier runner may have done, if it is still wanted."""
 
         def events(is_wanted: bool) -> Sequence[Event]:
             scribe, name = self.scribe, (claim.lane, claim.effect)
@@ -262,7 +263,7 @@ class Runner:
         return True
 
     def _release(self) -> None:
-        """Close what is under way, and let everything go."""
+        """Close the work under way, and release everything."""
         if self._scribe is None:  # it was never opened
             return
         scribe = self.scribe
@@ -325,7 +326,7 @@ class Runner:
         self.wake()
 
     async def _ask_backend(self, effect: CallModel) -> None:
-        """See whether a stateful backend still has what it was told; record it where it has not."""
+        """Ask a stateful backend whether it still has its session; record it if not."""
         lane, model = effect.lane, self.agents[effect.lane.agent].llm
         assert model is not None, "there is nobody to ask"
         try:
@@ -349,7 +350,7 @@ class Runner:
             raise self._failures[0]
 
     def _fresh(self) -> list[Entry]:
-        """Return the entries that were not told of yet."""
+        """Return the entries that were not reported yet."""
         fresh, self.scribe.fresh = self.scribe.fresh, []
         return fresh
 
@@ -378,7 +379,7 @@ class Runner:
             self.wake()
 
     async def _keep_soon(self) -> None:
-        """Keep what has streamed, a little later, with what comes until then; again while there is more."""
+        """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
         while not all(draft.is_kept for draft in self._drafts.values()):
             await asyncio.sleep(KEEP_AFTER)
             with suppress(OperationalError):  # no truth: whether the log can be written, the entry shows

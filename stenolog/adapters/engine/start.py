@@ -47,7 +47,7 @@ class Input(NamedTuple):
 
 
 def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: Input | None) -> list[Entry]:
-    """Record what differs, and say the words; all of it or nothing. Words of a known id were said before.
+    """Record changed settings, and the words; all of it or nothing. Words of a known id are not repeated.
 
     Raises `UnsupportedVersionError`, `AgentNotFoundError`, `DuplicateIdError`, and `InvalidPolicyError` for a
     turn rule that is not registered here.
@@ -136,7 +136,7 @@ def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
 
 
 def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
-    """Raise `AgentNotFoundError` for a name that nobody in the team or the conversation has."""
+    """Raise `AgentNotFoundError` for a name that no agent in the team or the conversation has."""
     state = standing.state
     lanes = (lane.agent for lane in state.lanes.values())
     known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])

@@ -84,7 +84,7 @@ class _Stream:
         self.answered: asyncio.Future[ModelResponse] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Take in what comes; whatever a model raises, the program does not end by it."""
+        """Take in the pieces; no error that a model raises ends the program."""
         try:
             await self._take_in()
         except (SystemExit, BaseExceptionGroup) as error:
@@ -151,7 +151,7 @@ class _Stream:
 
 
 def _sound(piece: object) -> ResponseDelta | Progress:
-    """Return the piece, which a model of somebody else's may have made."""
+    """Return the piece, checked, since a model from outside may have made it."""
     match piece:
         case ResponseDelta(int(), str(), str(), str(), str()):
             return piece

@@ -96,7 +96,7 @@ class Team:
         await self.close()
 
     async def close(self) -> None:
-        """Give back what models and tools hold: connections, processes. The team may be used again."""
+        """Release the models' and tools' connections and processes. The team may be used again."""
         self._tools = None
         for agent in self.agents.values():
             for held in (*([agent.llm] if agent.llm else []), *agent.tools):
@@ -132,7 +132,7 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
     ) -> str:
-        """Say something, and give the text of the last answer; empty where nobody has said anything.
+        """Write a message, and return the text of the last answer; empty if there was none.
 
         Raises `ModelError` where a lane that was at work has failed, whoever else answered; and as `run`.
         """
@@ -164,7 +164,7 @@ class Team:
         return asyncio.run(self.ask(conversation, message, to=to, id=id))
 
     async def advance(self, conversation: AnyConversation) -> list[Entry]:
-        """Do one effect, and give what was appended: nothing where there is nothing to do now."""
+        """Do one effect, and return the appended entries; none if there is nothing to do now."""
         async with self._runner(conversation) as runner:
             return await runner.advance()
 
@@ -197,7 +197,7 @@ class Team:
     async def approve(
         self, conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None
     ) -> list[Entry]:
-        """Approve a call. It runs with `arguments`, an object or its JSON, where given; its agent is told so.
+        """Approve a call. If given, `arguments` replace its own, and its agent sees that.
 
         Raises `InvalidEventError` where they do not fit the tool's schema.
         """
@@ -205,7 +205,7 @@ class Team:
         return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments))
 
     async def reject(self, conversation: AnyConversation, call: CallRef) -> list[Entry]:
-        """Refuse a call; its agent is told."""
+        """Refuse a call; its agent sees that."""
         return await _control(conversation, Control(action="refuse", call=call))
 
     async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
@@ -213,7 +213,7 @@ class Team:
         return await asyncio.to_thread(waiting, await _conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
-        """Return the tools of each agent by name; connects to what they come from.
+        """Return the tools of each agent by name; connects to their servers.
 
         Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
         """
@@ -285,7 +285,7 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
 
 
 def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
-    """Raise `CallerError` where an agent's `max_cost` cannot be kept, since a model has no price."""
+    """Raise `CallerError` if an agent's `max_cost` cannot be enforced, since a model has no price."""
     for agent in agents:
         if not agent.limits.max_cost:
             continue

@@ -88,7 +88,7 @@ async def ag_ui_live(
 async def _events_up_to(
     conversation: Conversation, telling: EventStream, happened: RunEvent
 ) -> list[BaseEvent]:
-    """Return the events of a happening, behind those of entries that stand before it in the log."""
+    """Return the events of a run event, behind those of the log's earlier entries."""
     match happened:
         case StreamDelta():
             return [*telling.delta(happened)]
@@ -98,7 +98,7 @@ async def _events_up_to(
 
 
 async def _read(conversation: Conversation, telling: EventStream, at: int | None) -> list[BaseEvent]:
-    """Take in the entries that were not told yet, up to a position."""
+    """Take in the entries that were not reported yet, up to a position."""
     if at is not None and at <= telling.position:
         return []
     entries = await asyncio.to_thread(lambda: [*conversation.entries(telling.position, at)])
@@ -106,7 +106,7 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
 
 
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
-    """Return the messages of the whole log, which is told for that."""
+    """Return the messages of the whole log, which is read for that."""
     from .ag_ui_events import in_context, messages
 
     told = [event for entry in log for event in telling.entry(entry)]

@@ -302,7 +302,7 @@ def _role(said: UserMessage) -> Any:
 
 
 def _settings_state(settings: Settings) -> dict[str, Any]:
-    """Return the state of AG-UI: what a client may want to show of the settings."""
+    """Return the state of AG-UI: the settings that a client may show."""
     return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
 
 
@@ -356,7 +356,7 @@ def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
 def in_context(
     made: Sequence[types.Message], places: Mapping[str, int], now: InContext
 ) -> list[types.Message]:
-    """Those whose entries are in context, an edit in its place; a result stays behind its call's message."""
+    """Return the messages in context, edits in their places; a result stays behind its call's message."""
     order = {entry.position: nth for nth, entry in enumerate(now.entries)}
     callers = {call.id: message.id for message in made for call in getattr(message, "tool_calls", None) or ()}
 

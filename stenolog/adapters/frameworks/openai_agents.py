@@ -103,7 +103,7 @@ class OpenAIAgentsSession:
         return await asyncio.to_thread(self._decided, self._pop)
 
     async def clear_session(self) -> None:
-        """Begin anew: nothing that was said so far is in context."""
+        """Clear the session: no message so far is in context."""
         self._check_open()
         await asyncio.to_thread(self._decided, self._clear)
 
@@ -211,7 +211,7 @@ def events_of(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> It
 
 
 def items_of(event: Event, blobs: Mapping[str, bytes]) -> list[Item]:
-    """Return the items of an event, new ones; none of what was for no model, or is no message."""
+    """Return new items of an event; none if it was for no model, or is no message."""
     if not isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError) or not event.in_context:
         return []
     kept: list[Item] = apply_patch(_plain(event, blobs), as_dict(event.meta.get(OURS)))
@@ -230,7 +230,7 @@ def _answered(item: Item) -> str | None:
 
 
 def _input_event(item: Item, blobs: Blobs) -> UserMessage | ToolResult:
-    """Return a message of a person's or the system's, or what a tool gave back."""
+    """Return a message of a person's or the system's, or a tool's result."""
     call_id = _answered(item)
     if call_id is not None:
         return ToolResult(call_id=call_id, parts=_contents(item.get("output"), blobs))
@@ -271,7 +271,7 @@ def _answer(group: Sequence[Item], agent: str, model: str) -> AssistantMessage:
 
 
 def _parts(item: Item) -> list[AssistantPart]:
-    """Return the parts of one item of a model's; what only OpenAI understands stays whole."""
+    """Return the parts of one item of a model's; items that only OpenAI understands stay as they are."""
     kind = as_str(item.get("type"))
     if item.get("role") == "assistant":
         content = item.get("content")

@@ -33,7 +33,7 @@ def export_spans(
     name: str = "",
     resource: Resource | None = None,
 ) -> int:
-    """Export what the agents of a conversation did, and give the number of spans.
+    """Export the work of a conversation's agents, and return the number of spans.
 
     With a `name`, only what that name was not told before: so it can be called again and again, after each
     run, say. A kill may repeat a batch, whose spans have the same ids then. What a fork has inherited is told

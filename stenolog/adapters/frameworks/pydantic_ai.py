@@ -55,7 +55,7 @@ def to_pydantic_ai(
 def append_pydantic_ai(
     conversation: Conversation, messages: Sequence[ModelMessage], *, agent: str = AGENT, replace: bool = False
 ) -> list[Entry]:
-    """Append what of a whole history is not there yet, in one transaction; nothing where all is.
+    """Append the missing messages of a whole history, in one transaction.
 
     Raises `VersionConflictError` where the history is another one: somebody else has appended meanwhile, or
     it was rewritten. With `replace` it takes the place of what is there from the first difference on, which
@@ -217,7 +217,7 @@ class Drafting:
             yield NewEntry(ModeSwitch(meta={OURS: note}))
 
     def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
-        """Yield the agent's card, where what is known of it has changed."""
+        """Yield the agent's card, if it has changed."""
         told = [
             as_str(message.get("instructions")) for message in given.requests if "instructions" in message
         ]

@@ -139,7 +139,7 @@ def _content(part: Any, blobs: Blobs) -> UserPart:
 
 
 def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
-    """pydantic writes bytes in the alphabet of URLs."""
+    """Return a picture or a file as a part; pydantic writes bytes in the alphabet of URLs."""
     try:
         blob = keep(base64.b64decode(data, b"-_", validate=True), blobs)
     except (binascii.Error, ValueError):

@@ -159,7 +159,7 @@ class _Run(PydanticAIRecorder):
             self._position, self._replaces = self._position + len(entries), True
 
     def _keep_result(self, call: ToolCallPart, result: Any) -> None:
-        """Append what a tool gave back, before the other tools of the same step have come to their end."""
+        """Append a tool's result, before the other tools of the same step have ended."""
         blobs: Blobs = {}
         try:
             value = whole_text(RETURNED.dump_python(result, mode="json"))
@@ -180,7 +180,7 @@ class _Run(PydanticAIRecorder):
             self._position = self.conversation.append(event, expected=self._position).position
 
     def _returned(self, draft: NewEntry) -> tuple[str, Any]:
-        """Return the id of a call, and what the tool gave back."""
+        """Return the id of a call, and its result."""
         assert isinstance(draft.event, ToolResult)
         value = returned(draft.event, self.conversation.log.blobs)
         return draft.event.call_id, RETURNED.validate_json(compact_json(value))

@@ -36,7 +36,7 @@ Difference: TypeAlias = dict[str, Any]
 
 
 def make_patch(plain: Json, given: Json) -> Difference:
-    """Return the difference that turns `plain` into `given`; numbers and booleans are told apart."""
+    """Return the difference that turns `plain` into `given`; numbers and booleans are different."""
     if _text(plain) == _text(given):
         return {}
     if isinstance(plain, dict) and isinstance(given, dict):

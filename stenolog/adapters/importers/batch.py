@@ -86,7 +86,7 @@ class Batch:
         self._size += AROUND
 
     def flush(self) -> None:
-        """Write what waits; after an interrupt once more, since what is in the log is not written twice.
+        """Write the waiting entries; after an interrupt again, since none is written twice.
 
         Raises `StoreTimeoutError`, `StoreError`, and what tables in the log's file raise.
         """

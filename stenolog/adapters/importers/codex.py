@@ -177,7 +177,7 @@ class Codex:
             self._answer(line, as_str(item.get("id")))
 
     def _answer(self, line: Line, item_id: str) -> None:
-        """Items that follow each other are one response of the model, and so one message."""
+        """Write an item of an answer: items that follow each other are one response, and so one message."""
         if not self._response:
             self._response = item_id or line.key
             self._uncounted = line.key

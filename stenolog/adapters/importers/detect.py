@@ -57,7 +57,7 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
 
 
 def recognise_stream(stream: BinaryIO) -> str:
-    """Return the format of what the stream holds; the stream is left at its beginning."""
+    """Return the format of a stream, which is left at its beginning."""
     try:
         return _recognised(stream)
     finally:
@@ -86,7 +86,7 @@ def _recognised(stream: BinaryIO) -> str:
 
 
 def _plugins() -> Iterator[tuple[str, Importer]]:
-    """Yield the importers that tell by themselves what is theirs; the others are told apart here."""
+    """Yield the importers that recognise files by themselves; the others are recognised here."""
     return iter(sorted(IMPORTERS.items(), key=lambda item: -item[1].precedence))
 
 
@@ -145,7 +145,7 @@ def _of_objects(stream: BinaryIO) -> str:
 
 
 def _records(stream: BinaryIO) -> Iterator[Record]:
-    """Those that decide, from the beginning; read as they are asked for, for the first ones mostly do."""
+    """Yield the first records as they are asked for: mostly, the first ones decide."""
     stream.seek(0)
     return islice(JsonLinesReader().records(stream), LOOKED_AT)
 
@@ -315,7 +315,7 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
 
 
 def folder_of(path: Path) -> tuple[Path, Importer | None]:
-    """Return the folder that a path stands for, and the importer whose it is; None where it is nobody's.
+    """Return the folder that a path belongs to, and its importer; None if no importer has it.
 
     Raises `UnknownFormatError` for a folder in which no importer finds a conversation.
     """

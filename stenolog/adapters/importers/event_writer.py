@@ -121,7 +121,7 @@ class EventWriter:
         return self._put(event, id, time, blobs)
 
     def branch(self) -> None:
-        """Keep what stands up to here as a fork."""
+        """Keep the entries up to here as a fork."""
         self.close()
         self._steps.append(Branch(self._next - 1))
 
@@ -252,7 +252,7 @@ class EventWriter:
             self._note_answer(held)
 
     def _note(self, event: Known, id: str, position: int) -> None:
-        """Remember what later events will ask for: open calls, and what the main agent sees."""
+        """Remember the open calls, and the main agent's messages, for later events."""
         self._here = position
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
@@ -288,7 +288,7 @@ class EventWriter:
 
 
 def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
-    """Yield the runs of the positions; what is silent, a setting, does not break a run."""
+    """Yield the runs of the positions; settings, which say nothing, do not break a run."""
     first = last = 0
     for position in sorted(positions):
         if first and all(between in silent for between in range(last + 1, position)):

@@ -47,7 +47,7 @@ def import_file(
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
 ) -> Report:
-    """Import a transcript, or a format's folder of them, into the log, and tell what became of it.
+    """Import a transcript, or a format's folder of them, into the log, and report on it.
 
     What the log holds already is not appended again, so a file that has grown can be imported again.
     `name` is for the first conversation of the file; more of them are called `name/` and their own name.
@@ -223,7 +223,7 @@ class _Importing:
         naming: Naming,
         place: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Take in conversations as they are told; `place` says how far their file has been read."""
+        """Take in conversations as they are read; `place` is how far their file has been read."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for told in chain(ahead, conversations):

@@ -88,7 +88,7 @@ class JsonLinesReader:
                 self._skip(number, f"expected an object, found {type(value).__name__}")
 
     def values(self, stream: BinaryIO) -> Iterator[tuple[str, Json]]:
-        """Yield the values of a stream of JSON Lines, in order, whatever they are, each with its line."""
+        """Yield the values of a stream of JSON Lines, in order, each with its line."""
         for number, raw, ended in physical_lines(stream, self.longest):
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
@@ -154,7 +154,7 @@ class JsonLinesReader:
             self.incomplete += 1
 
     def _split(self, text: str, *, whole: bool) -> tuple[list[Json], str]:
-        """Return the JSON values of a line, and what is wrong with the rest of it.
+        """Return the JSON values of a line, and the fault of the rest of it.
 
         Behind a broken object a whole one may follow, where a writer was killed and the next one went on
         in the same line. The end of a file that is still being written is left alone.

@@ -131,7 +131,7 @@ def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> I
 
 
 def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
-    """Yield the pieces as the store takes them: where each conversation stands, and what it lacks."""
+    """Yield the pieces as the store takes them: where each conversation ends, and its missing entries."""
     conversations = iter(proved)
     for piece in pieces:
         if isinstance(piece, Header):

@@ -59,7 +59,7 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
 
 
 def remember(log: Log, file: KnownFile, report: Report) -> None:
-    """Keep what an import found, for the next one of the same file."""
+    """Remember an import's result, for the next one of the same file."""
     if report.format == "stenolog" or any(found.failed for found in report.conversations):
         return
     kept = {
@@ -110,7 +110,7 @@ def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
 
 
 def _is_unchanged(log: Log, name: str, position: int, digest: str, **_: Any) -> bool:
-    """Return whether the log still has the conversation as the import left it, whatever follows."""
+    """Return whether the conversation is as the import left it, apart from later entries."""
     with suppress(PositionNotFoundError):
         return reader.digest_at(log.recorder, log[name].stream, position).hex() == digest
     return False
@@ -149,7 +149,7 @@ class FilePiece(NamedTuple):
 
 
 def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> None:
-    """Keep what is new in the file as blobs, named by a mode switch that changes no setting."""
+    """Keep the new bytes of the file as blobs, named by a mode switch that changes no setting."""
     stream.seek(0)
     for piece in file_pieces(conversation.entries()):
         if sha256(stream.read(piece.size)).hexdigest() != piece.blob:

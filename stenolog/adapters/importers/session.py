@@ -30,7 +30,7 @@ class ConversationImport:
         self._converter = make(known)
 
     def take(self, record: Record) -> None:
-        """Take one record in; one that cannot be taken down is skipped, and told in the report."""
+        """Take one record in; one that cannot be converted is skipped and reported."""
         if self.found.failed:
             return
         try:

@@ -77,7 +77,7 @@ class SettingsWriter:
         self.meta = {system: {**self.meta.get(system, {}), **told}}
 
     def settle(self, line: str, time: datetime) -> None:
-        """Write what has changed since the last time, with an id made of the record that comes next."""
+        """Write the changes since the last time, with an id made of the next record's."""
         wanted = self._wanted()
         if wanted == self._written and self.cards == self._dealt and not self.meta:
             return

@@ -25,7 +25,7 @@ def _claude_session(record: JsonObject, _has_begun: bool) -> str:
 
 
 def _codex_session(record: JsonObject, has_begun: bool) -> str:
-    """Return the session of a rollout: its first one, whoever the rest of its history was copied from."""
+    """Return the session of a rollout: its first one, even if the others' history was copied."""
     payload = as_dict(record.get("payload")) if record.get("type") == "session_meta" else {}
     return "" if has_begun else as_str(payload.get("id")) or as_str(payload.get("session_id"))
 

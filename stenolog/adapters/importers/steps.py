@@ -74,7 +74,7 @@ class ExistingLog:
 
 
 def read_existing(entries: Iterable[Entry]) -> ExistingLog:
-    """Read off the log what an import of more of the same file has to know."""
+    """Read from the log the state that an import of a grown file continues."""
     found = ExistingLog()
     for entry in entries:
         event = entry.event

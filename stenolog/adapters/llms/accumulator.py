@@ -35,7 +35,7 @@ class _PartialPart:
     put: AssistantPart | None = None
 
     def more(self, text: str) -> str:
-        """Take more of its text; what of it can be shown."""
+        """Take more of its text, and return the part that can be shown."""
         text = self.half + text
         self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         shown = clean(text.removesuffix(self.half))

@@ -158,7 +158,7 @@ class AnthropicEvents:
         self._begun = self._ended = False
 
     def read(self, event: Json) -> list[ResponseDelta]:
-        """Take an event in; what of it is to be streamed on. Raises `ModelError`."""
+        """Read an event, and return the deltas to stream. Raises `ModelError`."""
         event = as_dict(event)
         index = as_int(event.get("index"))
         match event.get("type"):
@@ -230,7 +230,7 @@ class AnthropicEvents:
         return assistant_part(block, clean(self.model), _id(block, index))
 
     def _count(self, of: dict[str, Any]) -> None:
-        """Merge the counts that an event brings: those that it leaves out stand as they were."""
+        """Merge the counts of an event: omitted ones stay as they were."""
         counted = as_dict(of.get("usage"))
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts or None)

@@ -85,7 +85,7 @@ class ModelCall(NamedTuple):
     session: str = ""
 
     def outgoing(self, transport: Transport = COMPACT) -> Outgoing:
-        """Return the bytes to send: the body, with what the transport adds.
+        """Return the bytes to send: the body, with the transport's changes.
 
         A model yields them before it sends them. Raises `ModelError` for a body that cannot be written.
         """

@@ -94,6 +94,6 @@ def unchanged(http_client: Any, outgoing: Outgoing) -> Iterator[None]:
 
 
 def behaviour(headers: Mapping[str, object]) -> dict[str, str]:
-    """Return the headers that change what a provider does, by their names in lower case."""
+    """Return the headers that change a provider's behaviour, by their names in lower case."""
     named = {name.lower(): value for name, value in headers.items()}
     return {name: value for name in BEHAVIOUR if isinstance(value := named.get(name), str)}

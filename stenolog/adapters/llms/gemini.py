@@ -244,7 +244,7 @@ class GeminiChunks:
         self._begun = False
 
     def read(self, chunk: Json) -> list[ResponseDelta]:
-        """Take a chunk in; what of it is to be streamed on. Raises `ModelError`."""
+        """Read a chunk, and return the deltas to stream. Raises `ModelError`."""
         chunk = as_dict(chunk)
         self.model = as_str(chunk.get("modelVersion")) or self.model
         self._count(as_dict(chunk.get("usageMetadata")))
@@ -270,7 +270,7 @@ class GeminiChunks:
             raise ModelError(nothing.category, redact(f"{nothing.message} {self._why}")) from None
 
     def _count(self, counted: dict[str, Any]) -> None:
-        """Merge the counts of a chunk: those that it leaves out stand as they were."""
+        """Merge the counts of a chunk: omitted ones stay as they were."""
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts)
 

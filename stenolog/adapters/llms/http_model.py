@@ -68,7 +68,7 @@ class ResponseReader(Protocol):
     usage: Usage | None
 
     def read(self, event: Json) -> Iterable[ResponseDelta]:
-        """Return what an event adds to the answer. Raises `ModelError` for an event that is an error."""
+        """Return an event's deltas. Raises `ModelError` for an event that is an error."""
 
     def answer(self) -> ModelResponse:
         """Return the whole answer after the last event. Raises `ModelError` if there is none."""
@@ -117,7 +117,7 @@ class HttpModel(Model):
 
 
 def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Progress]:
-    """Yield what an event adds to the answer, and the usage if the event changes it.
+    """Yield an event's deltas, and the usage if the event changes it.
 
     Raises `ModelError` for an event that is an error. Its usage is yielded before.
     """

@@ -29,7 +29,7 @@ from stenolog.domain.values import Control
 
 
 class Erased(NamedTuple):
-    """What was erased, by whom and why.
+    """The positions that were erased, by whom and why.
 
     `receipts` are the positions of the entries that say so, by conversation: forks that have the entries get
     one too. `is_complete` is False while other processes keep words from being removed from the write-ahead
@@ -65,7 +65,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
 
 
 def _is_erasable(conversation: StreamHandle, position: int) -> bool:
-    """Return whether an entry has words to be erased. Raises `InvalidEventError` for what must stay."""
+    """Return whether an entry has words to be erased. Raises `InvalidEventError` for one that must stay."""
     conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
     if is_erased(entry.event):
@@ -87,7 +87,7 @@ def _user() -> str:
 def _write(
     conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
 ) -> dict[str, int]:
-    """Erase the entries, and bring to rest what they set in motion, in one transaction; return the receipts.
+    """Erase the entries, stop the work that they began, in one transaction; return the receipts.
 
     Without an answer its question would be asked again, and without a result its tool would run again.
     """
@@ -111,7 +111,7 @@ def _write(
 
 
 def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
-    """Return the conversation's last position, and what cancels each lane that the erasure would set to work.
+    """Return the conversation's last position, and a cancellation for each lane that the erasure would ask.
 
     Raises `ConversationExistsError` while a call of one of the entries has no result.
     """

@@ -125,7 +125,7 @@ def open_folds(
 def _read(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
-    """Yield the entries that any of the folds looks at, and where the reading stands between them."""
+    """Yield the entries that any of the folds looks at, and the positions of the reading between them."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
         return reader_module.of_kinds(conversation.log.recorder, conversation.stream, kinds, after, at)
@@ -155,7 +155,7 @@ class FoldCursor(Generic[S]):
         self._changed = False
 
     def take(self, read: Entry | Head) -> None:
-        """Take in the next entry, or that others were passed over; what was taken in before is not again."""
+        """Take in the next entry, or note that others were skipped; no entry is taken in twice."""
         if read.position <= self.position:
             return
         self.position = read.position
@@ -171,7 +171,7 @@ class FoldCursor(Generic[S]):
             self._keep(read)
 
     def finish(self, read: Entry | Head, *, at_head: bool) -> None:
-        """Write down what is still to be written; at the head also where it stands, if it went far enough."""
+        """Write the remaining states; at the head also the last position, if it is far enough."""
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
         self._write()

@@ -302,7 +302,7 @@ _NO_FOLDER = (errno.ELOOP, errno.ENOTDIR)
 
 
 def write_workspace_file(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -> bool:
-    """Put the content at `path` under the root, all of it or none; False where it stands there already.
+    """Write the content at `path` under the root, all or nothing; False if it is there already.
 
     Another content is replaced only if its sha256 is among `earlier`. Raises `CallerError` where it is
     not, or where something else than a folder or a file stands on the way, and `StoreError`.

@@ -80,7 +80,7 @@ def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
 
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
-    """Take what is new in the log into a window; whether it is the window of this log still."""
+    """Take the new entries of the log into a window, and return whether it still belongs to this log."""
     while held.usable:
         here = held.window.position
         new = peek(conversation.log.recorder, conversation.stream, here, held.digest)
@@ -99,7 +99,7 @@ def _fresh(
     policy: PolicyLike,
     counters: Mapping[str, Counter],
 ) -> CachedWindow:
-    """Return a window, made of what was kept of it and the entries since."""
+    """Return a window, made of its marks and the entries since."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     marks = _marks(lane, chosen, counter) if caps(chosen) else None
@@ -191,7 +191,7 @@ def _marks(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[Win
 def marked(
     checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[PersistentFold[WindowSnapshot], Window]]:
-    """Each window that marks of a stream are kept of, at its beginning, for a check of the marks."""
+    """Yield each window that has marks of a stream, at its beginning, for a check of the marks."""
     for name in checkpoints.names(stream):
         if name.startswith(WINDOW):
             agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))

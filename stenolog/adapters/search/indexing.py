@@ -47,7 +47,7 @@ def version() -> str:
 def catch_up(
     source: Source, connection: IndexConnection, end: End, progress: Callable[[int], object]
 ) -> None:
-    """Index what was appended since the last time, up to what was the `newest` entry a moment ago.
+    """Index the entries since the last time, up to the `newest` of a moment ago.
 
     `progress` is told the notification ids come to.
     """
@@ -89,7 +89,7 @@ def _checked(source: Source, connection: IndexConnection) -> IndexMark:
 
 
 def newest(source: Source, at: int = LAST) -> End:
-    """Return the log's last entry up to a notification id, and what the log's deletions have come to."""
+    """Return the log's last entry up to a notification id, and the count of its deletions."""
     return End(*source.recorder.last_committed(at), source.recorder.deletions())
 
 
@@ -177,7 +177,7 @@ def _shed(found: Index) -> None:
 
 
 def _end(found: Index, source: Source, connection: IndexConnection) -> None:
-    """Commit that: the entry that was indexed last may be gone, and the one before it is the mark then."""
+    """Commit. If the entry that was indexed last was deleted, the one before it is the mark."""
     try:
         mark = search_index.index_position(connection)
         search_index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))

@@ -188,7 +188,7 @@ def _snippet(marked: str) -> Snippet:
 
 
 def _cut(marked: str) -> str:
-    """Return the marked text, where it is too long for a line only what stands around its first hit."""
+    """Return the marked text, cut to the surroundings of its first hit if it is too long for a line."""
     if len(marked) <= LONGEST:
         return marked
     first = max(0, marked.index(BEGIN) - LONGEST // 4)

@@ -33,7 +33,7 @@ def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
 
 
 def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
-    """Return a stored event of the library's, with what the edge adds to it."""
+    """Return a stored event of the library's, with the edge's additions."""
     at = microseconds(edge.clock())
     return PendingEntry(
         event.topic, event.state, edge.id(), at, edge.salt(), version=event.originator_version
@@ -72,7 +72,7 @@ def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
 
 
 def check_same(name: str, record: Record, item: PendingEntry) -> None:
-    """Raise `DuplicateIdError` unless the item repeats the append of a record that stands there."""
+    """Raise `DuplicateIdError` unless the item repeats the append of an existing record."""
     if not (item.given and (record.topic, record.payload) == (item.topic, item.state)):
         raise DuplicateIdError(
             f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"

@@ -229,7 +229,7 @@ def _replace(part: Path, path: Path) -> list[Path]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the database and what belongs to it, the database last."""
+    """Return the files of a database, the database last."""
     beside = [each for end in BESIDE for each in glob(f"{escape(str(path))}{end}*")]
     return [Path(each) for each in beside] + ([path] if path.exists() else [])
 

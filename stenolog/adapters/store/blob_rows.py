@@ -31,7 +31,7 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
 
 
 def key_of(sha: object) -> bytes | None:
-    """Return the stored form of a hash; None, which nothing has, for what is no lowercase sha256."""
+    """Return the stored form of a hash; None, which no row has, for any other text."""
     if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
         return None
     try:
@@ -167,7 +167,7 @@ def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | N
 
 
 def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -> int:
-    """Take from the set what the entries behind a row name; return the last row that was read."""
+    """Remove from the set the blobs that the entries behind a row name; return the last row read."""
     cursor = connection.execute(BEHIND, (after,))
     for row, state in cursor if shas else ():
         after = row

@@ -121,7 +121,7 @@ class Checkpoints(Sidecar):
                 yield _run(self._unsealed(rows[0], stream, fold, version))
 
     def names(self, stream: int) -> list[str]:
-        """Return the names of the folds that something is kept of."""
+        """Return the names of the folds that have checkpoints."""
         return [str(name) for (name,) in self._select(NAMES, stream)]
 
     def put(self, stream: int, fold: str, version: str, *runs: CheckpointRun) -> None:
@@ -142,11 +142,11 @@ class Checkpoints(Sidecar):
         return tuple(rest)
 
     def drop(self, stream: int) -> None:
-        """Forget all that is kept of a stream."""
+        """Delete all checkpoints of a stream."""
         self._select(DROP, stream)
 
     def erase_stream(self, stream: int) -> None:
-        """Forget all that is kept of a stream, so that no byte of it stays in the file."""
+        """Delete all checkpoints of a stream, so that no byte of them stays in the file."""
         if self.path == MEMORY:
             self.drop(stream)
         else:

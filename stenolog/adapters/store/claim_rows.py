@@ -25,7 +25,7 @@ DRAFT = """INSERT INTO drafts (fence, number, said)
 def take(
     connection: sqlite3.Connection, stream: int, name: str, wanted: Sequence[Claim], expected: int
 ) -> list[Claim | None]:
-    """Return the claims with their fences; None for one that somebody has already."""
+    """Return the claims with their fences; None for one that another process has."""
     head = event_rows.head(connection, stream) or START
     if head.position != expected:
         raise VersionConflictError(name, expected=expected, found=head.position)
@@ -43,7 +43,7 @@ def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
 
 
 def take_over(connection: sqlite3.Connection, stream: int, claim: Claim, owner: str) -> Claim | None:
-    """Return the claim under a new fence, with what was drafted; None where it is no longer there."""
+    """Return the claim under a new fence, with its drafts; None if it is no longer there."""
     drafted = drafts(connection, claim.fence)
     if not delete(connection, claim.fence):
         return None
@@ -59,12 +59,12 @@ def delete(connection: sqlite3.Connection, fence: int) -> bool:
 
 
 def add_drafts(connection: sqlite3.Connection, said: Iterable[tuple[int, bytes]]) -> None:
-    """Keep pieces of drafts, by fences; of a claim that is gone, nothing."""
+    """Store pieces of drafts, by fences; none for a claim that no longer exists."""
     connection.executemany(DRAFT, [(text, fence) for fence, text in said])
 
 
 def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
-    """Return the pieces that are kept for a claim, in order."""
+    """Return the stored pieces of a claim, in order."""
     rows = connection.execute("SELECT said FROM drafts WHERE fence = ? ORDER BY number", (fence,)).fetchall()
     return [said for (said,) in rows]
 

@@ -36,7 +36,7 @@ class Claims:
         self._stream = stream
 
     def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """Return the claims with their fences; None for one that somebody has already.
+        """Return the claims with their fences; None for one that another process has.
 
         They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
         on.
@@ -56,7 +56,7 @@ class Claims:
         self._recorder.release_claim(claim)
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Keep what has streamed since the last time, for several claims at once: fences, and JSON.
+        """Store the pieces streamed since the last time, for several claims at once: fences, and JSON.
 
         For a claim that is no longer there nothing is kept.
         """

@@ -166,7 +166,7 @@ def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None
 
 
 def delete(connection: sqlite3.Connection, stream: int) -> None:
-    """Remove the conversation, its entries and what stands beside it, but not its blobs."""
+    """Delete the conversation, its entries and the rows beside it, but not its blobs."""
     (newest,) = connection.execute(NEWEST).fetchone()
     add_change(connection, stream, DELETED, value=newest)
     erase_name(connection, stream)
@@ -197,7 +197,7 @@ HISTORY_START = Newest(0, GENESIS)
 
 
 def newest_change(connection: sqlite3.Connection) -> Newest:
-    """Return where the history stands."""
+    """Return the end of the history."""
     row = connection.execute(NEWEST_CHANGE).fetchone()
     return Newest._make(row) if row else HISTORY_START
 
@@ -211,7 +211,7 @@ def add_change(
     parent: int | None = 0,
     name: str = "",
 ) -> None:
-    """Write one record behind the last one; the caller's transaction changes what it tells."""
+    """Write one record behind the last one; the caller's transaction makes the change itself."""
     number, previous = newest_change(connection)
     salt = os.urandom(SALT_BYTES) if name else b""
     change = Change(number + 1, stream, what, value or 0, parent or 0, salt, name, b"")
@@ -234,7 +234,7 @@ def fill_history(connection: sqlite3.Connection) -> None:
 
 
 def history_rows(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
-    """Yield the records as they stand there, unchecked, in order."""
+    """Yield the stored records, unchecked, in order."""
     last = -1
     while page := connection.execute(HISTORY_PAGE, (last,)).fetchall():
         yield from page

@@ -203,7 +203,7 @@ class _Reading:
         return found
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
-        """Yield what stands in the place of a row that is not as it was written."""
+        """Yield a stand-in for each row that is not as it was written."""
         position, id, time, digest, topic, state, salt, size, erased = row
         if not isinstance(position, int) or position <= self.position:
             raise CorruptLogError(
@@ -248,7 +248,7 @@ class _Reading:
             yield from self._page(rows) if rows else self._gap(position + 1)
 
     def _unreadable(self, part: Stream, position: int, error: CorruptLogError) -> Entry:
-        """Return what stands in the place of a row of which SQLite can read the beginning at most."""
+        """Return a stand-in for a row of which SQLite can read the beginning at most."""
         id, time, digest = "", 0, b""
         with suppress(CorruptLogError):
             id, time, digest = self.recorder.header(part, position) or (id, time, digest)
@@ -256,7 +256,7 @@ class _Reading:
         return self._entry(position, f"it cannot be read: {error}", id, time, digest)
 
     def _entry(self, position: int, reason: str, id: Any = "", time: Any = 0, digest: Any = b"") -> Entry:
-        """Return a damaged entry, with what is known of it."""
+        """Return a damaged entry, with its readable fields."""
         try:
             at = EPOCH + time * MICROSECOND
         except (OverflowError, TypeError):

@@ -232,7 +232,7 @@ class LogDatastore(SQLiteDatastore):
                     self.file_lock.close()
 
     def note(self, note: durable_head.Note) -> None:
-        """Note beside the log what is durable; whoever calls this holds the lock.
+        """Note the durable head beside the log; the caller holds the lock.
 
         A failure changes nothing that was committed, and leaves the older note.
         """
@@ -293,7 +293,7 @@ class LogDatastore(SQLiteDatastore):
                 time.sleep(0.01)
 
     def connect(self) -> event_rows.Connection:
-        """Return a new connection with our settings; whoever asks for it closes it."""
+        """Return a new connection with our settings; the caller closes it."""
         self.check_place()  # a new file would be joined with the write-ahead log of the old one
         connection = sqlite3.connect(
             self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
@@ -312,7 +312,7 @@ class LogDatastore(SQLiteDatastore):
         return connection
 
     def backup(self, path: Path) -> None:
-        """Copy the database as it stands at this moment into a new file, whole or not at all."""
+        """Copy the current database into a new file, whole or not at all."""
         if path.exists():
             raise StoreError(f"{path}: exists already; a backup overwrites nothing")
         file_safety.check_path(path)

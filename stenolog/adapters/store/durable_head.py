@@ -64,7 +64,7 @@ NOTHING = Note(0, 0, b"", 0, b"", 0)
 
 
 def newest(connection: sqlite3.Connection, file: int) -> Note:
-    """Return what is to be noted of the log as it stands."""
+    """Return the note of the log's current head."""
     record, record_digest, entry, entry_digest, claim = connection.execute(NEWEST).fetchone()
     return Note(file, record or 0, record_digest or b"", entry or 0, entry_digest or b"", claim or 0)
 
@@ -162,7 +162,7 @@ def in_words(note: Note) -> str:
 
 
 def missing(connection: sqlite3.Connection, note: Note) -> str:
-    """Return what is found where something that was noted is not there; empty where all of it is."""
+    """Return the entry found instead of a noted one; empty if all noted ones are there."""
     try:
         now = newest(connection, note.file)
         asked = (note.record, note.entry, DELETED, note.entry)

@@ -47,7 +47,7 @@ def overwrite(
     streams: Collection[int],
     key: bytes,
 ) -> None:
-    """Overwrite payloads of a stream, and all that derives from them in the same file; mark what is left.
+    """Overwrite payloads of a stream, and data derived from them in the same file; mark the rest.
 
     `streams` are those of the conversations that have the entries. `key` seals the files beside the log from
     now on: what other processes have left there is not used any more.

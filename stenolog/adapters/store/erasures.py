@@ -35,7 +35,7 @@ class Files(Protocol):
 
 
 def finish(log: Files) -> bool:
-    """Remove what the files beside the log, and blobs, still have of erased words; whether all of it is gone.
+    """Remove erased words from the files beside the log and from blobs; return whether all are removed.
 
     Where others are in the way, the marks stay, and whoever opens the log next tries again.
     """

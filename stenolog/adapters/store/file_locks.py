@@ -67,7 +67,7 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def write(self, content: bytes) -> None:
-        """Write to the beginning of the file, for whoever holds the lock. Raises OSError."""
+        """Write to the beginning of the file; the caller holds the lock. Raises OSError."""
         if self._file is not None and hasattr(os, "pwrite"):
             os.pwrite(self._file, content, 0)
 

@@ -21,7 +21,7 @@ PRIVATE = 0o600
 
 
 def create_private(path: str, mode: int = PRIVATE) -> None:
-    """Create an empty file with these permissions, whatever the umask; leave an existing file alone.
+    """Create an empty file with these permissions under any umask; leave an existing file alone.
 
     The file is not opened where the system allows that: closing it would release the locks that SQLite
     holds on it in another thread. Raises OSError.
@@ -72,7 +72,7 @@ def check_path(path: Path) -> None:
 
 
 def file_identity(path: str) -> tuple[int, int]:
-    """Return what tells a file from another one of the same name."""
+    """Return an identity that distinguishes a file from another one of the same name."""
     try:
         found = os.stat(path)
     except OSError:
@@ -106,7 +106,7 @@ class Seals:
         self._key = key
 
     def renew(self, key: bytes) -> None:
-        """Use another key: what was sealed before is not used any more."""
+        """Use another key: data sealed with the old one is not used any more."""
         self._key = key
 
     def seal(self, *parts: bytes) -> bytes:

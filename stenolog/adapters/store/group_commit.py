@@ -61,7 +61,7 @@ class GroupCommit:
         self._thread: Thread | None = None
 
     def write(self, job: Job[T]) -> T:
-        """Do the job, durable on return. Raises what it raises, `StoreTimeoutError`, `StoreError`."""
+        """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
         if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
         with self._store.writing(lazily=True) as connection:
@@ -89,7 +89,7 @@ class GroupCommit:
             self._queue.put(waiting)  # only now: what is refused here must not be written later
 
     def close(self) -> None:
-        """End the thread; what is still queued fails, since the datastore is closed."""
+        """End the thread; queued jobs fail, since the datastore is closed."""
         with self._guard:
             thread = self._thread
             if thread is not None:
@@ -181,7 +181,7 @@ class Savepoint:
         return self._connection.in_transaction
 
     def smaller(self) -> Savepoint:
-        """Return a part of this part, for a job that goes on where something in it is refused."""
+        """Return a part of this part, for a job that continues after a refusal within it."""
         part = Savepoint(self.connection)
         part.heads = self.heads
         return part
@@ -192,7 +192,7 @@ class Savepoint:
             event_rows.insert(self.connection, key, records)
 
     def flush(self) -> None:
-        """Have everything written that was inserted: from here on, what `heads` says is so."""
+        """Write all inserted rows: from here on, `heads` is right."""
 
     def __enter__(self) -> None:
         self.connection.execute("SAVEPOINT part")
@@ -208,7 +208,7 @@ class Savepoint:
             self._connection.execute("RELEASE part")
 
     def remember(self) -> None:
-        """Note where the streams stand, once that is durable: a head that never was would leave a gap."""
+        """Note the heads of the streams once they are durable: a wrong head would leave a gap."""
         for stream, (key, head) in self.heads.items():
             stream.key, stream.head = key, head
 
@@ -250,7 +250,7 @@ class PendingWrite(Generic[T]):
         self.error: BaseException | None = None
 
     def run(self, part: Savepoint, path: str) -> None:
-        """Do the job, or note why it cannot be done. Raises what ends the transaction for all."""
+        """Do the job, or note its error. Raises errors that end the transaction for all."""
         try:
             self._result = self.job(part)
         except Exception as error:
@@ -297,7 +297,7 @@ class WriteBatch(Savepoint):
         return not self._begun or super().goes_on
 
     def run(self, job: PendingWrite[Any]) -> None:
-        """Do a job, or note why it cannot be done. Raises what ends the transaction for all."""
+        """Do a job, or note its error. Raises errors that end the transaction for all."""
         self._job = job
         job.run(self, self._path)
 
@@ -315,7 +315,7 @@ class WriteBatch(Savepoint):
         self.finish()
 
     def finish(self) -> None:
-        """Write what was gathered, as the last that is done, or behind the beginning of the transaction."""
+        """Write the gathered rows, last of all, or behind the beginning of the transaction."""
         if not self._rows:
             return
         rows, gathered, job = self._rows, self._gathered, self._job

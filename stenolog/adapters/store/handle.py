@@ -172,7 +172,7 @@ class LogHandle:
         return follow(self.recorder, unread, self.last_sequence, timeout)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the log into a new file, as it stands now, while others go on writing to it.
+        """Copy the current log into a new file, while other processes may append.
 
         Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
         """
@@ -203,7 +203,7 @@ class LogHandle:
         self.recorder.archive(self.existing(stream), at)
 
     def forget(self, key: int) -> None:
-        """Forget where a stream stands, and the windows that were made of it."""
+        """Forget the head of a stream, and the windows that were made of it."""
         stream = self._streams.get(key)
         if stream is not None:
             stream.head = None
@@ -211,7 +211,7 @@ class LogHandle:
             self.windows.drop(key)
 
     def purge(self, key: int, named: Collection[str]) -> None:
-        """Remove what the log's files still have of words that were just deleted from a stream.
+        """Remove the words just deleted from a stream from all of the log's files.
 
         `named` are the sha256 of blobs that they may have named. Where others are in the way, the blobs and
         the write-ahead log stay for the next `collect`.

@@ -56,7 +56,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
-        """Yield the records of a stream, and in the place of a damaged one what is wrong with it."""
+        """Yield the records of a stream, and for a damaged one its fault."""
 
     @abstractmethod
     def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
@@ -64,7 +64,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def blobs(self) -> Iterator[tuple[str, bool]]:
-        """Yield the sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+        """Yield the sha256 of each blob, and whether its bytes still have that hash."""
 
     @abstractmethod
     def lineage(self, stream: int) -> tuple[Segment, ...]:

@@ -88,7 +88,7 @@ def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
 
 
 def _conversation_row(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
-    """Return the row, without the columns that hold what was never written there."""
+    """Return the row, without the columns that hold a value of the wrong type."""
     numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
     wrong = [
         DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
@@ -121,7 +121,7 @@ def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
 def records(
     connection: sqlite3.Connection, stream: int, after: int, upto: int
 ) -> Iterator[Record | DamagedRow]:
-    """Yield the records of a stream, and in the place of a damaged one what is wrong with it."""
+    """Yield the records of a stream, and for a damaged one its fault."""
     position = after
     while True:
         try:
@@ -149,7 +149,7 @@ def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[D
 
 
 def _checked(row: Row) -> Record | DamagedRow:
-    """Return the row as a record, unless a column holds what was never written there."""
+    """Return the row as a record, unless a column holds a value of the wrong type."""
     for (field, kind), value in zip(TYPES.items(), row, strict=True):
         if not isinstance(value, kind):
             position = row[0] if isinstance(row[0], int) else 0
@@ -159,7 +159,7 @@ def _checked(row: Row) -> Record | DamagedRow:
 
 
 def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
-    """Yield the sha256 that each blob is kept under, and whether its bytes are still of that hash."""
+    """Yield the sha256 of each blob, and whether its bytes still have that hash."""
     last = -1
     while row := connection.execute(
         "SELECT rowid, sha256, bytes FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1", (last,)
@@ -170,7 +170,7 @@ def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
 
 
 def _bytes(value: Any) -> bytes:
-    """Return the value itself; what damage has turned into something else, as bytes that no hash fits."""
+    """Return the value itself; one that damage has changed, as bytes that no hash fits."""
     return value if isinstance(value, bytes) else repr(value).encode()
 
 

@@ -157,7 +157,7 @@ class PageFile:
         return Cell(_signed(rowid), content + rest, start + local + 4, chain)
 
     def _local(self, size: int) -> int:
-        """Return how much of a cell's content stands in the leaf itself."""
+        """Return how much of a cell's content is in the leaf itself."""
         most = self.usable - 35
         if size <= most:
             return size
@@ -216,7 +216,7 @@ def read(path: Path) -> PageFile:
 
 
 def _sizes(content: bytes) -> tuple[int, int]:
-    """Return the size of a page, and how much of it is used; what a log has where the header is damaged."""
+    """Return the size of a page and its used part; the defaults where the header is damaged."""
     header = content[:FILE_HEADER].ljust(FILE_HEADER, b"\0")
     (size,) = struct.unpack_from(">H", header, 16)
     size = 65536 if size == 1 else size

@@ -46,7 +46,7 @@ def entries(
 def of_kinds(
     recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
 ) -> Iterator[Entry | Head]:
-    """Yield the entries of these kinds, and now and then the head of what has been read, also at the end.
+    """Yield the entries of these kinds, and now and then the head of the reading, also at the end.
 
     Others are neither decoded nor read, but for their place: where one is missing, and where one of these is
     not what was written, this raises `CorruptLogError`. (With `Unknown` among the kinds all are read: nobody

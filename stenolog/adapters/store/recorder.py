@@ -120,7 +120,7 @@ class LogRecorder(ProcessRecorder, ABC):
     def insert_batch(
         self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
     ) -> list[Written | CallerError]:
-        """Append to several conversations in one transaction, and keep what was appended as imported.
+        """Append to several conversations in one transaction, and mark the entries as imported.
 
         A share that is refused is left out, and its error returned in its place; the others are written. Of
         the branches, those whose names are taken are not made again.
@@ -230,7 +230,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Have `wake` called soon after each commit by anybody, perhaps also without one, and at the end."""
+        """Have `wake` called soon after each commit of any process, perhaps without one, and at the end."""
 
     # Conversations
 
@@ -316,7 +316,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def blob(self, sha: str) -> bytes | None:
-        """Return the bytes kept under a sha256, unchecked."""
+        """Return the bytes of a sha256, unchecked."""
 
     @abstractmethod
     def has_blob(self, sha: str) -> bool:
@@ -357,7 +357,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
-        """Return a claim under a new fence, with what was drafted; None where it is no longer there."""
+        """Return a claim under a new fence, with its drafts; None if it is no longer there."""
 
     @abstractmethod
     def release_claim(self, claim: Claim) -> None:
@@ -365,7 +365,7 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Keep what has streamed, by fences. For a claim that is gone nothing is kept."""
+        """Store streamed pieces, by fences; none for a claim that no longer exists."""
 
     @abstractmethod
     def drafts(self, fence: int) -> list[bytes]:
@@ -389,12 +389,12 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def compact(self) -> bool:
-        """Let go of what is left of deleted words beside the tables; False where others are in the way."""
+        """Remove the rest of deleted words beside the tables; False if other processes keep it busy."""
 
     @abstractmethod
     def backup(self, path: Path) -> None:
-        """Copy the log as it stands into a new file. Raises `StoreError`."""
+        """Copy the current log into a new file. Raises `StoreError`."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the recorder holds; the application closes the database."""
+        """Release the recorder's resources; the application closes the database."""

@@ -213,7 +213,7 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
 
 
 def shed(connection: sqlite3.Connection, sheds: int) -> None:
-    """Write the file anew, so that no byte stays in it of what was taken out, so many times."""
+    """Rewrite the file, so that no byte of removed words stays in it, so many times."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
     connection.execute("VACUUM")
     connection.execute("UPDATE mark SET sheds = sheds - ?", (sheds,))

@@ -115,7 +115,7 @@ class Sidecar(ABC):
             self._connection = None
 
     def delete(self) -> None:
-        """Delete the file and what belongs to it: what was written ahead would damage the next one."""
+        """Delete the file and its journals, which would damage the next one."""
         self.let_go()
         if self.path not in ("", MEMORY):
             _unlink(self.path)

@@ -39,7 +39,7 @@ class Append(NamedTuple):
     exact: bool = False
 
     def write(self, part: Savepoint) -> list[Record]:
-        """Write the items behind the last entry; their records as they stand in the log.
+        """Write the items behind the last entry, and return their records.
 
         Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
         `ClaimLostError`; nothing is written then.
@@ -78,7 +78,7 @@ class Append(NamedTuple):
         return records
 
     def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
-        """Look first: at the head, and at the ids that may stand there already."""
+        """Append after a look at the head, and at the ids that may exist already."""
         name, expected = self.stream.name, self.expected
         key = _key(connection, self.stream)
         head = event_rows.head(connection, key) or START
@@ -107,7 +107,7 @@ class Append(NamedTuple):
 
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:
-    """Remove a claim, in the transaction that appends what came of it. Raises `ClaimLostError`."""
+    """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
     if connection.execute(DELETE_CLAIM, (fence,)).rowcount != 1:
         raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
@@ -164,7 +164,7 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
 def _existing_records(
     connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
 ) -> dict[str, Record]:
-    """Return the records that stand there already for items that repeat an earlier append."""
+    """Return the existing records of items that repeat an earlier append."""
     standing: dict[str, Record] = {}
     for item in items:
         record = event_rows.by_id(connection, key, item.id)

@@ -83,7 +83,7 @@ class Batch(NamedTuple):
         return Written(head.position, forks)
 
     def _forks(self, share: Share, part: Savepoint, records: list[Record]) -> list[str]:
-        """Keep the branches of a conversation; the names of those that were not kept before."""
+        """Store the branches of a conversation, and return the names of the new ones."""
         connection, (key, _) = part.connection, part.heads[share.stream]
         digests = {record.position: record.digest for record in records}
         made = []
@@ -100,7 +100,7 @@ class Batch(NamedTuple):
 
 
 def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -> None:
-    """Write the blobs, and of each conversation what is not there yet."""
+    """Write the blobs, and the missing records of each conversation."""
     key, lacking = 0, range(0)
     for part in parts:
         if isinstance(part, BlobContent):

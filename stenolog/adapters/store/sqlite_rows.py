@@ -1,4 +1,4 @@
-"""What stands beside the entries in an SQLite file: conversations, cursors, blobs and claims."""
+"""Rows beside the entries in an SQLite file: conversations, cursors, blobs and claims."""
 
 from __future__ import annotations
 

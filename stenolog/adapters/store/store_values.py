@@ -147,7 +147,7 @@ class PendingInsert(Protocol):
     done: bool
 
     def result(self) -> list[Record]:
-        """Return the records. Raises what kept them from being written."""
+        """Return the records. Raises the error that kept them from being written."""
 
 
 class CommittedRow(NamedTuple):

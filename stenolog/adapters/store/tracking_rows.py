@@ -35,7 +35,7 @@ def forget(connection: sqlite3.Connection, name: str) -> None:
 
 
 def insert(connection: sqlite3.Connection, tracking: Tracking) -> None:
-    """Note what a projection has processed. Raises `IntegrityError` for what it has processed before."""
+    """Note the processed notification of a projection. Raises `IntegrityError` for an earlier one."""
     name, to = tracking.application_name, tracking.notification_id
     if connection.execute(TRACK, (f"{APPLICATION}{name}", to)).rowcount != 1:
         raise IntegrityError(f"{name}: notification {to} was processed before")

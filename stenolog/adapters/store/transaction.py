@@ -154,7 +154,7 @@ class TransactionStore(Protocol):
         """Return the error for a caller that has waited too long."""
 
     def note(self, note: durable_head.Note) -> None:
-        """Note beside the log what is durable."""
+        """Note the durable head beside the log."""
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
@@ -220,7 +220,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         return store.writer
 
     def _commit(self) -> None:
-        """Commit, and note what is durable then; an interruption between the two leaves the older note."""
+        """Commit, then note the durable head; an interruption between the two leaves the older note."""
         store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
         note = None
@@ -240,7 +240,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             store.note(note)
 
     def end(self) -> None:
-        """Undo what was not committed, and let the next one write; where that is done already, nothing."""
+        """Roll back uncommitted rows, and let the next writer begin; does nothing the second time."""
         if not self._held:
             return
         store, lock = self._store, self._store.file_lock

@@ -61,7 +61,7 @@ class InPostgres:
         self.raises = raises
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement gives; `?` stands for a value."""
+        """Return the rows of a statement; `?` stands for a value."""
         cursor = self.connection.execute(statement.replace("?", "%s"), values)
         return cursor.fetchall() if cursor.description else []
 
@@ -133,7 +133,7 @@ class Follower:
                     return
 
     def catch_up(self) -> None:
-        """Take in whatever the tables lack, and what was renamed or deleted since.
+        """Take in the missing entries, and the renamed and deleted conversations.
 
         Raises `TableError` where a table's function fails, once the other tables are up to date; what it had
         taken in before that stays.
@@ -143,7 +143,7 @@ class Follower:
             raise TableError("; ".join(faults))
 
     def rebuild(self) -> None:
-        """Drop the tables and make them anew from the log, which may be another one than before.
+        """Drop the tables and build them again from the log, which may be another one than before.
 
         All other tables there begin anew too, at their next turn. Raises `TableError`, as `catch_up`.
         """
@@ -155,7 +155,7 @@ class Follower:
         self.catch_up()
 
     def _prepare(self) -> None:
-        """Make what is not there, or was made otherwise."""
+        """Create the tables that are missing, or that another definition made."""
         with self._transaction() as database:
             for statement in OWN:
                 database.run(statement)

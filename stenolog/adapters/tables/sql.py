@@ -33,7 +33,7 @@ class Database(Protocol):
         ...
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement gives; `?` stands for a value."""
+        """Return the rows of a statement; `?` stands for a value."""
         ...
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 
 def prepare(database: Database) -> None:
-    """Make what all tables stand on, where it is not there yet: the list of them, and who inherits."""
+    """Create the two tables that all tables need: the list of them, and that of inheritance."""
     database.run(
         """CREATE TABLE IF NOT EXISTS stenolog_tables (
             name TEXT NOT NULL PRIMARY KEY, signature TEXT NOT NULL, fault TEXT NOT NULL)"""
@@ -71,7 +71,7 @@ def prepare(database: Database) -> None:
 
 
 def inherit(database: Database, stream: int, parent: int | None, fork: int | None) -> None:
-    """Note what a new conversation is made of: its own stream, and its parent's up to the fork."""
+    """Note the parts of a new conversation: its own stream, and its parent's up to the fork."""
     database.run("INSERT INTO stenolog_lineage VALUES (?, ?, ?)", (stream, stream, LAST))
     if parent is not None:
         database.run(
@@ -111,7 +111,7 @@ def make(database: Database, table: Table) -> None:
 
 
 def drop(database: Database, name: str) -> None:
-    """Remove a table, whoever made it."""
+    """Drop a table, whoever made it."""
     database.run(f'DROP VIEW IF EXISTS "{name}"')
     database.run(f'DROP TABLE IF EXISTS "{name}__rows"')
     database.run("DELETE FROM stenolog_tables WHERE name = ?", (name,))
@@ -162,7 +162,7 @@ class Intake:
         return reached, ""
 
     def flush(self) -> None:
-        """Write what was taken in."""
+        """Write the rows taken in."""
         if self._rows:
             self._database.many(self._insert, self._rows)
             self._rows = []

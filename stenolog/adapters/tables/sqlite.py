@@ -82,7 +82,7 @@ class AttachedTable:
             return _status(connection, self.table.name, found.fault)
 
     def catch_up(self) -> None:
-        """Take in whatever it lacks. Raises `TableError` where its function fails, which is tried again."""
+        """Take in the missing entries. Raises `TableError` if its function fails, which is retried."""
         with self._datastore.writing() as connection:
             note_fault(InSQLite(connection), self.table.name, "")
         before = 0
@@ -96,13 +96,13 @@ class AttachedTable:
                 pass  # at its end the next batch is taken in
 
     def rebuild(self) -> None:
-        """Drop the table and make it anew from the log. Raises `TableError`, as `catch_up`."""
+        """Drop the table and build it again from the log. Raises `TableError`, as `catch_up`."""
         with self._datastore.writing() as connection:
             self._make(connection)
         self.catch_up()
 
     def drop(self) -> None:
-        """Remove the table; it is no longer kept up to date."""
+        """Drop the table, which is no longer updated."""
         if self.keep_up in self._datastore.commit_hooks:
             self._datastore.commit_hooks.remove(self.keep_up)
         with self._datastore.writing() as connection:
@@ -141,7 +141,7 @@ class AttachedTable:
         self.catch_up()
 
     def keep_up(self, connection: sqlite3.Connection) -> None:
-        """Take in what the transaction has appended, and what others have appended before it.
+        """Take in the transaction's entries, and those that other processes have appended before.
 
         A failure of the table is noted and stops the table alone: what is appended has happened.
         """

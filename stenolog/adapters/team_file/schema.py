@@ -144,7 +144,7 @@ def plain(words: str) -> str:
 
 
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the table in which a key stands."""
+    """Return the table that has a key."""
     match loc:
         case ("agents", _, "timeouts", *_):
             return TimeoutsTable

@@ -68,7 +68,7 @@ def media_of(content: bytes) -> Attachment:
 
 
 def failure(error: BaseException, secrets: Iterable[str] = ()) -> ToolOutput:
-    """Return an exception as the model is told it: its type and its words without secrets, no traceback."""
+    """Return an exception as the model sees it: its type and words without secrets, no traceback."""
     return failed(hide(error_text(error), secrets))
 
 
@@ -94,7 +94,7 @@ def error_text(error: BaseException) -> str:
 
 
 def failed(text: str) -> ToolOutput:
-    """Return a failure in these words, of which a bounded part is kept."""
+    """Return a failure with these words, up to the limit."""
     return ToolOutput((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
 
 

@@ -76,7 +76,7 @@ def verify(
 
 
 def _check_note(inspection: Inspection, found: Findings) -> None:
-    """Compare the log with the note beside it of what is durable."""
+    """Compare the log with the note of its durable head."""
     with suppress(*inspection.failures):  # reported already, by `Inspection.errors`
         if lost := inspection.lost():
             found.problems.append(Problem("", 0, "", "noted", *lost))
@@ -183,7 +183,7 @@ def _check_newest(inspection: Inspection, history: History, newest: int, found: 
 def _compare(
     held: Sequence[ConversationRow], history: History, found: Findings, only: str | None, *, whole: bool
 ) -> None:
-    """Compare the table of conversations with what the history tells."""
+    """Compare the table of conversations with the history."""
     rows = {one.stream: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
     names = {stream: listed.name for stream, listed in {**history.listed, **rows}.items()}
     differing = list(differences(history.listed, rows)) if whole else []
@@ -209,7 +209,7 @@ def _check_head(
     newest: int,
     found: Findings,
 ) -> None:
-    """Work out the head of the log as it stood when it was kept, and compare."""
+    """Compute the log's head at the noted moment, and compare."""
     if then is None:
         there = f"a history of {history.number} records, and no record {kept.number}"
         found.problems.append(_problem("", "/head", str(kept), there, "head"))

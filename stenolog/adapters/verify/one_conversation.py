@@ -55,12 +55,12 @@ class Forks:
         self._reached: dict[Place, Reached] = {}
 
     def passed(self, place: Place, reached: Callable[[], Reached]) -> None:
-        """Remember what was reached, if a conversation was forked there."""
+        """Remember the state here, if a conversation was forked here."""
         if self._wanted[place] > 0:
             self._reached[place] = reached()
 
     def take(self, place: Place) -> Reached | None:
-        """Return what was reached there; it is forgotten with the last fork."""
+        """Return the state there; it is forgotten with the last fork."""
         self._wanted[place] -= 1
         return self._reached.get(place) if self._wanted[place] > 0 else self._reached.pop(place, None)
 
@@ -99,7 +99,7 @@ class Check:
         ]
 
     def run(self) -> None:
-        """Check it, and note where it stands."""
+        """Check it, and note its end."""
         for wrong in self.held.wrong:
             self._problem(wrong.pointer, "unreadable", wrong.expected, wrong.found, 0)
         for wrong in self.inspection.outside(self.held):
@@ -192,7 +192,7 @@ class Check:
         self._problem(f"/event{pointer}", "payload", expected, found, record.position)
 
     def _follow(self, entry: Entry, *, own: bool) -> None:
-        """Take the entry into the folds, and compare them with the checkpoints kept there."""
+        """Take the entry into the folds, and compare them with the checkpoints there."""
         self.state, moves = step(self.state, entry)
         self.settings = configure(self.settings, entry)
         for _, _, window in self.windows:
@@ -261,7 +261,7 @@ class Kepts:
         self._here: list[CheckpointRun] = []
 
     def at(self, position: int) -> list[bytes]:
-        """Return the states that are kept for a position; positions are asked for in order."""
+        """Return the checkpoints at a position; positions are asked for in order."""
         while self._next is not None and self._next.first <= position:
             if position <= self._next.last and self._agrees(self._next):
                 self._here.append(self._next)

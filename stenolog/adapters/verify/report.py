@@ -120,7 +120,7 @@ class Findings:
         self.without_receipt: Counter[tuple[str, str]] = Counter()
 
     def add(self, other: Findings) -> None:
-        """Take in what was found in further conversations."""
+        """Add the findings of further conversations."""
         self.head_seen |= other.head_seen
         self.checked += other.checked
         self.problems += other.problems

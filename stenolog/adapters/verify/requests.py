@@ -107,7 +107,7 @@ class Proved(NamedTuple):
 def prove(
     subject: Log | Conversation, *, counters: Mapping[str, Counter] = COUNTERS, jobs: int | None = 1
 ) -> Iterator[Proved]:
-    """Build the requests of a conversation again, or those of all; what a fork inherits is its parent's.
+    """Build the requests of one or all conversations again; inherited entries are the parent's.
 
     Entries that cannot be read leave what was built on them unproved; nothing is raised for them. `jobs` is a
     number of processes; None takes one for each processor, where that pays.

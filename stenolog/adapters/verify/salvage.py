@@ -112,7 +112,7 @@ def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Sal
 
 
 def _filled(part: Path, found: FoundRows) -> tuple[tuple[SalvagedConversation, ...], tuple[Problem, ...]]:
-    """Fill a new file; return its conversations, and what `verify` says of it."""
+    """Fill a new file; return its conversations, and the report of `verify`."""
     try:
         with open_log(part) as log:
             log.blobs.put_all(found.blobs.values())
@@ -134,7 +134,7 @@ class _Writer:
         self._first_lost: dict[int, int] = {}
 
     def write(self) -> Iterator[SalvagedConversation]:
-        """Write them all; yield what became of each."""
+        """Write them all, and yield the outcome of each."""
         listed = dict(self.found.conversations)
         for stream in self.found.orphans():
             name = f"conversation {stream} without its name"
@@ -192,7 +192,7 @@ class _Writer:
         return known[stream].get(position)
 
     def _bring_to_rest(self, name: str) -> None:
-        """Cancel the lanes that are at work: their answers or results may be what was lost."""
+        """Cancel the lanes at work: their answers or results may be lost."""
         conversation = self.log[name]
         lanes = [lane for lane in conversation.state().lanes.values() if lane.status in BUSY]
         for lane in lanes:
@@ -225,7 +225,7 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
 
 
 def _lost_mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
-    """Return the mark of a lost entry; with the digests that it may have had, what follows can be checked."""
+    """Return the mark of a lost entry, with its possible digests, so that the next ones can be checked."""
     told = {"ignorable": True, "reason": lost.reason, "digests": sorted(digest.hex() for digest in before)}
     return LOST, json.dumps(told, separators=(",", ":")).encode()
 

@@ -131,7 +131,7 @@ def _inherited(conversation: Conversation) -> int:
 
 
 def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
-    """Yield where in an entry the value stands, or a blob is named that has it."""
+    """Yield the pointers to the value in an entry, or to a blob that has it."""
     if record.erased is None:
         try:
             event = from_json(record.payload) if value.is_in(record.payload) else None
@@ -191,7 +191,7 @@ def _beside(log: Log, value: _Value) -> Iterator[Reached]:
 
 
 def _rows_with(log: Log, texts: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Return the rows of tables in which one of the texts stands: table, conversation and position."""
+    """Return the table rows that have one of the texts: table, conversation and position."""
     found: set[tuple[str, str, int]] = set()
     with inspecting(log.datastore) as connection:
         tables = connection.execute(TABLES).fetchall() if connection.execute(HAS_TABLES).fetchone() else []

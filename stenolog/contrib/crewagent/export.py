@@ -64,7 +64,7 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
 
 
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
-    """Return the messages of a conversation; what they cannot say stands in their field `stenolog`."""
+    """Return the messages of a conversation; fields that they lack are in their field `stenolog`."""
     now, told = context(entries), _about_of(entries)
     before = Before(MessageReader(results=told.get("includeToolResultsInContext") is not False), [], Trail())
     made: dict[str, Message] = {}
@@ -176,7 +176,7 @@ def _is_the_one(conversation: Conversation, own: str) -> bool:
 
 
 def _about(id: str, entries: Sequence[Entry]) -> Message:
-    """Return the index's entry: as it was, with what has changed since."""
+    """Return the index's entry with the changes since."""
     told, now = _about_of(entries), settings(entries)
     titled = {"title": now.title} if now.title or not told else {}
     has_grown = any(not isinstance(e.event, Unknown) and not _is_foreign(e.event) for e in entries)

@@ -169,7 +169,7 @@ def _messages_in(document: Json) -> Json:
 
 
 def put(folder: Path, about: Message, messages: list[Message]) -> Path:
-    """Put the messages, and what is told about them, into the folder; the file of the messages.
+    """Write the messages and their index entry into the folder, and return the messages' file.
 
     Both files are written beside their places before either takes its own, and meanwhile nobody else writes
     the index. Raises `CallerError` where the index cannot be read, a link leads elsewhere, or another
@@ -249,7 +249,7 @@ def _write(documents: Mapping[Path, Json]) -> None:
 
 
 def _write_new(path: Path, words: str) -> None:
-    """Write a file that nobody else has: what was left there is removed, and no link is followed."""
+    """Write a new file: an older one is removed, and no link is followed."""
     path.unlink(missing_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(file, "w", encoding="utf-8", newline="\n") as stream:

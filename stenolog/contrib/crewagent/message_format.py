@@ -70,7 +70,7 @@ class MessageReader:
         self._is_told = False
 
     def note(self, event: Known) -> None:
-        """Remember what an event means for the messages behind it."""
+        """Remember an event's settings for the messages behind it."""
         self.mode = mode_after(event, self.mode)
         match event:
             case ModeSwitch(joins=joins, active_run=run):
@@ -317,7 +317,7 @@ def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dic
 
 
 def full_output(result: ToolResult, blobs: BlobContents) -> Json:
-    """Return the whole of what a tool gave back, be it stored apart."""
+    """Return the whole result of a tool, even if it is stored apart."""
     if result.blob:
         try:
             return blobs[result.blob].decode()

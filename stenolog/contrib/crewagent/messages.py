@@ -98,7 +98,7 @@ class CrewAgent:
             )
 
     def _placed(self, message: Message) -> Message:
-        """Return the message, with what an export says of other entries told by their positions here."""
+        """Return the message, with the export's references to entries as positions here."""
         ours = ours_of(message)
         if ours is None:
             return message

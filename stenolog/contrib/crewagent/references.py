@@ -128,7 +128,7 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
 
 
 def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
-    """Return the positions of a list of ids; what is no list stays what it is."""
+    """Return the positions of a list of ids; any other value stays as it is."""
     if not isinstance(told, list):
         return [told]
     return [

@@ -78,7 +78,7 @@ def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
 
 
 def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
-    """Return the `meta` that keeps what a message says beyond `base`, which its event gives by itself."""
+    """Return the `meta` with the fields of a message beyond `base`, which its event gives by itself."""
     found = difference(base, plain)
     form = {"lacks": list(found.lacks), "spelled": spelled}
     told = {name: value for name, value in form.items() if value}

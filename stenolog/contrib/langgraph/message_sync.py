@@ -63,7 +63,7 @@ class MessageSync:
         self._callers: dict[str, int] = {}
 
     def tell(self, channels: Sequence[Sequence[ChannelMessage]]) -> None:
-        """Tell what is new of a state, channel by channel."""
+        """Record the new messages of a state, channel by channel."""
         in_the_open = self.thread.spoken
         known = (p for found in channels for one in found for p in self.thread.by_value.get(one.sha, ()))
         self._is_private = bool(self.ns) and not any(position in in_the_open for position in known)
@@ -71,7 +71,7 @@ class MessageSync:
             self._tell([found for found in messages if not isinstance(found.message, RemoveMessage)])
 
     def take_in(self, written: Iterable[ChannelMessage]) -> None:
-        """Tell what was written to channels whose values are not known."""
+        """Record the writes to channels whose values are unknown."""
         for found in written:
             if isinstance(found.message, RemoveMessage):
                 self._remove(found)

@@ -34,7 +34,7 @@ MEDIA = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file
 def event_of(
     message: BaseMessage, agent: str, call: CallRef | None, blobs: Blobs, brief_of: str = ""
 ) -> Spoken:
-    """Return the message as it is told; `call` is the call that it answers, where that is known.
+    """Return the message as an event; `call` is the call that it answers, if that is known.
 
     `agent` said it, where the message names nobody; in a subgraph it is `brief_of` who speaks as the human
     does elsewhere. Bytes within it are put among the blobs.
@@ -161,7 +161,7 @@ def _raw(block: Block) -> str:
 
 
 def _json(value: object) -> str:
-    """Return the value as JSON; what JSON has no place for, as Python writes it."""
+    """Return the value as JSON; values that JSON lacks, as Python writes them."""
     try:
         return compact_json(value)
     except (TypeError, ValueError, RecursionError):

@@ -265,7 +265,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         metadata: Mapping[str, Any],
         new: ChannelVersions,
     ) -> _list[NewEntry]:
-        """Return a checkpoint, behind what is to be told of its messages."""
+        """Return a checkpoint, behind its messages' events."""
         writing = ValueWriter(self.serde, thread.links)
         values = checkpoint["channel_values"]
         refs = self._unchanged_values(thread, where, checkpoint, new)

@@ -78,7 +78,7 @@ def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
 
 
 def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
-    """Return the items of a list that was taken apart; none for what is no such list."""
+    """Return the items of a split list; none for any other value."""
     match ref:
         case {"l": [*items]}:
             return items
@@ -97,7 +97,7 @@ def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
 
 
 def sha_of(ref: Ref) -> str:
-    """Return the sha256 of what was written whole; empty for what was taken apart."""
+    """Return the sha256 of an unsplit value; empty for a split one."""
     match ref:
         case {"b": [_, str(sha)]}:
             return sha
@@ -155,7 +155,7 @@ class ValueWriter:
         return self._store_value(value)
 
     def finish(self, record: dict[str, Ref]) -> dict[str, bytes]:
-        """Add the new links to a record: which link, and what follows it. The blobs that it needs."""
+        """Add the new links to a record: each link and its next one. Return the blobs that it needs."""
         if self._lists:
             record["lists"] = self._lists
         return {sha: self._contents[sha] for sha in shas_in(record) if sha in self._contents}

@@ -79,11 +79,11 @@ class ThreadStore:
         return [NewEntry(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
 
     def head(self, thread: Thread, id: str) -> int:
-        """Return the position behind which the next append puts what was decided on."""
+        """Return the position that the next append expects."""
         return thread.position + len(self.opening(thread, id))
 
     def append(self, id: str, decide: Callable[[Thread], list[NewEntry]]) -> None:
-        """Append what is decided on the thread as it stands; where others were first, it is decided again."""
+        """Append a decision on the thread's state; on a version conflict, decide again."""
         while True:
             thread = self.thread(id)
             if not (drafts := decide(thread)):
@@ -150,5 +150,5 @@ def id_of(thread_id: object) -> str:
 
 
 def record(kept: dict[str, Any], **switched: Any) -> NewEntry:
-    """Return an entry of ours in which nobody says anything."""
+    """Return an entry of ours without words."""
     return NewEntry(ModeSwitch(meta={"langgraph": kept}, **switched))

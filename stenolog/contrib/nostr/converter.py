@@ -144,7 +144,7 @@ def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
 
 
 def _session(event: NostrEvent) -> str:
-    """Return the session it names, if it could be one: it may come to stand in a command line."""
+    """Return the session it names, if it is a valid one: it may be used in a command line."""
     session = event.value("claude-session")
     return session if _SESSION.fullmatch(session) else ""
 

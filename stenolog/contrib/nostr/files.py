@@ -103,7 +103,7 @@ def _of_values(values: list[tuple[str, Json]]) -> Content:
 
 
 def _event(item: Json) -> Json:
-    """Return the event itself, of what may be a relay's message around it, or a text of TENEX's."""
+    """Return the event itself, out of a relay's message, or of a text of TENEX's."""
     if _is_of_relay(item):
         return item[-1]
     return unpacked(item) if isinstance(item, str) else item

@@ -120,7 +120,7 @@ class Who:
             self.name(pubkey)
 
     def agent(self, pubkey: str) -> str:
-        """Return the name of an agent; empty for whoever is none."""
+        """Return the name of an agent; empty for any other author."""
         if pubkey not in self._agents and pubkey in self._people.agents:
             self._agents[pubkey] = self._unique(pubkey, self._people.agents[pubkey])
         return self._agents.get(pubkey, "")
@@ -130,7 +130,7 @@ class Who:
         return "" if pubkey == self.user else self.name(pubkey)
 
     def name(self, pubkey: str) -> str:
-        """Return the name of an agent or a person; empty for whoever is not known."""
+        """Return the name of an agent or a person; empty for an unknown author."""
         if name := self.agent(pubkey):
             return name
         known = self._people.persons.get(pubkey)

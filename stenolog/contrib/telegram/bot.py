@@ -74,13 +74,13 @@ class Bot:
             return await self._api.get_updates(offset, timeout=timeout, allowed_updates=KINDS)
 
     async def confirm(self, offset: int) -> None:
-        """Confirm what was told before `offset`, if that can be done quickly."""
+        """Confirm the updates before `offset`, if that can be done quickly."""
         with suppress(TelegramError, TimeoutError):
             async with asyncio.timeout(HURRY):
                 await self._api.get_updates(offset, limit=1, timeout=0, allowed_updates=KINDS)
 
     async def say(self, chat: int, text: str, topic: int = 0, code: str = "") -> int:
-        """Say something in Markdown; as it stands where Telegram cannot read that as Markdown.
+        """Send a text as Markdown, or as plain text if Telegram cannot read that.
 
         `topic` is that of a forum; where it is gone, it is said in the general one. `code` names the call
         that two buttons below it decide. Returns the id of the message; 0 where only a note could be shown.
@@ -131,7 +131,7 @@ class Bot:
                 await self._api.send_chat_action(chat, ChatAction.TYPING)
 
     async def show(self, chat: int, text: str, shown: int = 0, topic: int = 0) -> int:
-        """Show what is being done: in the message `shown`, or in a new silent one. Nothing depends on it.
+        """Show the work in progress: in the message `shown`, or in a new silent one. Nothing depends on it.
 
         Returns the id of the message; 0 where nothing could be shown.
         """
@@ -154,7 +154,7 @@ class Bot:
 
 
 def _buttons(code: str) -> telegram.InlineKeyboardMarkup:
-    """Return the buttons below a question; what they say when pressed is read by `heard`."""
+    """Return the buttons below a question; `heard` reads their data."""
     button = telegram.InlineKeyboardButton
     pair = [
         button("Approve", callback_data=f"approve {code}"),
@@ -173,7 +173,7 @@ def _id_of(token: str) -> int:
 
 @contextmanager
 def _token_check(bot: Bot) -> Iterator[None]:
-    """Around what tells whether a token is good. One 404 or 401 to anything else is a failure of the net."""
+    """Translate a refused token into a `CallerError`; any other 404 or 401 is a network failure."""
     try:
         yield
     except InvalidToken:

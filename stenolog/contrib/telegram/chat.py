@@ -104,7 +104,7 @@ class Chat:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Chat, None]:
-        """Work, deliver, and show that somebody is at work, until the block ends."""
+        """Work, deliver, and show that an agent is at work, until the block ends."""
         async with self.room.open():
             showing = asyncio.create_task(self._show_work())
             try:
@@ -115,7 +115,7 @@ class Chat:
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
     async def tell(self, bot: Bot, command: TypedCommand, said: IncomingMessage, id: str) -> str:
-        """Do what a command tells; what to say to that. It means no question that came after it."""
+        """Run a command, and return the answer. It is about no question that came after it."""
         if said.press:
             await bot.pressed(said.press)
         told = self._asked.items()
@@ -126,13 +126,13 @@ class Chat:
         )
 
     def reply(self, bot: Bot, text: str, topic: int = 0) -> None:
-        """Say what is not in the log. Nobody waits for it, and it is given up after a few failures."""
+        """Send a text that is not in the log, without waiting; it is dropped after a few failures."""
         task = asyncio.create_task(self._reply(bot, text, topic))
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
 
     def refuse(self, bot: Bot, text: str, topic: int = 0) -> None:
-        """Reply to what may come often, but only now and then."""
+        """Reply to frequent mistakes, but only now and then."""
         now = asyncio.get_running_loop().time()
         if self._refused is None or now - self._refused >= SELDOM:
             self._refused = now
@@ -143,7 +143,7 @@ class Chat:
         self._mute.clear()
 
     async def drain(self) -> None:
-        """Wait until nothing is to be done here but by a person, and all that was said has gone out."""
+        """Wait until only persons have anything to do here, and all messages are sent."""
         await asyncio.gather(self.room.drain(), *self._replies)
 
     async def _reply(self, bot: Bot, text: str, topic: int) -> None:
@@ -214,7 +214,7 @@ class Chat:
             await asyncio.sleep(SHOWN)
 
     def _acts(self, lane: str, line: str) -> None:
-        """Remember what a program does by itself, to be shown with the next sign of work."""
+        """Remember an action that a program does by itself, to show it with the next sign of work."""
         self._act = f"⚙ {display_name(lane, self.manner.names)}: {line}"
 
     async def _show_act(self) -> None:
@@ -229,7 +229,7 @@ class Chat:
         self._shown = act, await self.bots.first.show(self.id, act, message, topic if self.id < 0 else 0)
 
     def _busy(self) -> str:
-        """Return an agent that is at work; empty where nobody is."""
+        """Return an agent that is at work; empty if none is."""
         state = self.room.conversation.state()
         lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
         return next((lane.agent for lane in lanes), "")

@@ -97,7 +97,7 @@ class IncomingMessage(NamedTuple):
 
 
 def parse_update(update: telegram.Update) -> IncomingMessage | None:
-    """Return the message of an update; None if it has none, because somebody joined or a bot has spoken."""
+    """Return the message of an update; None if it has none, such as of a person who joins."""
     if update.callback_query:
         return _pressed(update.callback_query)
     message = update.message or update.edited_message
@@ -162,7 +162,7 @@ def _topic(message: telegram.Message) -> int:
 
 
 def topic_of(conversation: Conversation, position: int) -> int:
-    """Return the topic in which the message stands that an entry goes back to; 0: none."""
+    """Return the topic of the message that an entry goes back to; 0: none."""
     while position:
         event = conversation.entry(position).event
         if isinstance(event, UserMessage) and not event.cause:
@@ -195,7 +195,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
-    """Return the agent whose message is answered: by what stands above it, else by the bot; empty: nobody's.
+    """Return the agent whose message is answered: by its heading, else by the bot; empty: none.
 
     `roles` are the agents by the ids of their bots, `names` by what stands above their
     answers, unmarked.
@@ -207,7 +207,7 @@ def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping
 
 
 def unmarked(name: str) -> str:
-    """Return a name without what may be lost of it where it is shown as Markdown."""
+    """Return a name without the signs that Markdown may drop."""
     return SPECIAL.sub("", name).strip()
 
 

@@ -34,7 +34,7 @@ POLL = 30
 
 
 def conversation_of(chat: int) -> str:
-    """Return the name of a chat's conversation, unless told otherwise."""
+    """Return the name of a chat's conversation, unless it was set."""
     return f"telegram-{chat}"
 
 
@@ -162,7 +162,7 @@ class Telegram:
                 self._stopped.clear()
 
     async def _listen(self, reception: UpdateHandler) -> None:
-        """Ask all bots what they are told, until stopped, or until one of them cannot be asked any more."""
+        """Poll the updates of all bots, until stopped, or until one of them cannot be polled any more."""
         from .bot import poll
 
         backoff = self._manner.backoff
@@ -199,7 +199,7 @@ class Telegram:
             return self._open[id]
 
     async def _leave(self, id: int) -> None:
-        """Close a chat; it is opened anew for what is said there next."""
+        """Close a chat; the next message there opens it again."""
         async with self._entering:
             if self._open.pop(id, None):
                 await self._exits.pop(id).aclose()
@@ -221,7 +221,7 @@ class Telegram:
 
 
 def _bots(token: str, tokens: Mapping[str, str], server: str) -> BotSet:
-    """Return the bots, unopened. Raises `CallerError` for what is no token."""
+    """Return the bots, unopened. Raises `CallerError` for an invalid token."""
     from .bot import Bot
     from .chat import BotSet
 

@@ -51,7 +51,7 @@ class Bounds(NamedTuple):
     bytes: int
 
     def fault(self, said: IncomingMessage) -> str:
-        """Return the reason for refusing a message, as its author is told; empty if it is accepted."""
+        """Return the reason for refusing a message, in words to its author; empty if it is accepted."""
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
         if said.media and said.media.size > self.bytes:
@@ -127,7 +127,7 @@ class UpdateHandler:
         return is_news
 
     def _id(self, bot: Bot, said: IncomingMessage) -> str:
-        """Return the id of its entry: in a group all bots are told of one message, alone each of its own."""
+        """Return the id of its entry: all bots get a message in a group, a single bot a private one."""
         return said.id(bot.id if said.is_private else self.bots.first.id)
 
     async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:
@@ -176,7 +176,7 @@ class UpdateHandler:
         return said if is_ours else said._replace(about="")
 
     async def _hear(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
-        """Say it in the chat's room. A message that was delivered before says nothing anew."""
+        """Write it in the chat's room; a message that was delivered before is not repeated."""
         try:
             blob = await self._fetched(chat.room, bot, said)
             event: UserMessage | None = said.event(blob, self._addressees(bot, said))
@@ -208,7 +208,7 @@ class UpdateHandler:
         return (agent,) if agent else ()
 
     async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
-        """Return the sha256 of what hangs on it, once that is in the log; empty where nothing does."""
+        """Return the sha256 of its attachment, once that is in the log; empty if it has none."""
         if said.media is None:
             return ""
         content = await self._content(bot, said.media.file)

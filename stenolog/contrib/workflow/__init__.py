@@ -19,7 +19,7 @@ __all__ = [
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the messages that an entry is: what was said, by whom, and the personas that a mode switch gives.
+    """Yield the messages of an entry: its words with their speaker, and a mode switch's personas.
 
     A brief of one agent for another is a message of the first. Of an error it is what had arrived, unless the
     call is made again by itself: the next answer is whole. The agent

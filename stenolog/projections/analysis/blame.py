@@ -101,7 +101,7 @@ class _Chain:
             )
 
     def followed(self, start: _Cause) -> Blame:
-        """Return the chain, link by link, to a person or to what is not recorded."""
+        """Return the chain, link by link, to a person or to an unrecorded cause."""
         links: list[BlameLink] = []
         lane, cause = "", start
         while True:

@@ -83,7 +83,7 @@ def budget(
 
 
 def with_tokens(chosen: Policy, tokens: int) -> Policy:
-    """Return the policy with another budget of tokens, whatever else it says about budgets."""
+    """Return the policy with another budget of tokens in place of its own."""
     room = Budget(tokens=tokens) if chosen.budget is None else replace(chosen.budget, tokens=tokens)
     return chosen | room
 

@@ -59,7 +59,7 @@ def _matched(
     key: Callable[[RequestPart], Hashable | None],
     found: list[Match],
 ) -> tuple[list[RequestPart], list[RequestPart]]:
-    """Match the parts of one key, in their order, and hand back what is left of both; None is no key."""
+    """Match the parts of one key, in their order, and return the unmatched ones of both; None is no key."""
     waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
     for part in right:
         waiting[key(part)].append(part)
@@ -238,12 +238,12 @@ class _Side:
         self._parts = Counter(part.message for part in request.parts)
 
     def dropped_by(self, part: RequestPart) -> str:
-        """Return the rule by which what a part is of was left out here; empty where it was not."""
+        """Return the rule by which a part's sources were left out here; empty if they were not."""
         where = part.positions[0] if part.positions else 0
         return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
 
     def text(self, part: RequestPart) -> str:
-        """Return the text of a part in the body; empty if it cannot be told from the rest of its message."""
+        """Return the text of a part in the body; empty if it cannot be separated from its message."""
         return part_text(self.request, part, self._parts[part.message] == 1)
 
     def form(self, part: RequestPart) -> tuple[object, ...]:

@@ -378,6 +378,6 @@ def _holds(value: Any, needles: Sequence[str]) -> bool:
 
 
 def _needles(text: str) -> tuple[str, ...]:
-    """Return the text as it was said, and as it stands in arguments that are JSON within a text."""
+    """Return the text in its own form, and as in arguments that are JSON within a text."""
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
     return (text,) if escaped == text else (text, escaped)

@@ -131,7 +131,7 @@ def _weight(seen: Seen) -> tuple[int, int]:
 
 
 def told_of(request: Request) -> set[int]:
-    """Return the positions of the entries whose words stand in a request; settings are none."""
+    """Return the positions of the entries whose words are in a request, without settings."""
     return {
         position
         for part in request.parts

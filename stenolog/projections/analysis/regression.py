@@ -70,7 +70,7 @@ class Compared(NamedTuple):
 
 
 def header(apis: Mapping[str, Api], policy: Policy | None) -> Header:
-    """Return the header of what is built here and now."""
+    """Return the header of requests that are built here and now."""
     versions = {name: api.version for name, api in sorted(apis.items())}
     return Header(PIPELINE, versions, None if policy is None else policy.json)
 

@@ -51,7 +51,7 @@ class PrefixHash:
         self._hashed: dict[tuple[bytes, int], tuple[int, Hash]] = {}
 
     def hashed(self, before: bytes, first: int, at: int) -> Hash:
-        """Return the hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
+        """Return the hash of `before` and of the messages from `first` to before `at`, to be continued."""
         done, found = self._hashed.get((before, first), (first, None))
         if found is None or done > at:
             done, found = first, sha256(before)
@@ -80,7 +80,7 @@ class MessageHash:
         self._common = 0 if known is None else -1
 
     def hashed(self, before: bytes, first: int = 0, at: int | None = None) -> Hash:
-        """Return the hash of `before` and of the messages from `first` to before `at`, to be gone on with."""
+        """Return the hash of `before` and of the messages from `first` to before `at`, to be continued."""
         end = len(self.messages) if at is None else at
         known = min(max(self._in_common(), first), end)
         whole = sha256(before) if self._known is None else self._known.hashed(before, first, known)
@@ -89,7 +89,7 @@ class MessageHash:
         return whole
 
     def _in_common(self) -> int:
-        """So many at the beginning are known."""
+        """Return how many messages at the beginning are known."""
         if self._known is not None and self._common < 0:
             same = [*map(is_, islice(self.messages, self._stays), self._known.messages)]
             self._common = same.index(False) if False in same else len(same)
@@ -162,7 +162,7 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
 
 
 def conversation(body: Mapping[str, Any]) -> Any:
-    """Return the messages of a body, under the key that they stand under on its API; a prompt is a text."""
+    """Return the messages of a body and their key on its API; a prompt is a text."""
     return next((body[key] for key in MESSAGES if key in body), [])
 
 

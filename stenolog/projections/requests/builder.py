@@ -86,13 +86,13 @@ class ReadView(View):
         self.read: set[int] = set()
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
-        """Return what an entry becomes for the lane, and enter its position in the ledger."""
+        """Return the messages that an entry becomes for the lane, and enter its position in the ledger."""
         self.read.add(entry.position)
         return super().messages_of(entry)
 
 
 def take(view: View, entry: Entry) -> None:
-    """Take the next entry of the log into a view, and let go of what its policy has no room for (stage 7)."""
+    """Take the log's next entry into a view, and drop entries that exceed its policy (stage 7)."""
     arrival = view.take(entry)
     if caps(view.policy):
         fit(view, lambda: contents(view))  # 7

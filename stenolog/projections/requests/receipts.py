@@ -131,7 +131,7 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping
 
 
 def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
-    """Return the counter that a name stands for here; None where it cannot be had."""
+    """Return the counter of a name here; None if it is not available."""
     try:
         return counters[name].id
     except (KeyError, StenologError):
@@ -298,6 +298,6 @@ class _Check:
         self.reading = reading(api)
 
     def judged(self) -> Checked:
-        """Return the request of what is in the window now."""
+        """Return the request of the window now."""
         window, broken = self.live.window, self.reading.breaches(self.live.request().body)
         return Checked(window.position, window.lane.address, self.live.api.name, tuple(broken))

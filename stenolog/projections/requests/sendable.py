@@ -80,7 +80,7 @@ def takes_part(view: View) -> bool:
 
 
 def may_be_asked(view: View) -> bool:
-    """Return whether a request of the view's agent can be built: it takes part, or nobody is known yet."""
+    """Return whether a request of the view's agent can be built: it takes part, or no agent is known."""
     return takes_part(view) or not agent_names(view)
 
 
@@ -90,7 +90,7 @@ def agent_names(view: View) -> list[str]:
 
 
 def unknown(view: View) -> str:
-    """Say who is known, and how an agent joins, for callers who asked for somebody else."""
+    """Return the known agents, and how an agent joins, for callers with an unknown name."""
     agent, names = view.lane.agent, ", ".join(agent_names(view))
     joins = f"conversation.submit(ModeSwitch(joins=[{agent!r}]))"
     return f"no agent {agent!r} takes part; known are {names}; to let it join: {joins}"
@@ -108,7 +108,7 @@ def unnamed(view: View, body: Body, api: str) -> str:
 
 
 def unsendable_reason(view: View, end: Message | None) -> str:
-    """Return why nobody would send this here; empty if the lane waits for its model, or may continue.
+    """Return why the request is not sendable; empty if the lane waits for its model, or may continue.
 
     `end` is the last that was said.
     """

@@ -27,7 +27,7 @@ PROMPT = "prompt"
 
 
 class Transport(NamedTuple):
-    """What a transport does to a body before it is sent, so that the bytes can be rebuilt from the log.
+    """The changes of a transport to a body before it is sent, so that the log can rebuild the bytes.
 
     `add` are the fields appended to the body, `remove` the keys that it loses because they stand in the
     `path`. `style` is how the body is written:

@@ -65,20 +65,20 @@ class Tree:
         self._of[uuid] = TurnRecords() if begins and not parent else self._of.get(parent, self.current)
 
     def drop(self, uuid: str) -> None:
-        """Forget where a record stands: its uuid is that of others too."""
+        """Forget the place of a record whose uuid is not unique."""
         self._of.pop(uuid, None)
 
     def base(self, parent: str) -> TurnRecords:
-        """Return the turn that a prompt with this parent goes on from."""
+        """Return the turn that a prompt with this parent continues."""
         return self._of.get(parent, self.current) if parent else self.origin
 
     def opens(self, parent: str) -> TurnRecords | None:
-        """Return the new context that is opened by whatever is said first below this parent, if it is one."""
+        """Return the new context that the first message below this parent opens, if it opens one."""
         turn = self._of.get(parent)
         return None if turn is None or turn.first or turn is self.current else turn
 
     def way(self, base: TurnRecords) -> Literal["on", "reset", "rewind"]:
-        """Return the effect of going on from that turn: none, a context that begins anew, or a return."""
+        """Return the effect of continuing from that turn: none, a new context, or a return."""
         if base is self.current or not self._turns:
             return "on"
         return "rewind" if base.first else "reset"
@@ -180,7 +180,7 @@ class SubAgents:
         return self._prompts.get(prompt, "")
 
     def of_record(self, record: dict[str, Any]) -> str:
-        """Return the sub-agent in whose lane a record stands; empty for the main agent's."""
+        """Return the sub-agent in whose lane a record is; empty for the main agent's."""
         if call_id := as_str(record.get("parent_tool_use_id")):
             return self.name(call_id, call_id)
         if not record.get("isSidechain"):
@@ -223,7 +223,7 @@ class Queue:
         self._waiting.append(QueuedMessage(text, entry))
 
     def take(self, content: str) -> QueuedMessage | None:
-        """Take one out: that of these words where they are told, else the first."""
+        """Take one out: the one with these words if they are given, else the first."""
         for waiting in self._waiting:
             if not content or waiting.text == content:
                 self._waiting.remove(waiting)

@@ -95,12 +95,12 @@ class ClaudeMessages:
         return self.writer.source(id or line.uuid, as_str(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
-        """Remember where in the tree a record stands."""
+        """Remember the place of a record in the tree."""
         if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
             self.tree.note(line.uuid, line.parent, begins=begins)
 
     def settle(self, line: Line) -> None:
-        """Write the settings that hold for what is said next, by whomever."""
+        """Write the settings that hold for the next message of any author."""
         here = self.writer.here + 1
         if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
             self.setup.resume(self.writer.log.settings, settings_id(line.key))
@@ -203,7 +203,7 @@ class ClaudeMessages:
         self.writer.write(result, id, line.time, blobs)
 
     def _turn_to(self, line: Line) -> None:
-        """Go to the turn that a prompt goes on from; what is not on its way back leaves the context."""
+        """Go to the turn that a prompt continues; entries that are not on its way back leave the context."""
         base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
         way = self.tree.way(base)
         if way == "rewind":
@@ -216,7 +216,7 @@ class ClaudeMessages:
         self.tree.current = base
 
     def _hide(self) -> None:
-        """Set what is out of context: what a rewind left, and what compactions before it took out."""
+        """Hide the entries out of context: those of a rewind, and of compactions before it."""
         start = self.setup.context_from or 1
         holds = (spans for at, spans in self._emptied if at >= start and not any(at in s for s in self._left))
         self.setup.hides = merged((*self._left, *chain.from_iterable(holds))) or None
@@ -227,7 +227,7 @@ class ClaudeMessages:
             self._hide()
 
     def microcompact(self, line: Line) -> None:
-        """Claude Code empties the results of some calls: from here on, requests have the calls alone."""
+        """Write a microcompaction: Claude Code empties some results, and requests have the calls alone."""
         told = as_dict(line.value.get("microcompactMetadata"))
         ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
         about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}

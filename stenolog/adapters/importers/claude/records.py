@@ -126,7 +126,7 @@ class ClaudeCode:
                 self._beyond(line, str(other))
 
     def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
-        """Count what is no message, and remember where it stands in the tree."""
+        """Count a record that is no message, and remember its place in the tree."""
         self.ignored[what] += 1
         self.conversation.note(line, begins=begins)
 
@@ -330,7 +330,7 @@ def _queued(line: Line) -> str:
 
 
 def _typed_by(words: str) -> Kind:
-    """Queued words are the person's, save what background tasks report."""
+    """Return who typed queued words: the person, unless a background task reports."""
     return "system" if by_system(words) or words.startswith('{"task_id"') else "person"
 
 

@@ -147,7 +147,7 @@ class MCPServer(Toolset):
             await link.ended()
 
     async def call(self, name: str, call: ToolContext) -> ToolOutput:
-        """Call the tool of this name (the server's own). Raises `ToolError`, and says what is known of it."""
+        """Call the tool of this name (the server's own). Raises `ToolError`, with details."""
         arguments = json_object(call.arguments)
         link = self._linked()
         meta: Any = {KEY: call.key}

@@ -69,7 +69,7 @@ class Link:
         return self.tools
 
     def end(self) -> None:
-        """Let go of the server, which is told to end; `ended` waits for it."""
+        """Ask the server to end; `ended` waits for it."""
         self._gone = True
         if self._loop is not asyncio.get_running_loop():
             return  # that loop has ended, and has cancelled all of this

@@ -130,7 +130,7 @@ class RequestSession:
         return request
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
-        """Return the body, and what explains it."""
+        """Return the body, and its explanation."""
         if self.api.writer is None:
             rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
@@ -170,7 +170,7 @@ class RequestSession:
         return self._around
 
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
-        """Return the writer that has written what is settled so far: a new one where that has changed."""
+        """Return the writer of the frozen prefix: a new one if that has changed."""
         rests_on = (view.told.settled, view.front, view.first)
         if self.writer is None or self._writer_rests_on != rests_on:
             self.writer = writer(view.front, self.blobs, explaining=False)
@@ -282,5 +282,5 @@ def window(
 
 
 def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """Return the request of what is in a window."""
+    """Return the request of a window."""
     return RequestSession(window, api, blobs).request()

@@ -101,7 +101,7 @@ class Window(View):
         )
 
     def take(self, entry: Entry) -> Arrival:
-        """Take the next entry of the log in, and let go of what the policy has no room for."""
+        """Take the next entry of the log in, and drop entries that exceed the policy."""
         arrival = super().take(entry)
         if unsettles(self.settled, entry, arrival.pair, shown=not arrival.rule):
             self.settled = FrozenPrefix()
@@ -203,7 +203,7 @@ class Window(View):
         return WindowRow(entry, pieces, size, is_plain(entry, self.lane))
 
     def _bounds(self) -> list[Size]:
-        """Return what the rows come to at most, for each cap."""
+        """Return the size of the rows at most, for each cap."""
         return [total(row.size for row in self.rows if self._counts(row.entry, cap)) for cap in self._caps]
 
     def _take_cut_back(self) -> bool:

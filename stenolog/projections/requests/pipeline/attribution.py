@@ -139,7 +139,7 @@ def _attributed(piece: Message, ear: AttributionStyle) -> Message:
 
 
 def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
-    """Return a summary; the lane's own keeps what only its provider understands, for that to be sent back."""
+    """Return a summary; the lane's own keeps the parts that only its provider understands."""
     piece = _kept_fact(position, message, "summary", ear)
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
     if not native or not ear.lane.owns(message):
@@ -149,7 +149,7 @@ def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) ->
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, ear: AttributionStyle) -> Message:
-    """Return a summary, a memory or a routing: no turn of the lane's, but something it is told."""
+    """Return a summary, a memory or a routing: a fact for the lane, but no turn of its own."""
     said = ear.guarded(as_text(message.parts))
     text = (TextPart(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
@@ -206,7 +206,7 @@ def _result(
 
 
 def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
-    """Return a result that cannot stand as one, as quoted text that names its call."""
+    """Return a result without its call as quoted text that names the call."""
     said = ear.guarded("\n".join(part.text for part in piece.parts if isinstance(part, TextPart)))
     text = quote(
         "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
@@ -224,7 +224,7 @@ def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
 
 
 def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Message]:
-    """Yield the partial text for good, so that "continue" has an anchor; and what went wrong."""
+    """Yield the partial text, so that "continue" has an anchor, and the error."""
     partial = "" if was_retried(error) else as_text(error.parts, acts=ear.lane.owns(error))
     stops = error.category in INTERRUPTIONS
     own = ear.lane.owns(error)
@@ -272,7 +272,7 @@ def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
-    """Return the parts as one text, tool calls written out; with `acts` also what a program did by itself.
+    """Return the parts as one text, tool calls written out; with `acts` also a program's own actions.
 
     An answer that failed has nothing else to say what was done, so that it is not done again.
     """
@@ -336,7 +336,7 @@ def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
 def rewritten(
     pieces: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
-    """Return the pieces after every rule; what a rule changed is explained by its name."""
+    """Return the pieces after every rule; a changed piece is explained by the rule's name."""
     heard = tuple(pieces)
     for rule in rules:
         made = [_applied(rule, piece, entry, counter) for piece in heard]

@@ -60,7 +60,7 @@ def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
 
 
 def _of_budget(budget: Budget, around: Size) -> Cap:
-    """Return the budget less its reserve, and what a cut leaves of that: so little that cuts are rare."""
+    """Return the budget less its reserve, and the part that a cut leaves: so little that cuts are rare."""
     room, target = [], []
     for name, limit, needed in zip(Size._fields, limits(budget), around, strict=True):
         left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed), 0)
@@ -74,7 +74,7 @@ def _target(room: int, cut_to: int | None) -> int:
 
 
 def limits(budget: Budget) -> Size:
-    """Return the budget as a size; what it does not limit is endless."""
+    """Return the budget as a size, infinite where it has no limit."""
     given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
     return Size(*(ENDLESS if limit is None else limit for limit in given))
 
@@ -110,7 +110,7 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
 
 
 def tidy(view: View, shown: Contents) -> bool:
-    """Let go of what summaries cover, once there is more of it than of what is shown; return whether."""
+    """Drop the entries covered by summaries, once they outnumber the shown ones; return whether."""
     if len(view.entries) <= 2 * len(shown.entries) + SPARE:
         return False
     view.drop({position for position, rule in shown.left_out.items() if rule == "covered"}, "covered")
@@ -146,7 +146,7 @@ def unit_sizes(view: View, shown: Contents) -> list[Size]:
 
 
 def positions_to_cut(view: View, shown: Contents, kept: Set[int]) -> set[int]:
-    """Return the positions of the units that are not kept, and of all that is out of context before them."""
+    """Return the positions of the dropped units, and of all entries out of context before them."""
     inside = [positions_of(unit) for unit in shown.units]
     stay = set().union(*(inside[i] for i in kept))
     gone = set().union(*inside) - stay
@@ -155,7 +155,7 @@ def positions_to_cut(view: View, shown: Contents, kept: Set[int]) -> set[int]:
 
 
 def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:
-    """Return the units that a cap keeps: all while they fit, else what must stay and the last others."""
+    """Return the units within a cap: all if they fit, else those that must stay and the last others."""
     if total(counted_sizes(sizes, cap, must_stay)).fits(cap.room):
         return {*range(len(sizes))}
     free = [i for i in range(len(sizes)) if i not in must_stay]

@@ -56,7 +56,7 @@ class Edited(NamedTuple):
 def edited(
     entries: Sequence[Entry], out: Mapping[int, str], lane: LaneId, context: Context, pins: Pins | None
 ) -> Edited:
-    """Return the entries with edits and summaries in the places of what they replace.
+    """Return the entries with edits and summaries in place of the entries that they replace.
 
     `out` has the rule for each entry that is out of context. What is pinned stays beside a summary of it.
     """

@@ -64,7 +64,7 @@ class CallIds:
         return len(self._given)
 
     def back(self, mark: int) -> None:
-        """Take back what was given since."""
+        """Take back the ids given since."""
         for key, id in self._given[mark:]:
             self._taken.discard(id)
             if key is not None:
@@ -85,12 +85,12 @@ class CallIds:
 
 
 def called(call: ToolCall) -> str:
-    """Return the name of a call's tool, told apart from those of other namespaces."""
+    """Return the name of a call's tool, made different from those of other namespaces."""
     return f"{call.namespace}__{call.name}" if call.namespace else call.name
 
 
 def tool_name(raw: str) -> str:
-    """Return the name if it is acceptable; else what can be kept of it, and six digits of its hash."""
+    """Return the name if it is valid; else its valid characters, and six digits of its hash."""
     if fits_tool_name(raw):
         return raw
     mark = "_" + sha256(raw.encode()).hexdigest()[:6]

@@ -40,7 +40,7 @@ REMINDING = note("a reminder of what you were told")
 
 
 class Surroundings(NamedTuple):
-    """What stands around the conversation: the note before it, system text and tools, the note behind it."""
+    """The messages around the conversation: the note before it, system text and tools, the note behind it."""
 
     first: tuple[Message, ...]
     prefix: Prefix
@@ -48,7 +48,7 @@ class Surroundings(NamedTuple):
 
 
 def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surroundings:
-    """Return what stands around a conversation in which these `tools` were called and these entries shown."""
+    """Return the surroundings of a conversation with these `tools` called and these entries shown."""
     card = view.settings.card_of(view.lane.agent)
     note, sections = cut_note(view), system_prompt(view, card)
     if view.continues_session:
@@ -203,7 +203,7 @@ Unit = tuple[Message, ...]
 def with_away(
     units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
 ) -> list[Unit]:
-    """Return the units with a note before and behind each run of what the lane has missed.
+    """Return the units with a note before and behind each run of missed messages.
 
     `began` is the view of its first answer (0: it has none), which may itself be out of the window.
     """
@@ -226,7 +226,7 @@ def with_away(
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:
-    """Return the notes before and behind a run of what was missed."""
+    """Return the notes before and behind a run of missed messages."""
     return _missed_note(away.title, ()), _missed_note(f"{END_OF} {away.title}", ())
 
 

@@ -57,12 +57,12 @@ _LOOKS = _Looks()
 
 
 def looks(text: str) -> str:
-    """Return the text as a reader sees it: in NFKC, character by character, and without what is not seen."""
+    """Return the text as a reader sees it: in NFKC, character by character, without invisible ones."""
     return text if text.isascii() else text.translate(_LOOKS)
 
 
 def _places(text: str, found: list[int]) -> list[int]:
-    """Return the places in a text of these places in what it looks like."""
+    """Return the places in a text that belong to these places in its visible form."""
     if text.isascii() or not found:
         return found
     starts = [0, *accumulate(len(_LOOKS[ord(char)]) for char in text)]
@@ -91,7 +91,7 @@ def escape(text: str) -> str:
 
 
 def _blotted(signs: re.Pattern[str], text: str) -> str:
-    """Return the text with `_` in the place of these signs, and of what looks like one."""
+    """Return the text with `_` in place of these signs, and of signs that look like them."""
     if text.isascii():
         return signs.sub("_", text)
     return "".join("_" if signs.search(char) or signs.search(looks(char)) else char for char in text)
@@ -104,7 +104,7 @@ def quote(tag: str, text: str, **attributes: str) -> str:
 
 
 def heading_name(name: str, template: str) -> str:
-    """Return a name as it stands in a heading: on one line, and without what else a heading is made of."""
+    """Return a name for a heading: on one line, and without the other signs of a heading."""
     plain = " ".join(name.split())
     for sign in template.partition("{name}")[::2]:
         plain = plain.replace(sign.strip(), "_") if sign.strip() else plain
@@ -127,7 +127,7 @@ def guard(text: str, openings: Iterable[str]) -> str:
 
 
 def label(name: str) -> str:
-    """Return a name as it stands in a marker of the plain API, which it cannot break out of."""
+    """Return a name for a marker of the plain API, which it cannot break out of."""
     return _blotted(_NAME, name)
 
 
@@ -160,7 +160,7 @@ def note(text: str) -> str:
 
 
 def placeholder(part: ImagePart | FilePart, why: str) -> str:
-    """Return the line that stands in the text for a picture or a file that cannot be sent."""
+    """Return the line in place of a picture or a file that cannot be sent."""
     name = f" {part.name}" if isinstance(part, FilePart) and part.name else ""
     what = " ".join(f"{part.type}{name} ({part.media_type})".split())
     return f"[{escape(what).translate(NO_BRACKETS)} {why}]"

@@ -81,7 +81,7 @@ def entry_of(path: str) -> str | None:
 def truncate(
     entry: Entry, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
-    """Return the parts that stand for a tool result in an entry; None: it stays as it is."""
+    """Return the parts that replace a tool result in an entry; None: it stays as it is."""
     event = entry.event
     return compact(event, entry.id, rule, counter, tool=tool) if isinstance(event, ToolResult) else None
 
@@ -186,7 +186,7 @@ def _joined(*texts: str) -> str:
 
 
 def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
-    """Return the parts with this text in the place of theirs, which the first of them stands at."""
+    """Return the parts with this text in place of their texts, where the first of them is."""
     others = [part for part in parts if not isinstance(part, TextPart)]
     before = next((nth for nth, part in enumerate(parts) if isinstance(part, TextPart)), 0)
     return (*others[:before], TextPart(text=text), *others[before:])

@@ -63,7 +63,7 @@ class Arrival(NamedTuple):
 
 
 class Uncut(NamedTuple):
-    """What a view held before the cut that a message of a response made.
+    """The state of a view before the cut that a message of a response made.
 
     Where a further message of the same response follows, the cut is decided anew for the whole response: so
     a response that was imported in pieces, while its file was growing, is cut as one imported whole.
@@ -137,7 +137,7 @@ class View:
         return Arrival(rule, pair, made)
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
-        """Return what an entry becomes for the lane: cut down, attributed and rewritten."""
+        """Return the messages that an entry becomes for the lane: truncated, attributed and rewritten."""
         pair = self.pairing.pairs.get(entry.position)
         call = pair.call if pair else None
         tool = call.name if call is not None and self.lane.owns(call) else ""

@@ -67,12 +67,12 @@ def per_message(check: Look) -> Check:
 
 
 def collected(look: Look) -> Callable[[Judge], Check]:
-    """Make a law of a check of a body and of what a look at each of its messages has found."""
+    """Make a law of a check of a body and of the findings in each of its messages."""
     return lambda check: Check(*_api_and_name(check), look=look, judge=check)
 
 
 def stateful(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Check]:
-    """Make a law of a check of a message behind others, which returns what it is to be given for the next.
+    """Make a law of a check of a message behind others, which returns the next message's state.
 
     What it returns is never changed. With `waits` it is given `END` behind the last message.
     """
@@ -208,7 +208,7 @@ class _Reader:
         """The number of the message that each was found in."""
 
     def back(self, messages: int) -> None:
-        """Stand where it stood behind so many messages."""
+        """Go back to the state behind so many messages."""
         del self._states[messages + 1 :]
         while self._numbers and self._numbers[-1] >= messages:
             self._numbers.pop()

@@ -110,7 +110,7 @@ def _mended(sheet: BodyBuilder, prefix: Prefix, rule: str) -> None:
 
 
 def mark_prefix(body: Body) -> None:
-    """Set the breakpoint behind what stands before the conversation."""
+    """Set the breakpoint behind the blocks before the conversation."""
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
         set_breakpoints(*body["system"])

@@ -77,7 +77,7 @@ class BodyBuilder:
         return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
 
     def rollback(self, mark: BuilderCheckpoint) -> None:
-        """Take back what was written since."""
+        """Take back everything written since."""
         del self.messages[mark.messages :]
         if mark.last is not None:
             self.messages[-1] = mark.last
@@ -85,7 +85,7 @@ class BodyBuilder:
 
     @property
     def stays(self) -> int:
-        """So many messages stay as they are: the last that was handed out may be gone on with, in a copy."""
+        """Note how many messages are frozen; the last one handed out may be continued, in a copy."""
         return max(self._handed_out - 1, 0)
 
     def last(self, key: str) -> list[Body]:
@@ -105,7 +105,7 @@ class BodyBuilder:
         message: int | None = None,
         continues: bool = False,
     ) -> None:
-        """Say where what was just written came from; `continues`: it belongs to the message before it."""
+        """Explain the source of the text just written; `continues`: it belongs to the message before it."""
         if not self.explaining:
             return
         if piece.role != "assistant":
@@ -137,7 +137,7 @@ class BodyBuilder:
     def explain_persona(
         self, prefix: Prefix, *, message: int = -1, written: Callable[[str], str] = str
     ) -> None:
-        """Say where the texts before the conversation came from; `message` -1: they stand outside of it.
+        """Explain the texts before the conversation; `message` -1: they are outside of it.
 
         `written` gives a text as the API writes it.
         """
@@ -176,7 +176,7 @@ class BodyBuilder:
         )
 
     def explain_parameters(self, prefix: Prefix, said: Body) -> None:
-        """Say what the schemas among the parameters cost."""
+        """Explain the size of the schemas among the parameters."""
         if not self.explaining:
             return
         read = {name: value for name, value in said.items() if name in ANSWERS and has_schema(value)}
@@ -203,7 +203,7 @@ class BodyBuilder:
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
 
     def data(self, part: ImagePart | FilePart) -> BlobText | None:
-        """Return the base64 text of a part's blob; None where it has none, or the blob is gone."""
+        """Return the base64 text of a part's blob; None if it has none, or the blob is missing."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
@@ -214,7 +214,7 @@ class BodyBuilder:
 
 
 def texts(piece: Message) -> list[str]:
-    """Return the texts of a piece; somebody else's are quoted as one, with who said it."""
+    """Return the texts of a piece; another author's are quoted as one, with the name."""
     said = [part.text for part in piece.parts if isinstance(part, TextPart | RefusalPart)]
     if piece.speaker and said:
         return [quote("message", "\n".join(said), sender=piece.speaker)]

@@ -237,7 +237,7 @@ def _items(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> 
 
 
 def _message_of(part: Part) -> tuple[bool, str]:
-    """Return whether a part stands in a message, and the phase of that message."""
+    """Return whether a part is in a message, and the phase of that message."""
     phase = part.phase if isinstance(part, TextPart) and part.phase in PHASES else ""
     return isinstance(part, TextPart | RefusalPart), phase
 
@@ -338,7 +338,7 @@ def _found(content: str | list[Body]) -> list[Any] | None:
 
 
 def _compacted(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Message:
-    """Write the items that OpenAI made of what a summary covers; what is left of the piece is to be said."""
+    """Write the items that OpenAI made of a summary's messages; return the rest of the piece."""
     said: list[Part] = []
     compacted = False
     for part in piece.parts:

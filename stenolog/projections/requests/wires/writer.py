@@ -32,7 +32,7 @@ class Writer(ABC):
         self.begin()
 
     def begin(self) -> None:
-        """Write what stands before the conversation and is explained first."""
+        """Write the parts before the conversation, which are explained first."""
         if self.prefix.persona:
             self.sheet.explain_persona(self.prefix)
 
@@ -45,7 +45,7 @@ class Writer(ABC):
         """Write the rest of the conversation, with the notes behind it; the body of all of it."""
 
     def body(self, pieces: Sequence[Message]) -> Body:
-        """Return the body of what was written and of these pieces, which are forgotten again."""
+        """Return the body of the written pieces and of these, which are dropped again."""
         mark, ids = self.sheet.checkpoint, self.ids.count
         made = self.close(pieces)
         self.sheet.rollback(mark)
