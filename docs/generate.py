@@ -26,7 +26,7 @@ PREFACE = """\
 
 | command | `data` |
 |---|---|
-| `ls` | a list of `name`, `short_name`, `title`, `folder`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `fork_of` |
+| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `fork_of` |
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `search` | `query`, `hits`; of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |

@@ -175,10 +175,26 @@ def _price(where: str, model: str, given: Any) -> Price:
 By: TypeAlias = Literal["agent", "lane", "run", "model"]
 
 
+CHARACTERS_PER_TOKEN = 8
+"""No tokenizer makes fewer tokens of a text than one for so many of its characters, on average."""
+
+
+def understates(event: AssistantMessage) -> bool:
+    """Return whether an answer states fewer output tokens than its words must have been.
+
+    Claude Code writes an answer to its file before the stream has ended, with the count of the beginning.
+    """
+    if event.usage is None or event.source is None:
+        return False
+    texts = (getattr(part, "text", "") or getattr(part, "arguments", "") for part in event.parts)
+    return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
+
+
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
-    `answers` are those of models, of which `untold` do not say what they used; `errors` are failures by
+    `answers` are those of models, of which `untold` do not say what they used, and `understated` state fewer
+    output tokens than they have; `errors` are failures by
     category, of which `retries` were to be tried again. `tokens` are by model, `billed` those of calls that
     state their cost. `took` and `first` are how
     many milliseconds calls took, and their first token; `tools` counts tool results, `tool_errors` the failed
@@ -196,6 +212,7 @@ class UsageTotals(NamedTuple):
     tool_errors: int = 0
     tools_took: Histogram = Histogram()
     billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
+    understated: int = 0
 
     @property
     def calls(self) -> int:
@@ -231,6 +248,7 @@ class UsageTotals(NamedTuple):
             tool_errors=self.tool_errors + other.tool_errors,
             tools_took=self.tools_took.plus(other.tools_took),
             billed=_by_model(self.billed, other.billed),
+            understated=self.understated + other.understated,
         )
 
 
@@ -324,6 +342,7 @@ def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError 
             tally = tally._replace(
                 answers=tally.answers + 1,
                 untold=tally.untold + (event.usage is None),
+                understated=tally.understated + understates(event),
                 first=_timed(tally.first, event.first_token_ms),
             )
         case LlmError(category=category):
@@ -340,5 +359,5 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=3)
+usage = Fold("usage", Usage(), _take, version=4)
 """The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""

@@ -13,19 +13,20 @@ import stenolog
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    Control,
     Conversation,
     ModeSwitch,
     NewEntry,
+    Origin,
     ReasoningPart,
     TextPart,
     ToolCall,
+    Usage,
     UserMessage,
 )
-from stenolog.projections.describe import Opening, opening
 from stenolog.projections.timeline import timeline
 from stenolog.testing import entries
 from tests.cli.conftest import Ran
+from tests.cli.terminal import Terminal
 
 Cli = Callable[..., Ran]
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -41,32 +42,91 @@ def sessions(cli: Cli, tmp_path: Path) -> Cli:
     """Three sessions: the one that was imported first ended last."""
     with stenolog.open(tmp_path / "talks.db") as log:
         card = AgentCard(model="claude-opus-4-5-20251101")
-        began = ModeSwitch(cards={"claude": card}, meta={"claude-code": {"cwd": "/home/user/bakery"}})
+        place = {"cwd": "/home/user/bakery", "branch": "main"}
+        began = ModeSwitch(cards={"claude": card}, meta={"claude-code": place})
         said(log[UUIDS[0]], 9, began, UserMessage(text="Why does the\noven not start?"))
         said(log[UUIDS[1]], 1, ModeSwitch(title="Named"), UserMessage(text="Not the title."))
         said(log[UUIDS[2]], 5, UserMessage(text="machine", author_kind="system"), UserMessage(text="third"))
     return cli
 
 
-def test_the_list_has_titles_folders_models_and_the_latest_last(
+def test_the_list_has_the_newest_first_with_title_folder_model_and_turns(
     sessions: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     rows = [" ".join(row.split()) for row in sessions("ls").out.splitlines()[2:]]
 
     assert rows == [
-        "22222222 2 idle 2026-03-02 00:00 Named",
-        "33333333 3 idle 2026-03-06 00:00 third",
-        "11111111 2 idle 2026-03-10 00:00 bakery claude-opus-4-5 Why does the oven not start?",
+        "11111111 2026-03-10 00:00 bakery main opus-4-5 1 Why does the oven not start?",
+        "33333333 2026-03-06 00:00 1 third",
+        "22222222 2026-03-02 00:00 1 Named",
     ]
 
 
-def test_the_json_of_the_list_has_names_folders_and_models_whole(sessions: Cli) -> None:
-    *_, last = sessions("ls", "--json").envelope["data"]
+def test_in_a_pipe_the_names_of_the_list_are_whole_and_no_line_is_ruled(
+    sessions: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    _, first, *_ = sessions("ls").out.splitlines()
 
-    assert last["name"] == UUIDS[0]
-    assert (last["short_name"], last["folder"]) == ("11111111", "/home/user/bakery")
-    assert last["models"] == ["claude-opus-4-5-20251101"]
+    assert first.split()[0] == UUIDS[0]
+    assert "claude-opus-4-5-20251101" in first
+
+
+def test_a_uuid_is_shown_by_as_much_of_it_as_no_other_name_begins_with(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        for end in "34":
+            log[f"0199a213-aaaa-7bcc-{end}333-bbbbbbbbbbbb"].append(UserMessage(text="hi"))
+
+    rows = cli("ls", "--json").envelope["data"]
+
+    assert {row["short_name"] for row in rows} == {f"0199a213-aaaa-7bcc-{end}333" for end in "34"}
+
+
+def test_a_narrow_list_says_which_columns_it_has_no_room_for(
+    sessions: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = sessions("ls").out
+
+    assert "no room for BRANCH" in out
+    assert max(map(len, out.splitlines())) <= 60
+    assert "Why does the oven not" in out
+
+
+def test_at_a_terminal_the_list_says_how_long_ago_a_conversation_went_on(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(UserMessage(text="hi"), time=datetime.now(UTC) - timedelta(days=3, hours=1))
+
+    with Terminal("ls", "--db", "talks.db", cwd=tmp_path) as terminal:
+        assert "x" in terminal.expect("3 d ago")
+
+
+def test_a_cost_of_which_a_part_is_unknown_is_marked_as_the_least_it_was(cli: Cli, tmp_path: Path) -> None:
+    used = Usage(input=1_000_000, output=1)
+    file = Origin(system="claude-code", id="m1")
+    with stenolog.open(tmp_path / "talks.db") as log:
+        whole = AssistantMessage(agent="a", model="gpt-5", usage=used, text="ok")
+        log["whole"].append(whole)
+        log["untold"].extend([whole, AssistantMessage(agent="a", model="gpt-5", text="and this")])
+        log["cut"].append(AssistantMessage(agent="a", model="gpt-5", usage=used, text="x" * 99, source=file))
+    rows = {row["name"]: row for row in cli("ls", "--json").envelope["data"]}
+
+    assert all(row["known_cost_micro_usd"] > 1_000_000 for row in rows.values())
+    assert {name: row["cost_is_incomplete"] for name, row in rows.items()} == {
+        "whole": False,
+        "untold": True,
+        "cut": True,
+    }
+    assert cli("ls").out.count("≥1.25") == 2
+
+
+def test_the_json_of_the_list_has_names_folders_and_models_whole(sessions: Cli) -> None:
+    first, *_ = sessions("ls", "--json").envelope["data"]
+
+    assert first["name"] == UUIDS[0]
+    assert (first["short_name"], first["folder"]) == ("11111111", "/home/user/bakery")
+    assert first["models"] == ["claude-opus-4-5-20251101"]
 
 
 def test_the_beginning_of_a_name_in_the_list_is_a_name_to_every_command(sessions: Cli) -> None:
@@ -79,19 +139,6 @@ def test_the_page_before_is_of_those_that_ended_earlier(sessions: Cli) -> None:
 
     assert [row["name"] for row in (*shown, *before)] == [UUIDS[0], UUIDS[2]]
     assert "1 older ones" in sessions("ls", "-n", "1", "--before", "11111111").err
-
-
-def test_the_opening_is_what_a_person_said_first_and_where() -> None:
-    log = entries(
-        UserMessage(control=Control(action="continue")),
-        UserMessage(text="a worker's", author="w", author_kind="agent"),
-        UserMessage(text="  one\n two " + "x" * 200),
-        ModeSwitch(meta={"other": 3, "codex": {"cwd": "/home/user/shop"}}),
-        UserMessage(text="later"),
-    )
-
-    assert opening(log) == Opening(f"one two {'x' * 91}…", "/home/user/shop")
-    assert opening([]) == Opening()
 
 
 CALL = ToolCall(id="c1", name="shell", arguments="{}")

@@ -81,26 +81,46 @@ class TableRows:
 
     A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
     where there is no room for them, those with `*` first. All else is never cut: where it does not fit
-    side by side, each row is written as lines of titles and values. `least`: how many cells the words of a
-    `*` column keep.
+    side by side, each row is written as lines of titles and values. `least` and `names`: how many cells a
+    column with `*` and one with `~` keep. `spare` are the titles of columns that are left out before that,
+    the first one first; a line below the table names them.
     """
 
     def __init__(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Cell]],
+        least: int = NARROWEST,
+        names: int = NARROWEST,
+        spare: Sequence[str] = (),
     ) -> None:
         self.columns = columns
-        self.least = {"*": least, "~": NARROWEST}
+        self.least = {"*": least, "~": names}
         self.titles = [title.lstrip(">*~") for title in columns]
         self.rows = [[_cell(cell) for cell in row] for row in rows]
+        self.spare = [title for title in spare if title in self.titles]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        room = sys.maxsize if options.no_wrap else options.max_width  # in a pipe nothing is cut
-        for gap in GAPS:
-            widths = self._widths(room - gap * (len(self.titles) - 1))
-            if widths is not None:
-                yield from self._side_by_side(widths, " " * gap, options.max_width)
-                return
+        is_pipe = options.no_wrap
+        room = sys.maxsize if is_pipe else options.max_width  # in a pipe nothing is cut
+        for left_out in range(len(self.spare) + 1):
+            shown = self._without(self.spare[:left_out])
+            for gap in GAPS:
+                widths = shown._widths(room - gap * (len(shown.titles) - 1))
+                if widths is not None:
+                    yield from shown._side_by_side(widths, " " * gap, is_ruled=not is_pipe)
+                    yield from _left_out(self.spare[:left_out])
+                    return
         yield from (line for row in self.rows for line in self._lines(row, room))
+
+    def _without(self, titles: Sequence[str]) -> TableRows:
+        """Return the table without some of its columns."""
+        if not titles:
+            return self
+        kept = [at for at, title in enumerate(self.titles) if title not in titles]
+        fewer = TableRows([self.columns[at] for at in kept], (), self.least["*"], self.least["~"])
+        fewer.rows = [[row[at] for at in kept] for row in self.rows]
+        return fewer
 
     def _widths(self, room: int) -> list[int] | None:
         """Return the width of each column; None if there is no room for all of them."""
@@ -118,12 +138,13 @@ class TableRows:
                     widths[at], over = widths[at] - less, over - less
         return None if over > 0 else widths
 
-    def _side_by_side(self, widths: Sequence[int], gap: str, most: int) -> Iterator[Text]:
-        """Yield the titles, a rule of at most so many cells, and a line for each row."""
+    def _side_by_side(self, widths: Sequence[int], gap: str, *, is_ruled: bool) -> Iterator[Text]:
+        """Yield the titles, a rule at a terminal, and a line for each row."""
         between = Text(gap)
         for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
             if row is None:
-                yield Text("─" * min(most, sum(widths) + len(gap) * (len(widths) - 1)), no_wrap=True)
+                rule = "─" * (sum(widths) + len(gap) * (len(widths) - 1))
+                yield from [Text(rule, no_wrap=True)] if is_ruled else []
                 continue
             cells = enumerate(zip(row, widths, self.columns, strict=True), 1)
             fitted = [_fitted(*cell, last=at == len(widths)) for at, cell in cells]
@@ -148,9 +169,22 @@ class TableRows:
                 yield Text.assemble("  ", cell, no_wrap=True, overflow="ellipsis")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], least: int = NARROWEST) -> TableRows:
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    least: int = NARROWEST,
+    names: int = NARROWEST,
+    spare: Sequence[str] = (),
+) -> TableRows:
     """Return a table without lines: see `TableRows`."""
-    return TableRows(columns, rows, least)
+    return TableRows(columns, rows, least, names, spare)
+
+
+def _left_out(titles: Sequence[str]) -> Iterator[Text]:
+    """Yield a line that names the columns that a table had no room for."""
+    if titles:
+        words = f"no room for {', '.join(titles)}: --json has them"
+        yield Text(words, "dim", overflow="fold")
 
 
 def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:

@@ -283,3 +283,20 @@ def entry_data(entry: Entry) -> dict[str, Any]:
 def when(time: datetime) -> str:
     """Return a time as text: ISO, UTC, to the microsecond where there are any."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+SPANS = (
+    (60, "min"),
+    (60 * 60, "h"),
+    (24 * 60 * 60, "d"),
+    (30 * 24 * 60 * 60, "mo"),
+    (365 * 24 * 60 * 60, "y"),
+)
+"""Units of time that a person counts in, by their seconds."""
+
+
+def ago(time: datetime, now: datetime) -> str:
+    """How long before `now` a time was, in the largest unit that has passed: `3 d ago`."""
+    seconds = (now - time).total_seconds()
+    unit = next(((size, name) for size, name in reversed(SPANS) if seconds >= size), None)
+    return "now" if unit is None else f"{seconds // unit[0]:.0f} {unit[1]} ago"

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shlex
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import CallRef, Control
-from stenolog.projections.describe import opening
 from stenolog.projections.timeline import cut_words
 
+from .conversation_list import conversation_data, list_drawn
 from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db, takes_kinds
 from .lines import (
     STYLES,
@@ -33,9 +33,9 @@ from .lines import (
     line,
     paragraph,
     thoughts,
-    when,
 )
 from .position_argument import A_TIME, backwards, moment, resolve
+from .terminal import width
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -196,17 +196,7 @@ def tail_command(db: Path, target: str, last: int, timeout: float | None) -> Com
     )
 
 
-LONGEST_NAME = 40
-OPENING = 20
-"""The first words of a person are looked for among so many entries."""
-TITLE = 24
-"""So many cells of a title are shown; else each conversation has two lines."""
-SHORT = 8
-DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
-"""The date at the end of a model's name, which a list has no room for."""
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
-URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 
 
 @command("ls")
@@ -226,11 +216,11 @@ URGENCY = ("failed", "awaiting_approval", "awaiting_tools", "awaiting_llm")
 def ls_command(
     db: Path, part: str, archived: bool, since: str | None, before: str | None, limit: int
 ) -> CommandResult:
-    """List the conversations, the latest last. With agents, state, last entry (UTC), project, model, title.
+    """List the conversations, the newest first. With project, agents, model, turns, errors, cost, title.
 
-    The order is that of the last entries' times. The time of an imported entry is the transcript's; an entry
-    without one is of 1970-01-01. A UUID is shown by its beginning, which all commands take. Without a title
-    the first words of a person are shown. PART is a part of the name.
+    The order is that of the last entries' times; an imported entry has the time of its transcript. A UUID is
+    shown by its beginning, which all commands take; in a pipe names are whole. Without a title the first
+    words of a person are shown. ≥ before a cost: a part of it is not known. PART is a part of the name.
     """
     log = open_log(db)
     which: dict[str, Any] = {
@@ -239,13 +229,18 @@ def ls_command(
         "active_since": None if since is None else moment(since, A_TIME, to_its_end=False),
         "older_than": "" if before is None else find_conversation(log, before).name,
     }
-    shown = log.names(**which, limit=limit or None, order="latest")[::-1]
-    rows = [_conversation(log, name) for name in shown]
+    shown = log.names(**which, limit=limit or None, order="latest")
+    rows = [conversation_data(log, name) for name in shown]
     more = (
-        _more(shown[0], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
+        _more(shown[-1], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
     )
     none = "" if rows else _none(log, which, {"--since": since, "--before": before})
-    return CommandResult(rows, lambda: _drawn(rows, none), diagnostics=more)
+
+    def draw() -> Iterable[Piece]:
+        now = datetime.now(UTC) if sys.stdout.isatty() else None
+        return list_drawn(rows, width(), now) if rows else [line((none, "dim"))]
+
+    return CommandResult(rows, draw, diagnostics=more)
 
 
 def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
@@ -266,76 +261,3 @@ def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
     return (
         Diagnostic("note", "more", f"{many:,} older ones: --before {shlex.quote(oldest)}; -n 0 shows all"),
     )
-
-
-def _conversation(log: Log, name: str) -> dict[str, Any]:
-    conversation = log[name]
-    settings, state = folds.folds_at(conversation, (folds.SETTINGS, folds.STATE))
-    last = next(iter(conversation.entries(after=max(0, state.position - 1))), None)
-    began = opening(conversation.entries(at=OPENING))
-    return {
-        "name": name,
-        "short_name": _short(log, name),
-        "title": settings.title or began.words,
-        "folder": began.folder,
-        "models": sorted({card.model for card in settings.cards.values() if card.model}),
-        "position": state.position,
-        "digest": last.digest if last else "",
-        "agents": sorted({lane.agent for lane in state.lanes.values()} | set(settings.members)),
-        "lanes": {where: lane.status for where, lane in state.lanes.items()},
-        "last_at": when(last.time) if last else None,
-        "fork_of": _fork_of(settings),
-    }
-
-
-def _short(log: Log, name: str) -> str:
-    """Return the beginning of a UUID where no other name begins so; any other name whole."""
-    begun = name[:SHORT]
-    if not UUID.fullmatch(name):
-        return name
-    return begun if log.names(prefix=begun, archived=True, limit=2) == [name] else name
-
-
-def _fork_of(settings: Any) -> dict[str, Any] | None:
-    if not (settings.is_fork and settings.parent):
-        return None
-    return {"conversation": settings.parent.conversation, "position": settings.parent.position}
-
-
-def _drawn(rows: list[dict[str, Any]], none: str) -> Iterable[Piece]:
-    from .layout import table
-
-    if not rows:
-        yield line((none, "dim"))
-        return
-    columns = ("NAME", ">ENTRIES", "~AGENTS", "STATE", "LAST", "~PROJECT", "~MODEL", "*TITLE")
-    drawn = [_row(row) for row in rows]
-    # Where no conversation has a project or a model, there is no such column.
-    kept = [at for at, name in enumerate(columns) if name[0] != "~" or any(row[at] for row in drawn)]
-    yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in drawn], TITLE)
-
-
-def _row(row: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
-    states = set(row["lanes"].values())
-    state = next((urgent for urgent in URGENCY if urgent in states), "idle")
-    style = "red" if state == "failed" else "green" if state == "idle" else "yellow"
-    fork = row["fork_of"]
-    title = f"fork of {fork['conversation']}@{fork['position']}" if fork else row["title"]
-    last = (row["last_at"] or "")[:16].replace("T", " ")
-    short = row["short_name"]
-    name = short if len(short) <= LONGEST_NAME else f"{short[: LONGEST_NAME - 1]}…"
-    return (
-        (name, "bold"),
-        f"{row['position']:,}",
-        _few(row["agents"], 1),
-        (state, style),
-        (last, "dim"),
-        re.split(r"[/\\]", row["folder"].rstrip("/\\"))[-1],
-        _few([DATE.sub("", model) for model in row["models"]], 1),
-        title,
-    )
-
-
-def _few(names: list[str], most: int) -> str:
-    """Return the first of some names, and how many more there are."""
-    return " ".join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")

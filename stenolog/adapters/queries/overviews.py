@@ -1,0 +1,57 @@
+"""What a list of conversations shows of each of them, from folds that are kept up to date."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stenolog.adapters.store.handle import StreamHandle
+from stenolog.domain.entry import EPOCH, Entry
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.projections.overview import Overview, overview
+
+from .folds import SETTINGS, STATE, folds_at, persistent_fold
+
+OVERVIEW = persistent_fold(overview, Overview)
+
+
+class ListedConversation(NamedTuple):
+    """A conversation as a list shows it; `last` is its last entry, None where there is none."""
+
+    name: str
+    settings: Settings
+    state: State
+    overview: Overview
+    last: Entry | None
+
+    @property
+    def title(self) -> str:
+        """The title that was set, else the first words of a person."""
+        return self.settings.title or self.overview.words
+
+    @property
+    def agents(self) -> list[str]:
+        """Every agent, the one that answered most first."""
+        there = {lane.agent for lane in self.state.lanes.values()} | set(self.settings.members)
+        answers = self.overview.answers
+        return sorted(there | set(answers), key=lambda agent: (-answers.get(agent, 0), agent))
+
+    @property
+    def models(self) -> list[str]:
+        """The models that answered, the busiest first; where none did, those on the agents' cards."""
+        models = self.overview.models
+        if models:
+            return sorted(models, key=lambda model: (-models[model], model))
+        return sorted({card.model for card in self.settings.cards.values() if card.model})
+
+    @property
+    def is_dated(self) -> bool:
+        """Return whether the last entry has a time: an import gives one without it that of 1970."""
+        return self.last is not None and self.last.time != EPOCH
+
+
+def listed(conversation: StreamHandle) -> ListedConversation:
+    """Return what a list shows of a conversation."""
+    settings, state, seen = folds_at(conversation, (SETTINGS, STATE, OVERVIEW))
+    last = next(iter(conversation.entries(after=max(0, state.position - 1))), None)
+    return ListedConversation(conversation.name, settings, state, seen, last)
