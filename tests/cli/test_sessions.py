@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 import stenolog
 from stenolog import (
@@ -42,7 +43,7 @@ def sessions(cli: Cli, tmp_path: Path) -> Cli:
     """Three sessions: the one that was imported first ended last."""
     with stenolog.open(tmp_path / "talks.db") as log:
         card = AgentCard(model="claude-opus-4-5-20251101")
-        place = {"cwd": "/home/user/bakery", "branch": "main"}
+        place: dict[str, JsonValue] = {"cwd": "/home/user/bakery", "branch": "main"}
         began = ModeSwitch(cards={"claude": card}, meta={"claude-code": place})
         said(log[UUIDS[0]], 9, began, UserMessage(text="Why does the\noven not start?"))
         said(log[UUIDS[1]], 1, ModeSwitch(title="Named"), UserMessage(text="Not the title."))
