@@ -81,7 +81,7 @@ def every_request_is_built_again() -> Iterator[None]:
 
 
 def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
-    """Each document runs in an empty folder that has the project's `docs` in it, and nothing else."""
+    """Run each document in an empty folder that has the project's `docs` in it, and nothing else."""
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     Path(folder.name, "docs").symlink_to(ROOT / "docs")
     patch = pytest.MonkeyPatch()

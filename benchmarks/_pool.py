@@ -28,7 +28,7 @@ class Found:
         self.faults += other.faults
 
     def wrong(self, what: str) -> int:
-        """How many faults are of a kind, which they begin with."""
+        """Return the number of faults of a kind, which they begin with."""
         return sum(fault.startswith(what) for fault in self.faults)
 
 

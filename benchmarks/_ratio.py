@@ -33,14 +33,14 @@ def compiled() -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def compared(ours: Callable[[], object], floor: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median seconds of `ours` and of `floor`, called in turns so that both meet the same noise."""
+    """Return median seconds of `ours` and `floor`, called in turns so that both meet the same noise."""
     ours(), floor()
     times: tuple[list[float], list[float]] = ([], [])
     gc.collect()
@@ -62,7 +62,7 @@ def least(ours: Callable[[], object], floor: Callable[[], object], rounds: int) 
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """How much CPU one call takes."""
+    """Return the seconds of CPU of one call."""
     start = time.process_time()
     work()
     return time.process_time() - start

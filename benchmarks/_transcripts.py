@@ -122,7 +122,7 @@ def codex(make: Maker) -> Iterator[Json]:
 
 
 def openai(make: Maker) -> Iterator[Json]:
-    """OpenAI chat messages, without end."""
+    """Yield OpenAI chat messages, without end."""
     yield {"role": "system", "content": make.words(2_000)}
     while True:
         yield {"role": "user", "content": make.words(300)}

@@ -46,7 +46,7 @@ def run() -> Iterable[Row]:
 
 
 async def turns(talk: Conversation) -> list[Left]:
-    """All turns; what is held before, at the half, at the end, and when the team is closed."""
+    """Run all turns; return the resources before, at the half, at the end, and after the team is closed."""
     held = [left()]
     model = given.runs_on(env={"BRIEF": "1"})
     agents = [Agent(name, llm=model, policy=SinceLastTurn(), retries=RetryPolicy(base=0.0)) for name in NAMES]
@@ -103,7 +103,7 @@ def left() -> Left:
 
 
 def children() -> int:
-    """How many children this process has, zombies too."""
+    """Return the number of children of this process, zombies too."""
     stats = (Path("/proc", pid, "stat") for pid in os.listdir("/proc") if pid.isdigit())
     return sum(parent(stat) == os.getpid() for stat in stats)
 

@@ -82,7 +82,7 @@ def peak(*arguments: object) -> float:
 
 
 def speed(folder: Path, given: Path, what: str) -> Iterator[Row]:
-    """How long it takes to import, to import again, and to read and keep the lines as they are."""
+    """Measure an import, another one, and reading and storing the lines unchanged."""
     files, size = list(files_in(given)), sum(file.stat().st_size for file in files_in(given))
     taken: dict[str, list[Took]] = {"first": [], "again": [], "floor": []}
     for number in range(ROUNDS if size < 200 * MB else 1):

@@ -90,7 +90,7 @@ def run() -> Iterable[Row]:
 
 
 def what_notes_cost() -> Iterator[Row]:
-    """Bytes of the conversation that a change around it makes a provider read again, on all APIs."""
+    """Measure the bytes that a change around the conversation makes a provider read again, on all APIs."""
     base = Prompt(base="Be brief. " * 20)
     modes = {"chat": "Talk. " * 40, "agent": "Work. " * 40}
     late = Prompt(base=base.base, modes=modes, banner="Mode: {mode}")
@@ -156,7 +156,7 @@ def parts(message: dict[str, Any]) -> Iterator[object]:
 
 
 def common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many bytes two texts begin with alike, or how many items two lists."""
+    """Return the length of the common beginning of two texts, or of two lists."""
     return bisect_left(range(1, min(len(one), len(other)) + 1), True, key=lambda n: one[:n] != other[:n])
 
 
@@ -202,5 +202,5 @@ def called(turn: int, random: Random) -> AssistantMessage:
 
 
 def text(random: Random, characters: int) -> str:
-    """Words of that many characters together."""
+    """Return words of that many characters together."""
     return " ".join(random.choice(WORDS) for _ in range(characters))[:characters]

@@ -30,7 +30,7 @@ NATIVE = 0.99
 
 
 def run(every: int = 1) -> Iterable[Row]:
-    """Errors of the judges, breaches of the laws, requests over budget, words lost; the time is only told."""
+    """Count errors of the judges, breaches of the laws, requests over budget, and lost words."""
     if not (HERE and TRANSCRIPTS.is_dir()):
         return
     begun = time.perf_counter()
@@ -52,7 +52,7 @@ def run(every: int = 1) -> Iterable[Row]:
 
 
 def kept(found: Found) -> Iterator[Row]:
-    """Nothing lost, calls native."""
+    """Count lost texts, and calls that are not native."""
     told = found.counts
     said = ", ".join(f"{told[what]:,} {what}" for what in SAID)
     out = ", ".join(f"{name[4:]} {told[name]:,}" for name in sorted(told) if name.startswith("out:"))

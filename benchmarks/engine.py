@@ -100,7 +100,7 @@ FREE = Limits(max_steps=None, same_call=None, ping_pong=None, same_error=None)
 
 
 def running(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[], None]:
-    """One message, and the engine's run after it."""
+    """Run the engine on one message."""
     team = Team([coder(AtOnce(steps))])
 
     async def run() -> None:
@@ -154,7 +154,7 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
 
 
 def first_token(folder: Path, rounds: int = 60) -> Row:
-    """From what a person says to the first word of the answer; against the SDK alone, with the same body."""
+    """Measure the time from a message to the first word, against the SDK alone with the same body."""
 
     def reply(_: Received) -> Reply:
         return Reply(frames(ANSWER))
@@ -168,7 +168,7 @@ def first_token(folder: Path, rounds: int = 60) -> Row:
 
 
 async def _first_tokens(server: Server, talk: Conversation, rounds: int) -> tuple[float, float]:
-    """Median seconds of the engine and of the SDK alone, called in turns."""
+    """Return median seconds of the engine and of the SDK alone, called in turns."""
     import openai
 
     url = f"{server.url}/v1"

@@ -69,7 +69,7 @@ def turns(number: int) -> Iterator[Event]:
 
 
 def team_turns(number: int) -> Iterator[Event]:
-    """As many of a team that takes turns: each answers after a call."""
+    """Yield as many turns of a team that takes turns: each answers after a call."""
     yield ModeSwitch(joins=TEAM, turns=RoundRobin(pass_token="pass", max_rounds=1))
     for nth in range(number):
         yield UserMessage(text=TEXT[:200])

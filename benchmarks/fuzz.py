@@ -28,7 +28,7 @@ STRETCH = 250
 
 
 def run(seeds: int = 20_000) -> Iterable[Row]:
-    """Faults by what found them; the time is only told."""
+    """Count the faults by the check that found them."""
     if not HERE:
         return
     begun = time.perf_counter()

@@ -62,7 +62,7 @@ def run() -> Iterable[Row]:
 
 
 def one_after_another(log: Log) -> float:
-    """Seconds an append, by one thread."""
+    """Return seconds an append, by one thread."""
     talks = [log[str(number)] for number in range(WRITERS)]
     start = perf_counter()
     for _ in range(EACH):

@@ -29,6 +29,6 @@ def run() -> Iterable[Row]:
 
 
 def cpu_s(statement: str) -> float:
-    """Seconds of CPU that a new interpreter spends on a statement, its own start included."""
+    """Return the CPU seconds of a new interpreter for a statement, its own start included."""
     done = subprocess.run([sys.executable, "-c", statement + CPU], capture_output=True, text=True, check=True)
     return float(done.stdout)

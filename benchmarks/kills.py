@@ -36,7 +36,7 @@ WRONG = {
 
 
 def run(kills: int = 300) -> Iterable[Row]:
-    """Faults by what was promised; in the note, of how many."""
+    """Count the broken promises, with the number of checks in the note."""
     yield from rows(happened(kills, processes=1))
     pair = happened(kills // 3, processes=2)
     note = counted(pair, "kills", "entries", "calls that may not be repeated", "calls repeated")
@@ -94,7 +94,7 @@ def counted(story: Story, *names: str) -> str:
 
 
 def writers() -> Row:
-    """Eight lanes write at once into one conversation."""
+    """Write into one conversation on eight lanes at once."""
     with tempfile.TemporaryDirectory() as folder:
         together.write(folder, RUNS)
         lost = together.lost_words(Files(Path(folder)))

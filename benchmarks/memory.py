@@ -74,7 +74,7 @@ def made(path: Path, entries: int) -> Path:
 
 
 def folded(path: Path, fold: str) -> tuple[float, float]:
-    """Seconds of CPU that a new process takes to fold what was never folded, and megabytes at its peak."""
+    """Return a new process's CPU seconds and peak megabytes for a log that was never folded."""
     path.with_name(f"{path.name}-checkpoints").unlink(missing_ok=True)
     program = PROGRAM.format(fold=fold)
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)

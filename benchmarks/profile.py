@@ -37,7 +37,7 @@ Pieces = dict[str, float]
 
 
 def run() -> Iterable[Row]:
-    """Milliseconds; nothing has a limit."""
+    """Yield the times in milliseconds, without limits."""
     for name, pieces in measured().items():
         whole = pieces["a turn"]
         for piece, took in pieces.items():
@@ -87,7 +87,7 @@ def medians(works: dict[str, Callable[[], object]]) -> Pieces:
 
 
 def ready(folder: Path, policy: PolicyLike) -> dict[str, Callable[[], object]]:
-    """Everything that is timed, on files that hold a thousand turns."""
+    """Return all timed functions, on files that hold a thousand turns."""
     durable, fast = (Stenolog if policy is None else Stenolog32k)(), Stenolog()
     durable.open(folder / "durable.db")
     fast.open(folder / "fast.db", synchronous="normal")
@@ -108,13 +108,13 @@ def ready(folder: Path, policy: PolicyLike) -> dict[str, Callable[[], object]]:
 
 
 def appended(peer: Stenolog, talk: str, number: int) -> None:
-    """Five entries."""
+    """Append five entries."""
     for event in turn(talk, number):
         peer.append(event)
 
 
 def again(talk: Conversation, policy: PolicyLike) -> None:
-    """Two requests where nothing is new."""
+    """Build two requests without new entries."""
     for _ in range(2):
         assert talk.request(AGENT, api="openai-chat", policy=policy).body
 
@@ -144,7 +144,7 @@ def by_hand(path: Path, payloads: list[bytes]) -> Callable[[], None]:
 
 
 def synced(path: Path) -> Callable[[], None]:
-    """As many blocks as a turn has commits, each on the disk before the next; the log has room ahead too."""
+    """Write as many blocks as a turn has commits, each synced before the next, with room ahead in the log."""
     file, places = os.open(path, os.O_CREAT | os.O_WRONLY), count(step=len(BLOCK))
     os.write(file, bytes(len(BLOCK) * STEPS * (WARM + ROUNDS)))
     os.fsync(file)

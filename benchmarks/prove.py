@@ -45,7 +45,7 @@ def run() -> Iterable[Row]:
 
 
 def prefixes(log: Log, what: str) -> Row:
-    """Every request that a log could lead to, on two APIs, before their laws."""
+    """Return every request that a log could lead to, on two APIs, before their laws."""
     requests = invalid = 0
 
     def work() -> None:

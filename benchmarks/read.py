@@ -41,7 +41,7 @@ def run() -> Iterable[Row]:
 
 
 def skipping(talk: Conversation) -> list[Row]:
-    """Folds that look at one kind alone, against the same over all that is read."""
+    """Measure folds of one kind of entry, against the same over all entries."""
     rows = []
     for name, kind, limit in (("none", ModeSwitch, 0.3), ("every fourth", UserMessage, 0.6)):
         count = Fold("count", 0, lambda total, entry: total + 1, kinds=(kind,))

@@ -94,7 +94,7 @@ def filled(path: Path, entries: int) -> Log:
 
 
 def turns(entries: int) -> list[Event]:
-    """So many entries less the opening, of words some of which are a thousand times as frequent as others."""
+    """Return so many entries less the opening; some words are a thousand times as frequent as others."""
     chance = random.Random(7)
     words = [f"w{number}" for number in range(VOCABULARY)]
     weights = [1 / (number + 1) for number in range(VOCABULARY)]

@@ -25,7 +25,7 @@ def run() -> Iterable[Row]:
 
 
 def size(name: str, text: str) -> Row:
-    """Bytes an entry in a closed file, against what the payload allows."""
+    """Return bytes an entry in a closed file, against those of the payload."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "talks.db")
         payload = written(path, text, ENTRIES)
@@ -46,7 +46,7 @@ def growth() -> Row:
 
 
 def wal() -> Row:
-    """How long the write-ahead log becomes while the file stays open and is read from."""
+    """Return the length of the write-ahead log while the file stays open and is read from."""
     with (
         tempfile.TemporaryDirectory() as folder,
         logs.open(Path(folder, "talks.db"), synchronous="normal") as log,

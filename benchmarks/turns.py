@@ -96,7 +96,7 @@ def turn(talk: Conversation) -> Callable[[], object]:
 
 
 def rows_read(talk: Conversation, turns: int) -> Row:
-    """How many rows a fresh process reads for its request after further turns, at most, beyond what it shows.
+    """Return the rows that a new process reads for its request after more turns, beyond those shown.
 
     Where the cut has just moved, the window is read as it stood before.
     """
@@ -115,7 +115,7 @@ def rows_read(talk: Conversation, turns: int) -> Row:
 
 
 def in_window(request: Request) -> int:
-    """How many entries a request shows."""
+    """Return the number of entries that a request shows."""
     return len({position for part in request.parts for position in part.positions})
 
 

@@ -114,7 +114,7 @@ def _does(status: Status) -> str:
 
 
 def _triggers() -> dict[str, str]:
-    """Each trigger with the comment that stands beside it in the code."""
+    """Return each trigger with the comment beside it in the code."""
     found = dict(re.findall(r'^    "(\w+)",  # (.+)$', inspect.getsource(lifecycle), re.MULTILINE))
     return {name: found[name] for name in get_args(Trigger)}
 
@@ -152,7 +152,7 @@ def _kind(topic: str, cls: type[Any]) -> str:
 
 
 def _pretty(value: Any, indent: str = "") -> str:
-    """JSON, with what fits on one line on one line."""
+    """Return JSON, on one line if it fits."""
     short = json.dumps(value, ensure_ascii=False)
     if len(indent + short) <= 100 or not isinstance(value, dict | list):
         return short

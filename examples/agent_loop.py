@@ -74,7 +74,7 @@ def turn(conversation: Conversation, agent: str) -> None:
 
 
 def main() -> None:
-    """One question, and the timeline that comes of it."""
+    """Ask one question, and print the timeline."""
     with stenolog.open(":memory:") as log:
         conversation = log["clock"]
         card = AgentCard(persona="You tell the time.", tools=[CLOCK])

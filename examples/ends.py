@@ -11,7 +11,7 @@ from stenolog.domain.state import address
 
 
 def failures(conversation: Conversation, but: Container[str] = ("budget",)) -> list[LlmError]:
-    """Those since the last answer, of each lane that stands failed by them; those of `but` are none."""
+    """Return the errors since the last answer of each failed lane, but those of `but`."""
     errors: dict[str, list[LlmError]] = {}
     for entry in conversation.entries():
         match entry.event:

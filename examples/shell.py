@@ -16,7 +16,7 @@ class Terminal(Console):
     """rich's. That nobody reads on is an error here, too: to exit at once would tear the event loop apart."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Where rich exits."""
+        """Exit where rich exits."""
         raise
 
 

@@ -32,7 +32,7 @@ def team() -> Team:
 
 
 async def main() -> None:
-    """One question, and what comes of it."""
+    """Ask one question, and print the answers."""
     with stenolog.open(":memory:") as log:
         conversation = log["kitchen"]
         async for happened in team().run(conversation, "How do we furnish the kitchen?"):

@@ -68,12 +68,12 @@ def unions(hint: Any) -> tuple[Any, ...]:
 
 
 def texts() -> SearchStrategy[str]:
-    """Short texts, of all that UTF-8 can hold."""
+    """Return short texts, of all that UTF-8 can hold."""
     return st.text(max_size=6)
 
 
 def json_values() -> SearchStrategy[JsonValue]:
-    """JSON of a few levels."""
+    """Return JSON of a few levels."""
     numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
     leaves: SearchStrategy[JsonValue] = st.none() | st.booleans() | numbers | texts()
     return st.recursive(
@@ -84,12 +84,12 @@ def json_values() -> SearchStrategy[JsonValue]:
 
 
 def times() -> SearchStrategy[datetime]:
-    """Aware times, in UTC, over all that a datetime can hold."""
+    """Return aware times, in UTC, over all that a datetime can hold."""
     return st.datetimes(timezones=st.just(UTC))
 
 
 def of(hint: Any) -> SearchStrategy[Any]:
-    """Whatever a field of that type can hold."""
+    """Return every value that a field of that type can have."""
     if hint in (str, Key):
         return texts()
     if hint == Name:
@@ -123,7 +123,7 @@ def _composed(hint: Any) -> SearchStrategy[Any]:
 
 
 def values(cls: type[Any]) -> SearchStrategy[Any]:
-    """Values of a class, with any of its fields given."""
+    """Return values of a class, with any of its fields given."""
     if cls is PositionRange:
         return st.builds(PositionRange, first=st.integers(1, 2**63 - 1), last=st.integers(1, 2**63 - 1))
     hints = get_type_hints(cls, include_extras=True)
@@ -137,7 +137,7 @@ def values(cls: type[Any]) -> SearchStrategy[Any]:
 
 @cache
 def unknowns() -> SearchStrategy[Event]:
-    """Events of kinds and versions that this release does not know."""
+    """Return events of kinds and versions that this release does not know."""
     payloads = st.binary(max_size=12) | st.sampled_from(
         (
             b"{}",
@@ -153,12 +153,12 @@ def unknowns() -> SearchStrategy[Event]:
 
 @cache
 def events() -> SearchStrategy[Event]:
-    """Events of every kind with any of their fields, and unknown ones."""
+    """Return events of every kind with any of their fields, and unknown ones."""
     return st.one_of(*map(values, KINDS), unknowns())
 
 
 def histories(max_size: int = 16) -> SearchStrategy[list[Event]]:
-    """Events in an order that need not make sense: ids twice, calls unanswered, positions yet to come.
+    """Return events in any order: ids twice, calls unanswered, positions yet to come.
 
     As `stenolog.testing.entries` takes them: the entry at position n has the id `e<n>`.
     """
@@ -168,7 +168,7 @@ def histories(max_size: int = 16) -> SearchStrategy[list[Event]]:
 
 
 def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
-    """Histories as they stand in a log."""
+    """Return histories as they stand in a log."""
     return histories(max_size).map(lambda history: entries(*history))
 
 
@@ -192,7 +192,7 @@ def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
 
 
 def _apt(state: State, choice: int) -> list[Event]:
-    """One of the commands that the state asks for, or none."""
+    """Return one of the commands that fit the state, or none."""
     apt: list[Event] = [UserMessage(control=Control(action="cancel")), ASKED, CALLED]
     for _, call in state.open_calls():
         ref = CallRef(entry=call.entry, index=call.nth)
@@ -211,7 +211,7 @@ def _command() -> SearchStrategy[Event]:
 
 
 def _some(strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """None, more often than not."""
+    """Return values that are None more often than not."""
     return st.none() | st.none() | strategy
 
 

@@ -144,7 +144,7 @@ def marks(value: ast.expr) -> Iterator[str]:
 
 
 def is_off(written: str) -> bool:
-    """Whether a mark, or a call in the open, skips or expects to fail without a condition."""
+    """Return whether a mark, or a call in the open, skips or expects to fail without a condition."""
     called = re.fullmatch(r"pytest\.(?:mark\.)?(\w+)(?:\((.*)\))?", written, re.DOTALL)
     if called is None:
         return False

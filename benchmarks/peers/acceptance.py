@@ -74,7 +74,7 @@ def growth(bench: Bench) -> None:
 
 
 def cold(bench: Bench) -> None:
-    """CPU of a process that opens a log and builds the next request, and of one that only imports."""
+    """Measure the CPU of a process that builds the next request, and of one that only imports."""
     path = bench.path("stenolog_32k", "cold")
     with bench.running("stenolog_32k") as child:
         child.ask("open", path=path)
@@ -87,7 +87,7 @@ def cold(bench: Bench) -> None:
 
 
 def forks(bench: Bench) -> None:
-    """Forks in the middle of a short and of a long conversation in turns, and the rows that one adds."""
+    """Measure forks in the middle of a short and of a long conversation, and the rows that one adds."""
     seconds: dict[int, list[float]] = {FEW: [], MANY: []}
     with ExitStack() as stack:
         children = {}
@@ -106,7 +106,7 @@ def forks(bench: Bench) -> None:
 
 
 def rows_of(bench: Bench, turns: int) -> int:
-    """How many entries the file holds."""
+    """Return the number of entries in the file."""
     database = sqlite3.connect(bench.path("stenolog", f"fork{turns}"))
     try:
         return int(database.execute("SELECT count(*) FROM stored_events").fetchone()[0])
@@ -164,7 +164,7 @@ def budget_rows(bounded: Found) -> Iterator[Row]:
 
 
 def size_rows(ours: Found) -> Iterator[Row]:
-    """Bytes on disk, and what a fork adds."""
+    """Measure the bytes on disk, and those that a fork adds."""
     for alphabet in ("latin", "cyrillic"):
         if stored := ours.get(f"bytes {alphabet}"):
             turns = ours["short"]

@@ -94,7 +94,7 @@ class Bench:
             yield child
 
     def path(self, name: str, what: str) -> str:
-        """Where a store keeps a file."""
+        """Return the path of a store's file."""
         return str(self.data / f"{name}-{what}.db")
 
     def each(self, measure: str, work: Callable[[str], None], names: list[str] | None = None) -> None:
@@ -110,7 +110,7 @@ class Bench:
         self.save()
 
     def tried(self, measure: str, work: Callable[[str], None], name: str) -> bool:
-        """Whether it was done; why not is found."""
+        """Return whether the measure was done; the reason for a failure is recorded."""
         try:
             work(name)
         except UnsupportedError:
@@ -130,7 +130,7 @@ class Bench:
 
 
 def folder(quick: bool) -> Path:
-    """Where what was found is kept: the rough figures of a quick run never take the place of others."""
+    """Return the folder of the results: a quick run has one of its own."""
     return RESULTS / ("quick" if quick else "peers")
 
 

@@ -122,7 +122,7 @@ class Child:
         return {"wall": wall}
 
     def exact(self, conversation: str, turns: int) -> dict[str, Any]:
-        """Whether the list says all that was said, and nothing else."""
+        """Return whether the list has all messages, and nothing else."""
         messages = self.peer.said(self.peer.messages(conversation))
         return {"exact": messages == workload.said(conversation, turns)}
 
@@ -141,7 +141,7 @@ class Child:
         return {"at_s": seconds, "exact": self.peer.said(messages) == workload.said(conversation, turn)}
 
     def fork(self, conversation: str, turn: int, name: str) -> dict[str, Any]:
-        """Another conversation from there."""
+        """Fork the conversation there."""
         start = time.perf_counter()
         self.peer.fork(conversation, turn, name)
         return {"fork_s": time.perf_counter() - start}
@@ -161,7 +161,7 @@ class Child:
         return {"events": done * workload.STEPS, "wall": seconds, "turns": done, "peak_mb": peak}
 
     def race(self, conversation: str, first: int, count: int) -> dict[str, Any]:
-        """Whole turns while another process does the same; what was acknowledged, and what failed."""
+        """Write turns while another process does the same; return the acknowledged and the failed ones."""
         acknowledged: list[str] = []
         failed: list[str] = []
         for number in range(first, first + count):

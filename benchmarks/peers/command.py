@@ -84,7 +84,7 @@ def names(asked: str | None) -> list[str]:
 
 
 def plan(asked: argparse.Namespace) -> Plan:
-    """How much is measured."""
+    """Return the plan: how much is measured."""
     chosen = QUICK if asked.quick else Plan()
     given = {"kills": asked.kills, "growth": asked.growth}
     return replace(chosen, **{key: value for key, value in given.items() if value is not None})

@@ -23,7 +23,7 @@ MOST = 120
 
 
 def run(bench: Bench) -> None:
-    """All of it."""
+    """Run all of them."""
     bench.side_by_side("about", lambda name: about(bench, name))
     bench.side_by_side("race", lambda name: race(bench, name))
     bench.side_by_side("clock", lambda name: clock(bench, name))
@@ -31,14 +31,14 @@ def run(bench: Bench) -> None:
 
 
 def about(bench: Bench, name: str) -> None:
-    """Versions, and the durability of a turn as its own statements set it."""
+    """Record versions, and the durability of a turn by its own statements."""
     with bench.running(name) as child:
         found = child.ask("about") | child.ask("durability", path=bench.path(name, "durable"))
     bench.found[name]["about"] = found
 
 
 def race(bench: Bench, name: str) -> None:
-    """Two processes run whole turns of one conversation at once."""
+    """Run turns of one conversation in two processes at once."""
     count, path = bench.plan.race, bench.path(name, "race")
     with bench.running(name) as one, bench.running(name) as other:
         one.ask("open", path=path)
@@ -72,7 +72,7 @@ def clock(bench: Bench, name: str) -> None:
 
 
 def kills(bench: Bench, name: str) -> None:
-    """`kill -9` at a random moment of a turn, again and again; a new file each time."""
+    """Kill a process (`kill -9`) at a random moment of a turn, again and again; a new file each time."""
     chance, tally = (
         random.Random(name),
         dict.fromkeys(("kills", "corrupt", "lost", "doubled", "reordered", "broken"), 0),

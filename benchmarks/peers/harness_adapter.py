@@ -49,7 +49,7 @@ def read(event: stenolog.Event) -> tuple[Any, ...]:
 
 
 def position(turns: int) -> int:
-    """Where a turn ends: the first entry of a conversation is its opening."""
+    """Return the position of a turn's end: the first entry of a conversation is its opening."""
     return 1 + turns * int(EVENTS_PER_TURN)
 
 
@@ -105,7 +105,7 @@ class Stenolog(Peer):  # type: ignore[misc]
         return new
 
     def resume(self, conv: str, ack: Any = None) -> None:
-        """There is nothing to do: the next request closes what the crash left open."""
+        """Do nothing: the next request closes the calls that the crash left open."""
 
 
 class Stenolog32k(Stenolog):

@@ -86,7 +86,7 @@ def put(page: Path, name: str, text: str) -> None:
 
 
 def tables(found: dict[str, Found]) -> str:
-    """All tables, as Markdown."""
+    """Return all tables, as Markdown."""
     plan = planned(found)
     parts = [
         measured(found),
@@ -110,7 +110,7 @@ def tables(found: dict[str, Found]) -> str:
 
 
 def measured(found: dict[str, Found]) -> str:
-    """When, how, and on what."""
+    """Return the time, the method and the machine of the measurement."""
     plan, floor = planned(found), found.get("floor", {}).get("about", {})
     when = " and ".join(sorted({store["when"] for store in found.values()}))
     how = f"**quick** ({plan.rounds} rounds, rough)" if plan.quick else f"in full ({plan.rounds} rounds)"
@@ -131,7 +131,7 @@ def limits(found: dict[str, Found]) -> str:
 
 
 def headline(found: dict[str, Found]) -> str:
-    """Three points for the README; the libraries from the best to the worst, whichever they are."""
+    """Return three points for the README, with the libraries from the best to the worst."""
     others = {name: store for name, store in found.items() if name not in (*FLOORS, *OURS)}
     times = {name: timed * 1e3 for name, store in found.items() if (timed := seconds(store, "turn 1000"))}
     disks = {name: size for name, store in found.items() if (size := stored(store, "latin"))}
@@ -158,7 +158,7 @@ def headline(found: dict[str, Found]) -> str:
 
 
 def span(numbers: dict[str, float], unit: str) -> str:
-    """From the least to the most, each with whose it is."""
+    """Return the range from the least to the most, each with its store."""
     order = sorted(numbers, key=numbers.__getitem__)
     return " to ".join(
         f"{figure(numbers[name])}{unit} ({KNOWN[name].title})" for name in (order[0], order[-1])

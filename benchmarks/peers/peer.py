@@ -21,7 +21,7 @@ class UnsupportedError(Exception):
 
 
 def nobody(event: Event) -> None:
-    """Told of each durable event by default."""
+    """Ignore a durable event, by default."""
 
 
 class Peer:
@@ -77,7 +77,7 @@ class Peer:
         raise UnsupportedError
 
     def fork(self, conversation: str, turn: int, name: str) -> None:
-        """Another conversation that goes on from there."""
+        """Fork the conversation there."""
         raise UnsupportedError
 
 

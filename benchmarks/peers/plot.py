@@ -108,7 +108,7 @@ def drawn(lines: list[Line], across: Scale, up: Scale) -> list[str]:
 
 
 def spread(wanted: list[float]) -> list[float]:
-    """Places as near to those that are wanted as they can be without touching."""
+    """Return places as near to the wanted ones as they can be without touching."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     places = [0.0] * len(wanted)
     lowest = -math.inf

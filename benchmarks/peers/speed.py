@@ -58,7 +58,7 @@ class Field:
 
 
 def run(bench: Bench) -> None:
-    """All of it."""
+    """Run all of them."""
     for length in bench.plan.lengths:
         (young if length < 100 else grown)(bench, length)
     ways_back(bench)
@@ -114,7 +114,7 @@ def settled(bench: Bench, field: Field, names: list[str], first: int) -> None:
 
 
 def ways_back(bench: Bench) -> None:
-    """Bytes after turns that were run one by one; how things stood at the half of it, and a fork there."""
+    """Measure the bytes after single turns, the list at half of them, and a fork there."""
     short, half = bench.plan.short, bench.plan.short // 2
     with ExitStack() as stack:
         field = Field(bench, stack, "short")
@@ -144,7 +144,7 @@ def cyrillic(bench: Bench) -> None:
 
 
 def cold(bench: Bench) -> None:
-    """From the start of a process to the list of a conversation that was left there."""
+    """Measure the time from the start of a process to the list of a stored conversation."""
     for _ in range(FEW):
         imports: dict[str, float] = {}
         lists: dict[str, float] = {}
@@ -196,7 +196,7 @@ def keep(bench: Bench, what: str, seconds: dict[str, float]) -> None:
 
 
 def ratio(found: dict[str, Any], what: str, floor: str) -> float | None:
-    """How many times the seconds of a floor in the same round, in the middle of all rounds."""
+    """Return the median ratio to a floor's seconds in the same round."""
     return middle(own / other for own, other in pairs(found, what, floor))
 
 

@@ -33,7 +33,7 @@ def turns(plan: Plan) -> list[Measure]:
 
 
 def beside(plan: Plan) -> list[Measure]:
-    """Bytes, a new process, ways back, many conversations."""
+    """Return the other measures: bytes, a new process, ways back, many conversations."""
     short = f"{plan.short} turns"
     return [
         disk("latin", f"disk after {short}, Latin"),
@@ -89,7 +89,7 @@ def milliseconds(what: str, title: str) -> Measure:
 
 
 def disk(alphabet: Any, title: str) -> Measure:
-    """Bytes on disk for a byte that is said; those beside the store, which can be thrown away, apart."""
+    """Return bytes on disk for a byte of text; those of disposable files beside the store are apart."""
 
     def cell(store: Found) -> str:
         own, more = stored(store, alphabet), stored(store, alphabet, "beside")
@@ -99,13 +99,13 @@ def disk(alphabet: Any, title: str) -> Measure:
 
 
 def stored(store: Found, alphabet: Any, where: str = "bytes") -> float | None:
-    """Bytes on disk for a byte that is said, of the store or "beside" it."""
+    """Return bytes on disk for a byte of text, of the store or "beside" it."""
     held = store.get(f"{where} {alphabet}")
     return None if held is None else float(held / content(TALK, store["short"], alphabet))
 
 
 def throughput(plan: Plan, store: Found) -> str:
-    """Events a second, with how far it came where it was cut off."""
+    """Return events a second, with the number reached if the run was cut off."""
     own = seconds(store, "interleaved")
     if own is None:
         return NONE
@@ -159,7 +159,7 @@ VERSIONS = [Measure("versions", versions), Measure("journal, synchronous", journ
 
 
 def ahead(found: dict[str, Found], ours: str) -> str:
-    """Who needs less than a row of stenolog, and how many times; a line for each measure."""
+    """Return the stores that are better than a row of stenolog, and the ratio, a line for each measure."""
     plan = planned(found)
     lines = []
     for title, _, needed in (*turns(plan), *beside(plan)):
@@ -180,5 +180,5 @@ def short(name: str) -> str:
 
 
 def figure(number: float) -> str:
-    """Three digits, or all before the point."""
+    """Return three digits, or all before the point."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

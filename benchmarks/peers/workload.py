@@ -126,7 +126,7 @@ def content(conversation: str, turns: int, alphabet: Alphabet = "latin") -> int:
 
 
 def broken(messages: list[Said]) -> int:
-    """How much a provider refuses: calls without their results right behind, results without calls."""
+    """Return the number of faults that a provider refuses: calls without results, results without calls."""
     faults, waiting = 0, set[str]()
     for kind, *rest in messages:
         if kind == "result":

@@ -20,7 +20,7 @@ from .story import Story
 
 
 async def play(conversation: Conversation, model: Model, story: Story) -> None:
-    """Every act, from wherever the log stands; what has happened already does not happen again."""
+    """Play every act, from where the log ends; an act is not repeated."""
     async with Team([crew(model)], mode="chat") as team:
         if failures(conversation, but=["timeout"]):  # the model could not be asked: once more
             await team.resume(conversation)
@@ -36,7 +36,7 @@ async def play(conversation: Conversation, model: Model, story: Story) -> None:
 
 
 def starts_work(entry: Entry) -> bool:
-    """Whether the agent has just called a tool."""
+    """Return whether the agent has just called a tool."""
     return isinstance(entry.event, AssistantMessage) and bool(entry.event.tool_calls)
 
 

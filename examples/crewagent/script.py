@@ -85,7 +85,7 @@ def answer(body: dict[str, Any]) -> Any:
 
 
 def breaks_off(body: dict[str, Any]) -> bool:
-    """Whether the line goes dead here: what was found is told, and nobody has said `continue`."""
+    """Return whether the stream stops here: the findings are given, and no `continue` was sent."""
     words, results = _asked(body)
     return words == READ and results >= len(ANSWERS[READ]) and not _goes_on(body)
 

@@ -23,7 +23,7 @@ def kept(conversation: Conversation) -> Iterator[str]:
 
 
 def report(conversation: Conversation) -> Iterator[str]:
-    """Lines to print, of any length."""
+    """Yield lines to print, of any length."""
     entries = [*conversation.entries()]
     end = conversation.state().turn_state.end_reason or "not yet"
     yield f"{len(entries)} entries. The turns are over: {end}."

@@ -67,7 +67,7 @@ async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) 
 
 
 async def anew(conversation: Conversation, writer: Agent, number: str, wish: str, *, in_place: bool) -> None:
-    """One mail, made anew with a wish: in the place of the old one, or in a fork that shares all before."""
+    """Regenerate one mail with a wish: in place of the old one, or in a fork that shares all before."""
     there = [entry for entry in answers(conversation) if said(entry).task == f"mail-{number}"]
     if not there:
         raise CallerError(

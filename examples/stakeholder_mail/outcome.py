@@ -8,7 +8,7 @@ from .workflow import TALK, answers, mails, said
 
 
 def outcome(log: Log) -> object:
-    """Every mail with its score, in the conversation and made anew in a fork, and what the orchestrator said.
+    """Return every mail with its score, in the conversation and in a fork, and the orchestrator's words.
 
     What a fork inherits is left out: which mails were done when another was asked for is up to chance.
     """

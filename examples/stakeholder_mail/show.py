@@ -90,12 +90,12 @@ def account(log: Log, prices: Prices) -> None:
 
 
 def usd(micro: int | None) -> str:
-    """Money in words; a model without a price has an unknown cost."""
+    """Return money in words; a model without a price has an unknown cost."""
     return "no price" if micro is None else f"${micro / 1_000_000:.4f}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Rows under a header; where they are too long for the terminal, the long columns are shortened."""
+    """Print rows under a header; long columns are shortened to the terminal."""
     lines = [[" ".join(str(value).split()) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     room = console.width - 2 * len(widths) - sum(width for width in widths if width <= SHORT)

@@ -42,7 +42,7 @@ stakeholder_mails = Table(
 
 
 def tables(log: Log) -> None:
-    """Both tables, kept up to date in the log's own database from now on."""
+    """Keep both tables up to date in the log's own database from now on."""
     attach_table(log, conversation_messages)
     attach_table(log, stakeholder_mails)
 

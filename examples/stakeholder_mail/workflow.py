@@ -93,7 +93,7 @@ async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent
 
 
 async def write(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent]:
-    """All mails at the same time, each on a lane of its own; then the orchestrator sums up."""
+    """Write all mails at the same time, each on its own lane; then the orchestrator sums up."""
     async for happened in team.run(conversation):
         yield happened
     check(conversation)
@@ -125,7 +125,7 @@ def _plans(conversation: Conversation) -> list[Entry]:
 
 
 def answers(conversation: Conversation) -> list[Entry]:
-    """Everything that an agent has said."""
+    """Return all answers of agents."""
     return [entry for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]
 
 
@@ -158,6 +158,6 @@ def lacks(quality: dict[str, Any]) -> str:
 
 
 def mails(conversation: Conversation) -> dict[str, Entry]:
-    """Each mail as it stands now, by its lane's task; an edit is the last that was said there."""
+    """Return the current mails, by their lane's task; an edit is the last message there."""
     found = {said(entry).task: entry for entry in answers(conversation) if said(entry).task}
     return dict(sorted(found.items()))

@@ -33,7 +33,7 @@ out = Terminal(highlight=False, markup=False)
 
 
 async def work(log: Log, agents: Team) -> list[LlmError]:
-    """Everything that Ann says, and what comes of it, from wherever the log stands; the calls that failed."""
+    """Say everything that Ann says, from where the log ends, and return the failed calls."""
     names = {name: name for name in agents.agents}
     async with agents:
         for id, (where, text) in SAYS.items():
@@ -54,7 +54,7 @@ async def work(log: Log, agents: Team) -> list[LlmError]:
 
 
 def show(log: Log) -> None:
-    """Who saw what when the executor came back, what it was sent; what was done, read, answered; sessions."""
+    """Print the views on the executor's return, its request, the tasks and the sessions."""
     conversation = log[SITE]
     asked = conversation.state().lane("executor").seen or conversation.position
     out.print(f"\nWhat each agent is shown of {SITE} at {asked}, where the executor was asked last")

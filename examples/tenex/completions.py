@@ -18,7 +18,7 @@ class Task(NamedTuple):
 
 
 def completions(entries: Iterable[Entry]) -> Iterator[Task]:
-    """Every task, in the order of the answers; then those without one. What calls a tool is no answer yet."""
+    """Yield every task in the order of the answers, then the unanswered ones. A tool call is no answer."""
     phase = ""
     open_tasks: dict[str, Task] = {}
     for position, event in ((entry.position, entry.event) for entry in entries):
@@ -35,7 +35,7 @@ def completions(entries: Iterable[Entry]) -> Iterator[Task]:
 
 
 def lanes(conversation: Conversation) -> Iterator[tuple[str, int, int, str]]:
-    """Each agent that has answered: how far it has read (its receipts say it), its answer, its session."""
+    """Yield each agent that has answered: the last position its receipts name, its answer, its session."""
     for where, lane in conversation.state().lanes.items():
         if lane.answered:
             yield where, lane.seen, lane.answered, lane.session

@@ -25,7 +25,7 @@ def scripted(part: Sequence[Part]) -> Model:
 
 
 def hand_over(number: int, phase: str, summary: str) -> ToolCall:
-    """How the project manager enters a phase."""
+    """Return the calls by which the project manager enters a phase."""
     arguments = json.dumps({"phase": phase, "summary": summary})
     return ToolCall(id=f"c{number}", name="hand_over", arguments=arguments)
 

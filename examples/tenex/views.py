@@ -31,7 +31,7 @@ def side_by_side(conversation: Conversation, at: int) -> Table:
 
 
 def marks(request: Request) -> Iterator[tuple[int, str]]:
-    """Each position with what the explanation says of it; `away` is between the two notes."""
+    """Yield each position with its explanation; `away` is between the two notes."""
     is_away = False
     for part in request.parts:
         is_away ^= part.rule == "away-note"
@@ -44,7 +44,7 @@ def marks(request: Request) -> Iterator[tuple[int, str]]:
 
 
 def said(entry: Entry) -> str:
-    """Who says what, in one line; empty for what has no words."""
+    """Return author and words of an entry in one line; empty if it has no words."""
     match entry.event:
         case UserMessage(text=text):
             who, what = "Ann", [text]

@@ -43,7 +43,7 @@ def library(model: Model) -> Team:
 
 
 async def do_review(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
-    """One question for three agents. Whatever they do is marked with the run and its node."""
+    """Ask three agents one question. Every entry is marked with the run and its node."""
     if not conversation.position:
         conversation.append(
             ModeSwitch(mode="run", active_run=WorkflowRun(id="review-1", node="look")), expected=0
@@ -59,7 +59,7 @@ async def do_walk(conversation: Conversation, model: Model) -> AsyncGenerator[En
 
 
 async def do_library(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
-    """Whenever a request has grown beyond 600 tokens, a summary takes the place of its middle."""
+    """Summarise the middle of the conversation whenever a request has grown beyond 600 tokens."""
     if not conversation.position:
         conversation.append(UserMessage(text="Never write into the book.", author_kind="system"), id="rule")
     summariser = Agent("summariser", llm=model, retries=AGAIN)

@@ -8,7 +8,7 @@ PARTS = ("remembers", "stuck", "review", "walk", "library")
 
 
 def outcome(log: Log) -> object:
-    """Of each conversation its answers, results and reasons, and of its children who they are and whose."""
+    """Return each conversation's answers, results and reasons, and its children with their parents."""
     told = {name: [*filter(None, map(_told, log[name].entries()))] for name in PARTS}
     told["review"].sort()  # two workers are at work at once
     told["library"] = told["library"][-1:]  # when it was condensed depends on what a crash left

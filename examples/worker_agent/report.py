@@ -74,7 +74,7 @@ class Steps:
         self._made: dict[str, int] = {}
 
     def lines(self, entry: Entry) -> Iterator[str]:
-        """Where the entry stands and what it was made for; its words, and what is to be done now."""
+        """Yield an entry's position and cause, its words, and the decision after it."""
         self._state, transitions = step(self._state, entry)
         self._history += not isinstance(entry.event, ModeSwitch)
         self._made[entry.id] = entry.position
@@ -119,12 +119,12 @@ def _words(entry: Entry) -> str:
 
 
 def width() -> int:
-    """How wide the terminal is."""
+    """Return the width of the terminal."""
     return shutil.get_terminal_size().columns
 
 
 def shortened(text: str, most: int) -> str:
-    """In one line of so many characters at most."""
+    """Return a text in one line of so many characters at most."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: max(most, 9) - 1].rstrip()}…"
 
@@ -139,7 +139,7 @@ def _ended(conversation: Conversation) -> str:
 
 
 def family(conversation: Conversation) -> Iterator[str]:
-    """Parent and child, each by the other's link, and what the child has used of its share."""
+    """Yield parent and child, each by the other's link, and the child's usage of its share."""
     accounts = reduce(track_usage, conversation.entries(at=_called(conversation)), UsageByLane())
     share = int(((BUDGET.max_tokens or 0) - accounts.lane("lead").total) * SHARE)
     for entry in conversation.entries():
@@ -157,13 +157,13 @@ def family(conversation: Conversation) -> Iterator[str]:
 
 
 def _called(conversation: Conversation) -> int:
-    """Where the lead has called its workers."""
+    """Return the positions at which the lead has called its workers."""
     calls = (e.position for e in conversation.entries() if getattr(e.event, "tool_calls", ()))
     return next(calls, conversation.position)
 
 
 def growth(conversation: Conversation, entry: Entry) -> Iterator[str]:
-    """Where a summary took the place of what, and what that saved."""
+    """Yield the summaries, with the entries that they replace and the size that this saves."""
     match entry.event:
         case AssistantMessage(purpose="summary", covers=spans):
             before, after = (conversation.request("librarian", at=entry.position - n) for n in (1, 0))

@@ -58,7 +58,7 @@ async def asked(model: Model, text: str, session: str = "", **where: str) -> Mod
 async def pieces(
     model: Model, text: str, session: str = "", **where: str
 ) -> list[ResponseDelta | ModelResponse]:
-    """All that a model says."""
+    """Return everything that a model streams."""
     async with aclosing(model.stream(prompt(text, session, **where))) as stream:
         return [piece async for piece in stream if not isinstance(piece, Progress | Outgoing)]
 
@@ -107,7 +107,7 @@ async def killed(model: Any, lane: str = "coder", conversation: str = "talk") ->
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process that is no zombie."""
+    """Return whether there is such a process that is no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -116,7 +116,7 @@ def is_running(pid: int) -> bool:
 
 
 def gone(pid: int, within: float = 5.0) -> bool:
-    """Whether the process ends; the kernel may take a moment."""
+    """Return whether the process ends; the kernel may take a moment."""
     end = time.monotonic() + within
     while is_running(pid) and time.monotonic() < end:
         time.sleep(0.01)
@@ -124,6 +124,6 @@ def gone(pid: int, within: float = 5.0) -> bool:
 
 
 def descriptors() -> int:
-    """How many pipes, sockets and the like this process has open; a log opens files as it needs them."""
+    """Return the number of open pipes, sockets and the like of this process; a log opens files as needed."""
     names = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
     return sum(os.readlink(name).find(":[") > 0 for name in names if name.is_symlink())

@@ -47,7 +47,7 @@ class Provider(ThreadingHTTPServer):
         return next((command for command in RUN.findall(told) if command not in did), "")
 
     def stalls(self, body: dict[str, Any]) -> bool:
-        """Whether it hangs here."""
+        """Return whether it hangs here."""
         for name in STALL.findall("\n".join(_texts(body))):
             if name not in self.names:
                 self.names.add(name)

@@ -76,7 +76,7 @@ def answer(words: str = "done", session: str = "s1", **more: Any) -> ModelRespon
 
 
 def said(model: Model, conversation: Conversation, *texts: str, **options: Any) -> list[Any]:
-    """All that happens while the agent answers each text."""
+    """Return all entries and deltas while the agent answers each text."""
 
     async def work() -> list[Any]:
         agent = Agent("dev", llm=model, **{"retries": ONCE} | options)

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def engine(folder: Path, *words: str) -> subprocess.Popen[bytes]:
-    """`stenolog run` in the folder."""
+    """Start `stenolog run` in the folder."""
     command = [sys.executable, "-m", "stenolog", "run", "team.toml", *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -69,7 +69,7 @@ def ends(conversation: Conversation) -> list[AssistantMessage | LlmError]:
 
 
 def acts(event: AssistantMessage | LlmError) -> str:
-    """All that the agent did by itself, as it was told."""
+    """Return all actions that the agent did by itself."""
     return "\n".join(part.raw for part in event.parts if isinstance(part, ProviderPart))
 
 

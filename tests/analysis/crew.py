@@ -46,7 +46,7 @@ class Pen:
 
 
 def crew() -> list[Entry]:
-    """Ada asks the planner, who asks the coder, who ships it with her approval and asks the reviewer."""
+    """Return a talk: Ada asks the planner, who asks the coder, who ships it and asks the reviewer."""
     pen = Pen(
         ModeSwitch(
             joins=("planner", "coder", "reviewer"),

@@ -29,7 +29,7 @@ CALL = ToolCall(id="c", name="shell")
 
 
 def steps(told: Blame) -> list[tuple[int, str]]:
-    """Each link as its position and the field that leads to it."""
+    """Return each link as its position and the field that leads to it."""
     return [(link.position, link.field) for link in told.links]
 
 

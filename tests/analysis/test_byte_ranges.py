@@ -20,7 +20,7 @@ TEXTS = tuple(Transport("stdin", style=style, after="\n<<<end>>>\n") for style i
 
 
 def tiled(request: Request, transport: Transport) -> None:
-    """There is no gap and no overlap, and each range but the frame is the JSON value at its pointer."""
+    """Assert that ranges have no gap and no overlap, and are the JSON values at their pointers."""
     found, sent = byte_ranges(request, transport), transport.render(request.body)
     assert [one.first for one in found] == [0, *(one.end for one in found[:-1])]
     assert found[-1].end == len(sent)

@@ -41,7 +41,7 @@ TALK: list[Event] = [
 
 
 def rows(told: RequestDiff) -> list[tuple[str, int, int, str, str]]:
-    """Each change as its sign, its positions, and the rules before and after."""
+    """Return each change as its sign, its positions, and the rules before and after."""
     return [(change.sign, change.first, change.last, change.was, change.rule) for change in told.changes]
 
 

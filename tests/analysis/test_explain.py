@@ -31,7 +31,7 @@ CREW = crew()
 
 
 def way(told: Explanation, lane: str) -> list[tuple[int, int, str, tuple[str, ...]]]:
-    """Each stretch of a lane: from, to, fate and rules."""
+    """Return each stretch of a lane: from, to, fate and rules."""
     stretches = next(found.stretches for found in told.lanes if found.lane == lane)
     return [(each.first, each.last, each.form.fate, each.form.rules) for each in stretches]
 

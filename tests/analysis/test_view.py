@@ -18,7 +18,7 @@ CODER, REVIEWER, PLANNER = LaneId("coder"), LaneId("reviewer"), LaneId("planner"
 
 
 def known(found: tuple[Seen, ...]) -> list[tuple[int, str, int]]:
-    """Each as its position, the proof, and the answer that gives it."""
+    """Return each as its position, the proof, and the answer that gives it."""
     return [(each.position, each.proof, each.by) for each in found]
 
 

@@ -34,14 +34,14 @@ class Watched:
         self.instructions = 0
 
     def step(self) -> int:
-        """One instruction more; 0: go on."""
+        """Count one more instruction; return 0 to continue."""
         self.instructions += 1
         return 0
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    """Sees the connections that are opened from here on."""
+    """Watch the connections that are opened from here on."""
     seen, connect = Watched(), sqlite3.connect
 
     def connected(*given: Any, **named: Any) -> sqlite3.Connection:

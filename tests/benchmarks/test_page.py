@@ -33,7 +33,7 @@ def store(plan: Plan, seconds: float) -> dict[str, Any]:
 
 
 def found(plan: Plan) -> Found:
-    """Four stores of which the loop with a held list is the fastest."""
+    """Return four stores of which the loop with a held list is the fastest."""
     times = {"floor": 0.004, "floor_cached": 0.001, "stenolog": 0.003, "stenolog_32k": 0.002}
     return {name: store(plan, seconds) for name, seconds in times.items()}
 

@@ -18,7 +18,7 @@ OTHER = "654321:BBQ-secret-of-the-other"
 
 
 def at_once(failures: int) -> float:
-    """No waiting in tests."""
+    """Return no time to wait in tests."""
     return 0.01
 
 
@@ -41,7 +41,7 @@ def team(reply: Callable[[ModelCall], object] = echo, *names: str, **options: An
 
 @asynccontextmanager
 async def served(api: StandIn, who: Team, log: Log, **options: Any) -> AsyncGenerator[Telegram, None]:
-    """Telegram, served by the stand-in until the block ends."""
+    """Serve Telegram by the stand-in until the block ends."""
     options = {"token": TOKEN, "chats": [1], "poll": 1, "backoff": at_once, **options}
     if "tokens" in options:
         del options["token"]

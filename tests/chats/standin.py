@@ -153,7 +153,7 @@ class StandIn:
             self.changed.notify_all()
 
     def unconfirmed(self, bot: int = 123456) -> int:
-        """How much a bot has not confirmed."""
+        """Return the number of updates that a bot has not confirmed."""
         with self.changed:
             return len(self._updates[bot])
 

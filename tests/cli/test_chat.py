@@ -35,7 +35,7 @@ Chat = Callable[..., Ran]
 
 @pytest.fixture
 def chat(cli: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Chat:
-    """`stenolog chat` with these lines on its stdin."""
+    """Return a function that runs `stenolog chat` with these lines on its stdin."""
 
     def ran(*arguments: str, lines: str = "") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
@@ -191,7 +191,7 @@ def test_who_answers_has_to_be_said_and_a_missing_key_is_named(
 
 
 def commanded(chat: Chat, folder: Path, *lines: str) -> Ran:
-    """Two messages, then these lines."""
+    """Return two messages, then these lines."""
     model = script(folder, "One.", "Two.", "Three.", "Four.")
     return chat("--model", model, lines="\n".join(["First", "Second", *lines, ""]))
 

@@ -13,7 +13,7 @@ from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
 
 
 def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> Terminal:
-    """`stenolog chat` at a terminal, ready for the first message."""
+    """Start `stenolog chat` at a terminal, ready for the first message."""
     terminal = Terminal("chat", *arguments, cwd=folder, columns=columns)
     terminal.expect(" · new · /help")
     terminal.expect("> ")

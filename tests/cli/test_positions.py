@@ -27,7 +27,7 @@ EVENTS: list[Event] = [
 
 @pytest.fixture(scope="module")
 def conversation() -> Conversation:
-    """Six entries, an hour apart, the first at noon."""
+    """Return six entries, an hour apart, the first at noon."""
     made = open_log(":memory:")["talk"]
     for hour, event in enumerate(EVENTS):
         made.append(event, time=NOON + timedelta(hours=hour), expected=made.position)

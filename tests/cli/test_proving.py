@@ -34,7 +34,7 @@ def kept(cli: Cli) -> Cli:
 
 
 def with_receipt(**fields: Any) -> None:
-    """One more answer, whose receipt is another in these fields."""
+    """Append one more answer, whose receipt is another in these fields."""
     with open_log("talks.db") as log:
         good = log["talk"].request("coder").receipt
         fields = {name: getattr(good, name) for name in good.__dataclass_fields__} | fields

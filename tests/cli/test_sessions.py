@@ -40,7 +40,7 @@ def said(conversation: Conversation, day: int, *events: Any) -> None:
 
 @pytest.fixture
 def sessions(cli: Cli, tmp_path: Path) -> Cli:
-    """Three sessions: the one that was imported first ended last."""
+    """Return three sessions: the one that was imported first ended last."""
     with stenolog.open(tmp_path / "talks.db") as log:
         card = AgentCard(model="claude-opus-4-5-20251101")
         place: dict[str, JsonValue] = {"cwd": "/home/user/bakery", "branch": "main"}

@@ -82,7 +82,7 @@ def busy(state: State) -> list[str]:
 
 
 def course(*events: Event) -> str:
-    """Who has something to do after each event; in the end, why nobody has the turn any more."""
+    """Return the busy lanes after each event, and the reason for the end of the turns."""
     state, course = INITIAL, []
     for entry in entries(*events):
         state = evolve(state, entry)

@@ -23,7 +23,7 @@ CAUSES = {
 
 
 def drawn() -> dict[str, str]:
-    """Each error of the tree at the top of the module, with the one it hangs on."""
+    """Return each error of the tree at the top of the module, with its parent."""
     parents: dict[str, str] = {}
     above: dict[int, str] = {}
     for line in (errors.__doc__ or "").splitlines():

@@ -241,7 +241,7 @@ RULED: SearchStrategy[TurnRule] = st.one_of(
 
 @st.composite
 def ruled(draw: st.DrawFn) -> list[Event]:
-    """Histories that begin with a rule of turns, and get another one on the way."""
+    """Return histories that begin with a rule of turns, and get another one on the way."""
     past, at = draw(histories()), draw(st.integers(0, 16))
     one, other = (ModeSwitch(turns=draw(RULED)) for _ in range(2))
     return [ModeSwitch(joins=["coder", "tester"]), one, *past[:at], other, *past[at:]]
@@ -333,7 +333,7 @@ def test_a_round_robin_ends_as_soon_as_nobody_says_anything(data: st.DataObject)
 
 
 def _is_quiet(event: Event) -> bool:
-    """Whether an answer says nothing: it passes, or fails."""
+    """Return whether an answer says nothing: it passes, or fails."""
     match event:
         case AssistantMessage(text=text):
             return text.strip() == PASS

@@ -124,7 +124,7 @@ def two_states(*rows: dict[str, Any], **machine: Any) -> Machine:
 
 
 def callback(*_: object) -> None:
-    """Something that a table cannot do."""
+    """Do what a table cannot do."""
 
 
 @pytest.mark.parametrize("hook", ["before", "after", "prepare"])

@@ -66,7 +66,7 @@ GOLDEN = """
 
 
 def transitions(log: list[Entry]) -> list[Transition]:
-    """Every transition of a log."""
+    """Return every transition of a log."""
     state, made = INITIAL, list[Transition]()
     for entry in log:
         state, moves = step(state, entry)

@@ -49,7 +49,7 @@ class Kill(NamedTuple):
         return sum(map(len, self.claims.values()))
 
     def of(self, model: bool) -> int:
-        """How many model calls, or calls of tools."""
+        """Return the number of model calls, or of tool calls."""
         return sum((claim.effect == MODEL) is model for claims in self.claims.values() for claim in claims)
 
 
@@ -102,7 +102,7 @@ def _wait_for_more_work(files: Files) -> None:
 
 
 def _begun(files: Files) -> int:
-    """How much was written down of model calls and tools, in bytes."""
+    """Return the bytes written about model calls and tools."""
     return sum(file.stat().st_size for file in (files.models, files.tools) if file.exists())
 
 

@@ -51,7 +51,7 @@ def told(prompt: ModelCall) -> Told:
 
 
 def tools(world: World) -> list[Any]:
-    """One tool that may be run again, and two that must not."""
+    """Return one tool that may be run again, and two that must not."""
 
     @tool(repeat="safe")
     def look(call: ToolContext) -> str:

@@ -41,7 +41,7 @@ class TestDrafts:
 
     @pytest.fixture
     def busy(self, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-        """No draft can be written; each attempt is counted."""
+        """Refuse every draft, and count the attempts."""
         tried: list[object] = []
 
         def refuse(claims: Claims, said: object) -> None:
@@ -256,7 +256,7 @@ class TestAsk:
             assert len(results(self.conversation)) == 1
 
     def waits(self) -> bool:
-        """Whether the lane has asked, and no model since."""
+        """Return whether the lane has asked, and no model since."""
         return self.conversation.state().lane("coder").status == "failed" and not self.model.prompts
 
     def test_the_lane_says_what_to_do_and_waits(self) -> None:

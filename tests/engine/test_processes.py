@@ -104,7 +104,7 @@ def texts(files: Files) -> list[str]:
 
 
 def drafted(files: Files) -> bool:
-    """Whether something that streamed is kept."""
+    """Return whether something that streamed is kept."""
     with stenolog.open(files.log) as log:
         claims = Claims(log.recorder, log[TALK].stream)
         return any(claims.drafted(claim) for claim in claims.all())
@@ -117,7 +117,7 @@ class Frozen:
     ledger: str
 
     def is_waiting(self, files: Files) -> bool:
-        """Whether the effect has begun, and all of what it streamed is kept."""
+        """Return whether the effect has begun, and all of what it streamed is kept."""
         return (files.folder / "first").exists() and (not self.waits or drafted(files))
 
     def test_the_other_waits_for_it_works_on_other_lanes_and_goes_on_when_it_is_killed(

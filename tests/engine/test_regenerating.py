@@ -41,7 +41,7 @@ def writer(**options: Any) -> Agent:
 
 @pytest.fixture
 def conversation() -> Iterator[Conversation]:
-    """Three mails, written at once: at 6, 7 and 8."""
+    """Yield three mails, written at once: at 6, 7 and 8."""
     with stenolog.open(":memory:") as log:
         conversation = log["mails"]
         conversation.append(ModeSwitch(joins=["writer"]), expected=0)
@@ -146,7 +146,7 @@ def shown(conversation: Conversation) -> list[str]:
 
 @pytest.fixture
 def room() -> Iterator[Conversation]:
-    """Two questions, to nobody by name, and their answers: at 3 and 5."""
+    """Yield two questions, to nobody by name, and their answers: at 3 and 5."""
     with stenolog.open(":memory:") as log:
         conversation = log["room"]
         for n in (1, 2):

@@ -117,7 +117,7 @@ class Slow(Model):
 
 
 async def first_waits(files: Files) -> None:
-    """Whoever comes first waits until there is enough; the others go on at once."""
+    """Let the first wait until there is enough; the others continue at once."""
     try:
         os.close(os.open(files.folder / "first", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -149,7 +149,7 @@ def go_on(folder: str, waits: bool) -> None:
 
 
 def alive(number: int, barrier: Barrier, file: str, runners: list[str]) -> list[str]:
-    """Those of the runners that live, as another process sees it."""
+    """Return the living runners, as another process sees them."""
     mine = LivenessLock(file, "mine", claimed=lambda: runners)
     found = [runner for runner in runners if mine.lives(runner)]
     mine.close()

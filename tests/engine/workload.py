@@ -46,7 +46,7 @@ class Ledger:
         self._synced = synced
 
     def write(self, *words: object) -> None:
-        """One line of words without spaces, written at once."""
+        """Write one line of words without spaces, at once."""
         os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
         if self._synced:
             os.fsync(self._file)

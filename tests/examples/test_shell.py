@@ -14,7 +14,7 @@ NAMES = ("neurocrew", "tenex")
 
 
 def ended(code: str, reads: int = -1) -> tuple[int, str, str]:
-    """How a program that runs a `main` with such a body ends; of its output so many lines are read."""
+    """Return how a program with such a `main` ends; so many lines of its output are read."""
     program = f"import sys\nfrom examples.shell import run\ndef main():\n    {code}\nrun(main)"
     with subprocess.Popen(
         [sys.executable, "-c", program],

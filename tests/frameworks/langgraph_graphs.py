@@ -32,7 +32,7 @@ def ask(question: str) -> str:
 
 
 def model(state: Talk) -> dict[str, Any]:
-    """Two calls for a question, a question back for one that begins with "May", and then an answer."""
+    """Return two calls for a question, a question for one that begins with "May", and then an answer."""
     last = state["messages"][-1]
     asked = next(message.id for message in reversed(state["messages"]) if isinstance(message, HumanMessage))
     if not isinstance(last, HumanMessage):
@@ -73,7 +73,7 @@ class Jokes(TypedDict):
 
 
 def fan_out(saver: Any) -> Any:
-    """One task for each subject, all at once."""
+    """Return one task for each subject, all at once."""
     graph = StateGraph(Jokes)
     graph.add_node("plan", lambda state: {})
     graph.add_node("joke", lambda state: {"jokes": [f"A joke about {state['subject']}"]})

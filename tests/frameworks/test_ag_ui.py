@@ -43,7 +43,7 @@ def look(where: str) -> str:
 
 
 def looking(name: str = "coder") -> Agent:
-    """Thinks, says something, calls a tool twice at once, and answers."""
+    """Return an agent that thinks, says something, calls a tool twice at once, and answers."""
     calls = [stenolog.ToolCall(id=f"c{n}", name="look", arguments=f'{{"where": "{n}"}}') for n in (1, 2)]
     script = Scripted(
         [stenolog.ReasoningPart(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
@@ -93,7 +93,7 @@ def turn(conversation: Any, id: str, **options: Any) -> list[BaseEvent]:
 
 
 def told(messages: Any) -> list[Any]:
-    """Messages as they go over the API, sorted: agents at work at once begin in another order."""
+    """Return messages in the API's form, sorted: parallel agents begin in any order."""
     return sorted(
         (json.loads(m.model_dump_json(by_alias=True)) for m in messages), key=lambda m: str(m["id"])
     )
@@ -350,7 +350,7 @@ def test_the_official_client_refuses_what_is_out_of_order() -> None:
 
 
 def _sampled(number: int) -> list[list[Entry]]:
-    """So many prefixes of logs of any kind."""
+    """Return so many prefixes of logs of any kind."""
     found: list[list[Entry]] = []
 
     @settings(max_examples=number)

@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[str, str]]:
-    """Who said what, of what is in context or of what is hidden; a tool card with what came of it."""
+    """Return authors and words of entries in context, or hidden ones, and tool cards with their results."""
     return [
         (item.author, f"{item.call.name}: {item.output[0].text}" if item.call and item.output else item.text)  # type: ignore[union-attr]
         for item in log[name].timeline()

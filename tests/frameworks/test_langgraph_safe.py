@@ -45,7 +45,7 @@ def naming(module: str, name: str, arg: object, code: int = EXT_CONSTRUCTOR_SING
 
 
 def hostile(mark: Path) -> list[list[str]]:
-    """Values that make the file `mark` where they are revived without care: kind and base64."""
+    """Return values that make the file `mark` if they are revived without care: kind and base64."""
     command = f"touch {mark}"
     inside = naming("os", "system", command)
     values = [

@@ -27,7 +27,7 @@ said_once = st.tuples(st.sampled_from(["", "a", "b", "c", "d"]), st.integers(0, 
 
 
 def once_each(state: list[tuple[str, int, bool]]) -> list[BaseMessage]:
-    """Messages with an id, each id once, of one kind, in one of two wordings, and messages without."""
+    """Return messages of one kind with unique ids, in one of two wordings, and messages without."""
     kinds: list[type[BaseMessage]] = [HumanMessage, AIMessage]
     by_id = {id: (n, id in "bd") for id, n, _ in state if id}
     return [

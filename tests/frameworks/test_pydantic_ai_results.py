@@ -52,14 +52,14 @@ def agent(get: Callable[[], Any], *capabilities: Any) -> Agent[None, str]:
 
 
 def by_hand(conversation: Conversation, get: Callable[[], Any]) -> None:
-    """Three turns, each appended when it is over."""
+    """Append three turns, each when it is over."""
     for number in range(3):
         result = asyncio.run(agent(get).run(f"q{number}", message_history=to_pydantic_ai(conversation)))
         append_pydantic_ai(conversation, result.all_messages())
 
 
 def recorded(conversation: Conversation, get: Callable[[], Any]) -> None:
-    """Three turns, each step taken down as it happens."""
+    """Append three turns, each step when it happens."""
     for number in range(3):
         recorder = PydanticAIRecorder(conversation)
         asyncio.run(agent(get, recorder).run(f"q{number}", message_history=recorder.history()))

@@ -26,7 +26,7 @@ SEEDS = {"team": 55, "scope": 118, "delegating": 6}
 
 
 def everything(log: Log) -> None:
-    """Each kind of event with every field, a whole conversation, a fork, and an entry that was erased."""
+    """Write each kind of event with every field, a conversation, a fork, and an erased entry."""
     picture = log.blobs.put(b"test")  # the digest of this stands in the examples
     seen: list[Event] = [
         UserMessage(parts=(ImagePart(media_type="image/png", blob=picture),)),
@@ -42,7 +42,7 @@ def everything(log: Log) -> None:
 
 
 def imported(log: Log) -> None:
-    """Two transcripts in OpenAI's form, one with a call that nobody has answered."""
+    """Import two transcripts in OpenAI's form, one with an unanswered call."""
     for number in range(2):
         import_file(log, FOLDER / f"transcript-{number}.json", name=f"transcript {number}")
 

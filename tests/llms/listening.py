@@ -39,7 +39,7 @@ def ask(model: Model, *events: Event) -> Heard:
 
 
 def failure(model: Model, *events: Event) -> ModelError:
-    """How it failed."""
+    """Return the error of the failure."""
     with pytest.raises(ModelError) as raised:
         ask(model, *events)
     return raised.value

@@ -51,7 +51,7 @@ CUT = Reply(status=0, end="cut")
 
 
 def sse(data: Any, event: str = "") -> bytes:
-    """One server-sent event: `data` as JSON, or a text as it is."""
+    """Return one server-sent event: `data` as JSON, or a text as it is."""
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
 

@@ -153,7 +153,7 @@ def damage(events: list[Any], data: st.DataObject) -> None:
 
 
 def within(value: Any) -> Any:
-    """Every place in a value, as what holds it and the key there."""
+    """Yield every place in a value, as its container and the key there."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key

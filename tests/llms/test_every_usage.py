@@ -55,7 +55,7 @@ def failed(counted: Usage) -> bytes:
 
 
 def told_by_gemini() -> Iterator[bytes]:
-    """Two chunks, of which the second counts more."""
+    """Yield two chunks, of which the second counts more."""
     for output in (25, 30):
         counted = wire_gemini.usage(Usage(input=120, output=output, cache_read=100, reasoning=20))
         yield sse(wire_gemini.chunk(NAMED, {"text": "Hello"}, counted=counted))

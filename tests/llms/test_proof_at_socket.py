@@ -80,7 +80,7 @@ def asked(conversation: Conversation, model: Model) -> None:
 
 
 def attempt(server: Server, api: Api, path: Path, mode: Mode, seed: int) -> None:
-    """One generated conversation and one call; what arrived is what the receipts say, and they are proved."""
+    """Make one generated conversation and one call; the receipts match the bytes, and are proved."""
     server.received.clear()
     before = {"first": [], "retry": [BUSY], "fall-back": [UNKNOWN]}[mode]
     server.add(*before, Reply(list(api.frames(api.answer(TextPart(text="Hello"))))))
@@ -164,7 +164,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def program_attempt(program: Program, path: Path, seed: int) -> None:
-    """One generated conversation, and one call of a program that keeps what it is given."""
+    """Make one generated conversation, and one call of a program that keeps its receipt."""
     source, arguments, options = program
     kept = path.with_suffix(".hex")
     model = CommandLine([*PYTHON, "-c", source, str(kept), *arguments], **options)

@@ -17,7 +17,7 @@ STOP: dict[str, Any] = {"type": "message_stop"}
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Texts, thoughts and arguments come in pieces of so many characters, with a ping between."""
+    """Yield texts, thoughts and arguments in pieces of so many characters, with a ping between."""
     counted = usage(answer.usage) if answer.usage else {}
     yield event(start(answer.model, {**counted, "output_tokens": 1} if counted else {}))
     for index, part in enumerate(answer.parts):
@@ -29,7 +29,7 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
 
 
 def event(data: dict[str, Any]) -> bytes:
-    """One event, named by its type."""
+    """Return one event, named by its type."""
     return sse(data, data["type"])
 
 
@@ -77,12 +77,12 @@ def opened(content_block: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed(kind: str, **fields: Any) -> dict[str, Any]:
-    """More of a block."""
+    """Return a delta of a block."""
     return {"type": "content_block_delta", "index": 0, "delta": {"type": kind, **fields}}
 
 
 def usage(tokens: Usage) -> dict[str, Any]:
-    """Tokens in this API's words: the input is what neither came from the cache nor went there."""
+    """Return tokens in this API's words: the input excludes reads from and writes to the cache."""
     return {
         "input_tokens": tokens.input - tokens.cache_read - tokens.cache_write,
         "cache_read_input_tokens": tokens.cache_read,

@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Texts and thoughts come in pieces of so many characters, one chunk each; calls come whole.
+    """Yield texts and thoughts in pieces of so many characters, one chunk each; calls are whole.
 
     A signature comes with the part behind its reasoning: a text's first piece, or an empty one at the end.
     """
@@ -35,7 +35,7 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
 
 
 def parts_of(part: AssistantPart, piece: int = PIECE) -> Iterator[Body]:
-    """One part, as this API has it, without its signature."""
+    """Yield one part, as this API has it, without its signature."""
     match part:
         case TextPart(text=text):
             yield from ({"text": some} for some in pieces(text, piece))
@@ -51,13 +51,13 @@ def parts_of(part: AssistantPart, piece: int = PIECE) -> Iterator[Body]:
 
 
 def chunk(model: str, *parts: Body, counted: Body | None = None, **fields: Any) -> Body:
-    """One chunk with these parts; `fields` are the candidate's."""
+    """Return one chunk with these parts; `fields` are the candidate's."""
     candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **fields}
     return {"candidates": [candidate], "modelVersion": model, "usageMetadata": counted or {}}
 
 
 def usage(tokens: Usage) -> Body:
-    """Tokens in this API's words: the output is what was not thought."""
+    """Return tokens in this API's words: the output excludes thoughts."""
     return {
         "promptTokenCount": tokens.input,
         "cachedContentTokenCount": tokens.cache_read,

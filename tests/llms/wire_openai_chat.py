@@ -14,7 +14,7 @@ PIECE = 5
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Texts and arguments come in pieces of so many characters; the usage comes last."""
+    """Yield texts and arguments in pieces of so many characters, and the usage at the end."""
     yield _chunk(answer, {"role": "assistant", "content": ""})
     calls = 0
     for part in answer.parts:
@@ -28,7 +28,7 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
 
 
 def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, Any]]:
-    """One part in pieces; a call's first has its id and name."""
+    """Yield one part in pieces; a call's first has its id and name."""
     match part:
         case TextPart(text=text):
             yield from ({"content": some} for some in pieces(text, piece))
@@ -49,7 +49,7 @@ def pieces(text: str, size: int) -> Iterator[str]:
 
 
 def usage(tokens: Usage) -> dict[str, Any]:
-    """Tokens in this API's words."""
+    """Return tokens in this API's words."""
     return {
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,

@@ -14,7 +14,7 @@ from tests.llms.wire_openai_chat import PIECE, pieces
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Each part is an item of its own, which streams and is then told whole; the response comes last."""
+    """Yield each part as an item that streams and is then repeated whole, and the response at the end."""
     yield event("created", response=response(answer, status="in_progress"))
     for place, part in enumerate(answer.parts):
         whole = item(place, part)
@@ -33,7 +33,7 @@ def end(answer: ModelResponse) -> bytes:
 
 
 def event(named: str, **more: Any) -> bytes:
-    """One event of a response."""
+    """Return one event of a response."""
     return sse({"type": f"response.{named}", **more}, f"response.{named}")
 
 
@@ -101,7 +101,7 @@ def deltas(part: AssistantPart, piece: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def usage(tokens: Usage) -> dict[str, Any]:
-    """Tokens in this API's words."""
+    """Return tokens in this API's words."""
     return {
         "input_tokens": tokens.input,
         "output_tokens": tokens.output,

@@ -25,7 +25,7 @@ from stenolog.testing import entries
 
 
 def projection_bytes(log: Sequence[Entry]) -> bytes:
-    """All that follows from a log, as JSON."""
+    """Return all projections of a log, as JSON."""
     return to_json(
         {
             "digest": log[-1].digest if log else "",

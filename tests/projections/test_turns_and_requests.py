@@ -82,7 +82,7 @@ def _editable(log: list[Event], event: Event) -> list[int]:
 
 
 def _is_a_persons(log: list[Event], position: int) -> bool:
-    """Whether a person's words have taken the place of an answer, or of another wording of it."""
+    """Return whether a person's words have replaced an answer, or another wording of it."""
     first = dict[int, int]()
     for at, event in enumerate(log, 1):
         old = getattr(event, "replaces", None)

@@ -23,7 +23,7 @@ def chat(*events: Event, agent: str = "coder") -> Request:
 
 
 def said(request: Request) -> list[tuple[str, Any]]:
-    """Role and content of every message."""
+    """Return role and content of every message."""
     return [(message["role"], message["content"]) for message in request.body["messages"]]
 
 

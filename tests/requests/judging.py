@@ -83,7 +83,7 @@ def weighed(request: Request) -> Size:
 
 
 def words_of(value: Any) -> Iterator[str]:
-    """Every text in a body but the contents of blobs, and what only says what a thing is."""
+    """Yield every text in a body but the contents of blobs, and the names of types."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in ("role", "type", "model") and not key.endswith("id"):

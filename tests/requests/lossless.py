@@ -80,7 +80,7 @@ def unaccounted(entries: Sequence[Entry], request: Request) -> Iterator[str]:
 
 
 def is_native(result: int, request: Request) -> bool:
-    """Whether a call is answered by its own result, as a tool's."""
+    """Return whether a call is answered by its own result, as a tool's."""
     return any(part.role == "tool" and result in part.positions for part in request.parts)
 
 
@@ -105,7 +105,7 @@ def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def arguments(given: Any) -> str:
-    """Arguments in one form: those that are no JSON object are text, which the APIs wrap as `_raw`."""
+    """Return arguments in one form: texts that are no JSON object are what the APIs wrap as `_raw`."""
     try:
         found = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def _said(entry: Entry) -> Iterator[tuple[str, TextPart | ToolCall]]:
 
 
 def _is_called(call: ToolCall, calls: list[tuple[str, Any]], told: str) -> bool:
-    """Whether a call is in a request, as one, or in prose where it is another agent's."""
+    """Return whether a call is in a request, as one, or in prose where it is another agent's."""
     names = (tool_name(call.name), tool_name(called(call)))
     forms = (arguments(call.arguments), arguments({"_raw": call.arguments}))
     return (

@@ -44,7 +44,7 @@ WORDS = SAID.split()
 
 
 def session(seed: int, length: int) -> list[Event]:
-    """So many events of one session."""
+    """Return so many events of one session."""
     return list(islice(_Session(Random(seed)).events(), length))
 
 
@@ -88,7 +88,7 @@ class _Session:
             yield event
 
     def turns(self, agent: str, number: int) -> Iterator[Event]:
-        """So many turns of one agent, each with one or two calls."""
+        """Yield so many turns of one agent, each with one or two calls."""
         yield ModeSwitch(mode="chat", joins=[agent], cards={agent: _card(agent)})
         for turn in range(number):
             calls = [self._call() for _ in range(1 + turn % 2)]
@@ -139,7 +139,7 @@ class _Session:
         return ToolCall(id=f"call_{next(self.ids)}", name=self.random.choice(TOOLS), arguments=arguments)
 
     def _summary(self, agent: str) -> AssistantMessage:
-        """Of a stretch that no summary covers yet."""
+        """Return a summary of a stretch that no summary covers yet."""
         covered = PositionRange(first=self.since, last=min(self.since + 40, self.position))
         self.since = covered.last + 1
         return AssistantMessage(agent=agent, text=self._words(80), purpose="summary", covers=[covered])

@@ -28,7 +28,7 @@ WORDS = "word " * 60
 
 
 def words(*events: Event, chosen: Policy) -> str:
-    """Every text that the coder is sent."""
+    """Return every text that is sent to the coder."""
     body = build(log(ModeSwitch(joins=["coder"]), *events), "coder", policy=chosen).body
     return "\n".join(str(message["content"]) for message in body["messages"])
 

@@ -43,7 +43,7 @@ def messages(api: str) -> list[Body]:
 
 @st.composite
 def changing(draw: st.DrawFn, api: str) -> list[Body]:
-    """Bodies, each of which begins as the one before it did, for a while."""
+    """Return bodies that each begin as the one before it, for a while."""
     bodies: list[Body] = []
     said: list[Body] = []
     for _ in range(draw(st.integers(1, 6))):

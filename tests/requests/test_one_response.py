@@ -174,11 +174,11 @@ class Story:
         self.events.append([ToolResult(call_id=named.id, text=self._words())])
 
     def in_parts(self) -> list[Event]:
-        """Each part of a response as a message of its own, as an import of a growing file has it."""
+        """Return each part of a response as a message, as an import of a growing file has it."""
         return [event for events in self.events for event in events]
 
     def whole(self) -> list[Event]:
-        """Parts that follow each other as one message, as an import of the whole file has them."""
+        """Return neighbouring parts as one message, as an import of the whole file has them."""
         return [_joined(events) for events in self.events]
 
 

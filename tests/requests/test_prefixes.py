@@ -45,7 +45,7 @@ def around(body: Body) -> Iterator[Finding]:
 
 @pytest.fixture
 def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Laws that find everything in a body: what they find is equal where the bodies are."""
+    """Set laws that find everything in a body: their findings are equal if the bodies are."""
     laws: tuple[Check, ...] = (each_message, around)
     monkeypatch.setattr(receipts, "reading", lambda api: IncrementalValidator((*laws, *LAWS[api])))
 

@@ -119,7 +119,7 @@ def fate(body: Body, *native: str, word: str = WORD, kept: str = "kept") -> str:
 
 
 def _told(body: Body, other: Body) -> str:
-    """Whether the provider can tell one from the other."""
+    """Return whether the provider can distinguish one from the other."""
     return "dropped" if body == other else "kept"
 
 
@@ -215,7 +215,7 @@ INPUTS: dict[str, Callable[[str], str]] = {
 
 
 def _asks(**parameters: Any) -> Callable[[str], str]:
-    """Whether the provider hears of these parameters."""
+    """Return whether the provider hears of these parameters."""
 
     def fate_of(api: str) -> str:
         model = SAMPLED.get(api, MAKERS[api][0].model)

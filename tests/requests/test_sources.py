@@ -110,7 +110,7 @@ def _replaced(value: Any, new: Any, key: str = "") -> Any:
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Every string of a body, keys too; blobs are told by their hash and left out."""
+    """Yield every string of a body, keys too; blobs are replaced by their hash."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
@@ -167,7 +167,7 @@ def every_request(log: list[Entry], lane: LaneId, seed: int) -> Iterator[Request
 
 
 def logs(seeds: range) -> Iterator[tuple[int, list[Entry]]]:
-    """Teams' sessions and damaged histories in turn."""
+    """Yield teams' sessions and damaged histories in turn."""
     for seed in seeds:
         yield seed, session_log(seed, 40) if seed % 3 == 0 else history(seed, longest=20)
 

@@ -233,7 +233,7 @@ def test_one_call_at_a_time_is_a_choice_among_tools_too() -> None:
 
 
 def thinking(budget: object) -> dict[str, object]:
-    """Thinking on a budget."""
+    """Return parameters of thinking on a budget."""
     return {"type": "enabled", "budget_tokens": budget}
 
 

@@ -40,7 +40,7 @@ def request(*events: Event, model: str = PRO, blobs: dict[str, bytes] | None = N
 
 
 def said(made: Request) -> list[tuple[str, list[Any]]]:
-    """Role and parts of every content."""
+    """Return role and parts of every content."""
     return [(content["role"], content["parts"]) for content in made.body["contents"]]
 
 

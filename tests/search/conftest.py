@@ -16,13 +16,13 @@ __all__ = ["conversation", "log", "path"]
 
 
 def places(log: Log, query: str, **wanted: Any) -> list[tuple[str, int]]:
-    """Where it was found, in the order of the log's names and positions."""
+    """Return the places of the hits, in the order of the log's names and positions."""
     return sorted((hit.conversation, hit.position) for hit in log.search(query, **wanted))
 
 
 @pytest.fixture
 def indexed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many entries have been indexed since the last call."""
+    """Return the number of entries indexed since the last call."""
     seen: list[int] = []
     worded = indexing.worded
 

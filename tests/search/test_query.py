@@ -31,7 +31,7 @@ Found = Callable[[str, str], bool]
 
 @pytest.fixture
 def found() -> Found:
-    """Whether a text says what a query looks for."""
+    """Return whether a text contains the words of a query."""
     return lambda query, text: bool(snippets(query, [(1, folded(text))]))
 
 

@@ -36,7 +36,7 @@ class Someone:
         return 0.0
 
     def befall(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 async def wait(said: list[str], seconds: float, text: str) -> None:

@@ -28,7 +28,7 @@ def lost_fence(patch: pytest.MonkeyPatch) -> None:
 
 
 def skipped_commit(patch: pytest.MonkeyPatch) -> None:
-    """Now and then a transaction is said to be committed, and is not."""
+    """Report some transactions as committed that are not."""
     commit, number = Transaction._commit, count(1)
 
     def skip(self: Any) -> None:

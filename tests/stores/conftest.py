@@ -23,7 +23,7 @@ def fixed_clock() -> Callable[[], datetime]:
 
 
 def fixed_ids(prefix: str = "e") -> Callable[[], str]:
-    """e1, e2, e3 …"""
+    """Return a function that gives the ids e1, e2, e3 …"""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 
@@ -47,7 +47,7 @@ def conversation(log: Log) -> Conversation:
 
 @pytest.fixture
 def folded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many entries have been read to be folded since the last call."""
+    """Return a function that counts the entries folded since the last call."""
     seen: list[Entry] = []
     read = Conversation.entries
 
@@ -67,7 +67,7 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 def turns(count: int) -> list[Event]:
-    """So many turns of a question, a call, its result and an answer."""
+    """Return so many turns of a question, a call, its result and an answer."""
     turn: list[Event] = [
         UserMessage(text="go"),
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell")]),
@@ -92,7 +92,7 @@ def texts(conversation: Conversation, after: int = 0, at: int | None = None) -> 
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
+    """Let Ctrl-C raise, even if the tests run in the background of a shell, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -239,7 +239,7 @@ def test_an_append_costs_one_fsync(path: Path) -> None:
 
 
 def fsyncs(path: Path, appends: int) -> int:
-    """How often a process that appends so often waits for the disk, as the kernel sees it."""
+    """Return how often the kernel makes a process that appends so often wait for the disk."""
     code = (
         "import sys, stenolog\n"
         "with stenolog.open(sys.argv[1]) as log:\n"

@@ -31,7 +31,7 @@ FLIPS = 200
 
 
 def everything(log: Log) -> object:
-    """All that a reader can get from a log."""
+    """Return everything that can be read from a log."""
     names = log.names(archived=True)
     entries = {name: (list(log[name].records()), [e.event for e in log[name].entries()]) for name in names}
     return list(log), names, entries, dict(log.blobs)
@@ -118,7 +118,7 @@ class TestFullDisk:
 
 
 def fill_under_a_limit(number: int, barrier: object, path: str) -> str:
-    """In a process of its own: let files grow to 100 kB, fill them, and go on without the limit."""
+    """Let files grow to 100 kB in a process of its own, fill them, and continue without the limit."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with stenolog.open(path) as log:

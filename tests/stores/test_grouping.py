@@ -130,7 +130,7 @@ def test_a_group_is_as_its_appends_one_after_another(asked: list[Asked]) -> None
 
 
 def commits(log: Log) -> list[str]:
-    """Every statement that ends a transaction, from now on."""
+    """Collect every statement that ends a transaction, from now on."""
     seen: list[str] = []
     ends = ("COMMIT", "ROLLBACK")
     connection: sqlite3.Connection = log.datastore.writer

@@ -65,7 +65,7 @@ def done(work: Callable[[], object], instant: int) -> bool:
 
 
 def free(log: Log) -> bool:
-    """Whether anybody else may write now, in this process or another."""
+    """Return whether another writer may write now, in this process or another."""
     if log.datastore.is_writing or log.datastore.writer.in_transaction:
         return False
     lock = FileLock(f"{log.datastore.file}-lock")

@@ -68,7 +68,7 @@ class Model(RuleBasedStateMachine):
                 conversation.append(UserMessage(text="late"), expected=conversation.position - 1)
 
     def is_own(self, conversation: Conversation, id: str) -> bool:
-        """Whether the entry is the conversation's own, and not one that it inherits."""
+        """Return whether the entry is the conversation's own, and not one that it inherits."""
         parent = self.parents.get(conversation.name)
         return parent is None or all(entry.id != id for entry in list(self.log[parent].entries()))
 

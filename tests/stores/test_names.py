@@ -19,7 +19,7 @@ NAMES = ["mail 10", "Mail 9", "Émile", "50%", "a_b", "a~b"]
 
 @pytest.fixture(autouse=True)
 def conversations(log: Log) -> None:
-    """Six, a second apart; something is said in the first one once more, and the last is archived."""
+    """Write six conversations, a second apart; the first gets another message, and the last is archived."""
     for name in NAMES:
         said(log[name], "hi")
     said(log["mail 10"], "again")

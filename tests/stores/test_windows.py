@@ -31,7 +31,7 @@ def conversation(tmp_path: Path) -> Iterator[Conversation]:
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
-    """Every entry that is read."""
+    """Return a list of every entry that is read."""
     read: list[Entry] = []
     whole = reader.entries
 
@@ -50,7 +50,7 @@ def go_on(conversation: Conversation, turns: int) -> None:
 
 
 def in_it(request: Request) -> int:
-    """How many entries a request is made of."""
+    """Return the number of entries in a request."""
     return len({position for part in request.parts for position in part.positions})
 
 

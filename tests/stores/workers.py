@@ -134,7 +134,7 @@ def restore_often(path: str, backup: str, times: int) -> None:
 
 
 def try_lock(number: int, barrier: Barrier, path: str) -> bool:
-    """Whether the lock is free."""
+    """Return whether the lock is free."""
     lock = FileLock(path)
     try:
         return lock.acquire(0)
@@ -171,7 +171,7 @@ def put_append_delete_collect(number: int, barrier: Barrier, path: str, times: i
 
 
 def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
-    """How many appends to a conversation of its own succeed in so many seconds."""
+    """Return the number of appends to its own conversation in so many seconds."""
     with stenolog.open(path) as log:
         conversation = log[f"talk {number}"]
         conversation.append(UserMessage(text="first"))

@@ -50,7 +50,7 @@ class Room(NamedTuple):
         return self.look(lambda conversation: conversation.request(agent, at, **options))
 
     def entries(self) -> list[Entry]:
-        """Everything in the log."""
+        """Return all entries of the log."""
         return self.look(lambda conversation: list(conversation.entries()))
 
     def look(self, view: Callable[[Conversation], T]) -> T:
@@ -65,12 +65,12 @@ def words(request: Request) -> list[str]:
 
 
 def prefixed(request: Request) -> int:
-    """How many messages of a body stand before the conversation."""
+    """Return the number of messages before the conversation in a body."""
     return sum(message["role"] == "system" for message in request.body["messages"][:1])
 
 
 def roles(request: Request) -> list[tuple[str, Any]]:
-    """Role and content of every message."""
+    """Return role and content of every message."""
     return [(message["role"], message["content"]) for message in request.body["messages"]]
 
 

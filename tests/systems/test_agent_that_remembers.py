@@ -78,7 +78,7 @@ def history(room: Room) -> list[Entry]:
 
 
 def reasons(room: Room) -> list[str]:
-    """Why runs were ended."""
+    """Return the reasons for the ends of runs."""
     return [entry.event.message for entry in room.entries() if isinstance(entry.event, LlmError)]
 
 

@@ -296,7 +296,7 @@ def test_an_agent_from_whom_nothing_was_cut_is_told_nothing(room: Room) -> None:
 
 
 def cuts_shown(room: Room) -> list[tuple[int, str, str]]:
-    """Position, author and words of the timeline's cuts."""
+    """Return position, author and words of the timeline's cuts."""
     timeline = room.look(lambda conversation: conversation.timeline())
     return [(item.position, item.author, item.detail) for item in timeline if item.kind == "cut"]
 

@@ -32,7 +32,7 @@ AT_ONCE = RetryPolicy(base=0.0)
 
 
 def crew(*models: Model, moderator: str = "", retries: RetryPolicy = AT_ONCE, **options: Any) -> Team:
-    """Up to three roles in turn, which remember their sessions."""
+    """Return up to three roles in turn, which remember their sessions."""
     agents = [
         Agent(name, llm=model, policy=SinceLastTurn(), retries=retries)
         for name, model in zip(NAMES, models, strict=False)
@@ -62,7 +62,7 @@ def talked(room: Room, make: Callable[[], Team], *texts: str, at: int = 0) -> li
 
 
 def is_outcome(entry: Entry) -> bool:
-    """Whether it is an answer, or a failure that was not just a forgotten session."""
+    """Return whether it is an answer, or a failure other than a forgotten session."""
     event = entry.event
     return isinstance(event, AssistantMessage) or (
         isinstance(event, LlmError) and event.category != "process_exited"
@@ -78,7 +78,7 @@ def errors(entries: list[Entry]) -> list[LlmError]:
 
 
 def over(room: Room) -> tuple[str, str]:
-    """Why the turns are over, from the log that was opened anew: in the last transition, and in the state."""
+    """Return why the turns are over, by the last transition and by the state of the reopened log."""
     reason = room.look(lambda conversation: conversation.transitions())[-1].decision.reason
     return reason, room.look(lambda conversation: conversation.state()).turn_state.end_reason
 

@@ -42,7 +42,7 @@ def brief(n: int) -> UserMessage:
 
 
 def write(room: Room, n: int, together: Barrier) -> None:
-    """One writer, with a connection of its own: it answers what it is shown, as often as there are runs."""
+    """Write on a connection of its own: a writer answers its request, as often as there are runs."""
     with stenolog.open(room.path) as log:
         conversation = log[room.name]
         together.wait(60)
@@ -109,7 +109,7 @@ THINK = ToolCall(id="t", name="think", arguments="{}")
 
 @pytest.fixture
 def long(room: Room) -> Room:
-    """Ten rounds of reasoning by the planner, some 250 tokens each, and then a task."""
+    """Return ten rounds of reasoning by the planner, some 250 tokens each, and then a task."""
     room.write(*COMPANY)
     for n in range(10):
         room.write(

@@ -34,7 +34,7 @@ def model() -> Scripted:
 
 
 def work(path: Path, *parts: Part) -> None:
-    """Each part in a log that was just opened, with a team that was just made."""
+    """Do each part in a log that was just opened, with a team that was just made."""
     for part in parts:
         with stenolog.open(path) as log:
             tables(log)

@@ -41,7 +41,7 @@ AT_ONCE = RetryPolicy(attempts={"network": 3}, base=0.001)
 
 
 def team(answer: Callable[[ModelCall], object], **options: Any) -> Team:
-    """Three agents that answer by one function; the policy is TENEX's unless another is given."""
+    """Return three agents that answer by one function, under TENEX's policy unless another is given."""
     policy = options.pop("policy", TENEX)
     made = [Agent(n, llm=Scripted(answer, endless=True), policy=policy, retries=AT_ONCE) for n in NAMES]
     return Team(made, **options)
@@ -256,7 +256,7 @@ def led() -> Team:
 
 
 def step_by_step(path: Path) -> Iterator[int]:
-    """One effect at a time, each by a team of its own on a log that was just opened."""
+    """Run one effect at a time, each by a team of its own on a log that was just opened."""
     while True:
         with opened(path) as conversation:
             done = run(led().advance(conversation))

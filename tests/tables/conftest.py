@@ -34,7 +34,7 @@ def log(path: Path) -> Iterator[Log]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """How to connect to a PostgreSQL server that lives as long as the tests."""
+    """Yield the address of a PostgreSQL server that lives as long as the tests."""
     bin = programs()
     if bin is None:
         pytest.skip("no PostgreSQL is installed here")
@@ -44,7 +44,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def dsn(server: str) -> str:
-    """How to connect to a database of one's own on it."""
+    """Return the address of a new database on it."""
     name = f"t{next(NUMBERS)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')

@@ -14,7 +14,7 @@ QUIET = "-c fsync=off -c listen_addresses='' -c max_connections=20 -c shared_buf
 
 
 def programs() -> Path | None:
-    """Where the newest PostgreSQL on this machine has its programs; None where there is none."""
+    """Return the folder of the newest PostgreSQL's programs; None if there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).parent if on_path else None

@@ -43,7 +43,7 @@ def test_a_writer_killed_at_any_instant_leaves_exactly_the_rows_of_its_entries(p
 
 
 def _rows(path: Path) -> int:
-    """How many rows there are; none while there is no table."""
+    """Return the number of rows; none while there is no table."""
     if not path.exists() or not plain_sql(path, "SELECT 1 FROM sqlite_master WHERE name = 'lines'"):
         return 0
     return int(plain_sql(path, "SELECT count(*) FROM lines")[0][0])

@@ -238,7 +238,7 @@ def test_a_follower_killed_at_any_instant_loses_no_row_and_doubles_none(path: Pa
 
 
 def _reached(dsn: str) -> int:
-    """How far a follower has come; 0 while there are no tables."""
+    """Return the position of a follower; 0 while there are no tables."""
     if asked(dsn, "SELECT to_regclass('stenolog_tracking')") == [(None,)]:
         return 0
     ((found,),) = asked(dsn, "SELECT coalesce(max(position), 0) FROM stenolog_tracking")

@@ -225,7 +225,7 @@ def test_a_program_with_the_version_before_stands_aside(log: Log, path: Path) ->
 
 
 def failing(on: str) -> Table:
-    """As `lines`, with a function that fails on one message."""
+    """Return a table like `lines`, with a function that fails on one message."""
 
     def rows(entry: Entry) -> list[dict[str, Any]]:
         if getattr(entry.event, "text", "") == on:

@@ -74,7 +74,7 @@ def imported(log: Log, path: Path, **options: Any) -> Report:
 
 
 def there_and_back(log: Log, place: Path, messages: list[Message]) -> list[Message]:
-    """Messages that are imported and exported again."""
+    """Return messages after an import and an export."""
     imported(log, folder(place / "in", talk=messages))
     export_crewagent(log["talk"], place / "out")
     found: list[Message] = read(place / "out")
@@ -82,5 +82,5 @@ def there_and_back(log: Log, place: Path, messages: list[Message]) -> list[Messa
 
 
 def told(conversation: Conversation) -> list[tuple[str, Any, Event]]:
-    """Id, time and event of every entry."""
+    """Return id, time and event of every entry."""
     return [(entry.id, entry.time, entry.event) for entry in conversation.entries()]

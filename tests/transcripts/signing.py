@@ -20,7 +20,7 @@ def _private(who: str) -> PrivateKey:
 
 
 def key(who: str) -> str:
-    """Somebody's public key."""
+    """Return a person's public key."""
     return _private(who).public_key_xonly.format().hex()
 
 
@@ -44,7 +44,7 @@ def signed(who: str, made: list[Any], hashed: bytes = b"") -> Json:
 
 
 def profile(who: str, *tags: list[str], name: str = "", at: int = -60, **fields: Any) -> Json:
-    """Somebody's profile."""
+    """Return a person's profile."""
     return event(who, json.dumps({"name": name or who, **fields}), *tags, kind=0, at=at)
 
 

@@ -31,7 +31,7 @@ def session(name: str, *records: dict[str, Any]) -> bytes:
 
 
 def written(folder: Path) -> list[Path]:
-    """Files of all sorts: sessions with a branch and a picture, two of one session, messages, a rollout."""
+    """Return files of all sorts: branched sessions, two sessions in one file, messages, a rollout."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
     conversation = [
         user("u1", None, "Which test fails?"),
@@ -215,7 +215,7 @@ def test_an_import_that_is_killed_anywhere_is_gone_on_with(
 
 
 def killed(database: Path, files: list[Path], commits: int, later: float) -> bool:
-    """Whether an import was killed a while after it came to so many commits; else it has ended."""
+    """Return whether an import was killed a while after so many commits; else it has ended."""
     receiver, sender = CONTEXT.Pipe(duplex=False)
     process = started(import_in_pieces, str(database), [str(file) for file in files], sender)
     sender.close()
@@ -293,7 +293,7 @@ def test_what_could_not_be_written_is_never_said_to_be(
 
 
 def ends_with(error: Exception, imports: Iterator[object]) -> bool:
-    """Whether an import ends with an error."""
+    """Return whether an import ends with an error."""
     try:
         list(imports)
     except type(error):

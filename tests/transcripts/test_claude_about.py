@@ -26,7 +26,7 @@ LONG = "Please add the age of each person to the table " * 5
 
 
 def places(into: Import, system: str) -> list[Any]:
-    """Folder and branch, as the settings have them."""
+    """Return folder and branch, as the settings have them."""
     told: list[Any] = [switch.meta.get(system, {}) for switch in into.settings]
     return [(about.get("cwd"), about.get("branch")) for about in told if about]
 

@@ -46,7 +46,7 @@ def queue(operation: str, **fields: str) -> Json:
 
 
 def users(into: Import) -> list[tuple[str, str, bool]]:
-    """Who wrote what, and whether the model is shown it."""
+    """Return author and words of each message, and whether the model sees it."""
     return [(m.author_kind, m.text, m.in_context) for m in into.said if isinstance(m, UserMessage)]
 
 

@@ -47,7 +47,7 @@ FORGED = st.fixed_dictionaries(
 
 @contextmanager
 def two_logs() -> Iterator[tuple[Log, Log, Path]]:
-    """Two logs in memory, and a folder between them."""
+    """Open two logs in memory, and a folder between them."""
     with (
         stenolog.open(":memory:") as one,
         stenolog.open(":memory:") as two,
@@ -137,7 +137,7 @@ def test_whatever_a_file_says_of_an_export_it_comes_in_once(forged: list[tuple[M
 
 
 def assert_the_same_is_sent(one: Conversation, other: Conversation) -> None:
-    """Every lane has the same request in both."""
+    """Assert that every lane has the same request in both."""
     for lane in lanes(list(one.entries())):
         requests = (conversation.request(lane.agent, task=lane.task) for conversation in (one, other))
         assert next(requests).bytes == next(requests).bytes

@@ -16,7 +16,7 @@ from tests.transcripts.test_crewagent import A_TURN
 
 
 def reasons(report: Report) -> list[str]:
-    """All that the report has to say against the folder."""
+    """Return the report's complaints about the folder."""
     return [
         *(skipped.reason for skipped in report.skipped),
         *(skipped.reason for conversation in report.conversations for skipped in conversation.skipped),

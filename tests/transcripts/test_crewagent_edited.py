@@ -57,7 +57,7 @@ def sent(log: Log) -> list[str]:
 
 
 def a_story(log: Log) -> None:
-    """Six questions; a summary of the first four, an edit of the last answer."""
+    """Write six questions, a summary of the first four, and an edit of the last answer."""
     events: list[Any] = [ModeSwitch(joins=["a"], cards={"a": AgentCard()})]
     for nth in range(6):
         events += [UserMessage(text=f"Q{nth}"), AssistantMessage(agent="a", text=f"A{nth}")]

@@ -39,7 +39,7 @@ def there_and_back(into: Import, messages: list[Message]) -> list[Message]:
 
 
 def some_messages(draw: Random) -> list[Message]:
-    """Up to ten messages in any order, with what providers and their users have come up with."""
+    """Return up to ten messages in any order, with the fields that providers and users have added."""
     return [_some_message(draw) for _ in range(draw.randint(1, 10))]
 
 
@@ -208,7 +208,7 @@ def test_tau_bench_comes_out_as_it_went_in(tau_bench: list[Message]) -> None:
 
 
 def _heard(message: Message) -> tuple[Any, ...]:
-    """Role, content, and calls; an empty list of calls is none."""
+    """Return role, content, and calls; an empty list of calls is none."""
     fields = ("role", "content", "name", "tool_call_id")
     return *(message.get(name) for name in fields), message.get("tool_calls") or None
 

@@ -20,7 +20,7 @@ Y = [message("y1", "user", "Y"), message("y2", "assistant", "Well, Y.")]
 
 
 def named(report: Report) -> dict[str, int]:
-    """How many entries were appended to which conversations, of which none failed."""
+    """Return the number of entries appended to each conversation, without any failure."""
     assert [conversation.failed for conversation in report.conversations] == [
         "" for _ in report.conversations
     ]

@@ -22,7 +22,7 @@ TALK = [*PEOPLE, ROOT, HANDED, BUILT]
 
 
 def said(into: Import) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Who says what to whom in the first conversation; the user has no name."""
+    """Return author, words and addressees in the first conversation; the user has no name."""
     return [
         (getattr(event, "agent", "") or getattr(event, "author", ""), getattr(event, "text", ""), told(event))
         for event in into.said

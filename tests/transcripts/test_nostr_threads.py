@@ -9,7 +9,7 @@ from tests.transcripts.signing import Json, entity, event
 
 
 def chain(length: int) -> list[Json]:
-    """Each replies to the one before it."""
+    """Return messages that each reply to the one before it."""
     made = [event("ann", "0", kind=1)]
     for nth in range(1, length):
         made.append(event("ann", str(nth), ["e", made[-1]["id"], "", "reply"], kind=1, at=nth))

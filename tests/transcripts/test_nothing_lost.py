@@ -24,7 +24,7 @@ Said = tuple[str, str]
 
 
 def held(path: Path) -> tuple[str, int]:
-    """All the words in the log of a file, forks too, as one text; and how many calls there are."""
+    """Return all words in the log of a file, forks too, as one text, and the number of calls."""
     words: list[str] = []
     calls = 0
     with stenolog.open(":memory:") as log:
@@ -44,7 +44,7 @@ def held(path: Path) -> tuple[str, int]:
 
 
 def objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Every JSON object of a JSONL file, glued ones apart, each record once."""
+    """Yield every JSON object of a JSONL file, glued ones apart, each record once."""
     decoder, seen = json.JSONDecoder(), set()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         rest = line.strip()
@@ -142,6 +142,6 @@ def test_all_that_was_said_in_a_file_is_in_its_log(file: Path) -> None:
 
 
 def _is_in(what: str, words: str) -> bool:
-    """As it is, or with what cannot be stored replaced, or as JSON text."""
+    """Return whether a text is in the log: as it is, with unstorable signs replaced, or as JSON."""
     storable = what.encode("utf-8", "replace").decode()
     return what in words or storable in words or json.dumps(what, ensure_ascii=False)[1:-1] in words

@@ -44,7 +44,7 @@ class Burr(Peer):
         self.machines[event.conversation].step(inputs={"event": event})
 
     def fill(self, conversation: str, turns: int, alphabet: Alphabet = "latin") -> None:
-        """One state alone, without those before it."""
+        """Write one state alone, without those before it."""
         state = State({"messages": [chat.message(event) for event in events(conversation, turns, alphabet)]})
         self.persister.save(None, conversation, turns * STEPS - 1, ACTIONS[-1], state, "completed")
 
@@ -58,7 +58,7 @@ class Burr(Peer):
         return self._loaded(conversation, sequence_id=turn * STEPS - 1)
 
     def fork(self, conversation: str, turn: int, name: str) -> None:
-        """Nothing is written before the fork's first step."""
+        """Fork; nothing is written before the fork's first step."""
         origin = {"fork_from_app_id": conversation, "fork_from_sequence_id": turn * STEPS - 1}
         self.machines[name] = self._machine(name, **origin)
 

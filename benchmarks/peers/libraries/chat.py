@@ -25,7 +25,7 @@ def message(event: Event) -> dict[str, Any]:
 
 
 def said(messages: list[dict[str, Any]]) -> list[Said]:
-    """Messages as they are compared."""
+    """Return messages in the form that is compared."""
     return [_said(message) for message in messages]
 
 

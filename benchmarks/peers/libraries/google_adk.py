@@ -55,7 +55,7 @@ class GoogleADK(AsyncPeer):
         return self.said([event.content for event in self.sessions[conversation].events if event.content])
 
     def at(self, conversation: str, turn: int) -> list[Content]:
-        """Everything is loaded, and cut by the user."""
+        """Return the loaded list, cut here: the library loads everything."""
         self.begin(conversation)
         return self.wait(self.built(conversation, turn * STEPS))
 

@@ -41,7 +41,7 @@ class LangChain(Peer):
         return [read(one) for one in messages]
 
     def at(self, conversation: str, turn: int) -> list[AnyMessage]:
-        """Everything is read, and cut by the user."""
+        """Return the loaded list, cut here: the library reads everything."""
         return self.messages(conversation)[: turn * STEPS]
 
     def history(self, conversation: str) -> Any:

@@ -75,7 +75,7 @@ class LangGraph(Peer):
         return list(self._checkpoint(conversation, turn).values["messages"])
 
     def fork(self, conversation: str, turn: int, name: str) -> None:
-        """Inside the thread: what stood there becomes its newest checkpoint."""
+        """Fork inside the thread: the old checkpoint becomes its newest."""
         self.graph.update_state(self._checkpoint(conversation, turn).config, None, as_node="__copy__")
 
     def _checkpoint(self, conversation: str, turn: int) -> Any:
@@ -108,5 +108,5 @@ def _next(state: dict[str, Any]) -> str:
 
 
 def thread(conversation: str) -> Any:
-    """Where a conversation stands."""
+    """Return the configuration of a conversation's thread."""
     return {"configurable": {"thread_id": conversation}}

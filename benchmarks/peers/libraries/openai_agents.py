@@ -73,7 +73,7 @@ def items(event: Event) -> list[Any]:
 
 
 def _together(calls: Said, item: dict[str, Any]) -> bool:
-    """Whether a call is of the same turn: those of two writers may stand side by side."""
+    """Return whether a call is of the same turn: two writers' calls may be side by side."""
     return str(calls[1][0]).rpartition("-")[0] == str(item["call_id"]).rpartition("-")[0]
 
 

@@ -51,7 +51,7 @@ def recorder(opening: Opening) -> LogRecorder:
 
 @pytest.fixture
 def other(opening: Opening, recorder: LogRecorder) -> LogRecorder:
-    """Another recorder of the same log, as another process has it."""
+    """Return another recorder of the same log, as another process has it."""
     return opening()
 
 
