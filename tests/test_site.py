@@ -53,6 +53,16 @@ def test_llms_txt_describes_every_page_but_the_decisions() -> None:
     assert [line for line in bare if "/decisions/" not in line and "/index.md" not in line] == []
 
 
+def test_the_glossary_has_each_term_once_in_alphabetical_order_in_few_words() -> None:
+    text = (DOCS / "reference" / "glossary.md").read_text()
+    rows = [row.strip("|").split("|") for row in re.findall(r"^\|.+\|$", text, re.MULTILINE)[2:]]
+    terms = [term.strip() for term, _, _ in rows]
+
+    assert terms == sorted(set(terms), key=str.lower)
+    assert {"agent card", "lane", "position", "receipt", "cut", "window", "turn"} <= set(terms)
+    assert [term for term, _, meaning in rows if not 0 < len(meaning.split()) <= 30] == []
+
+
 def test_the_site_loads_nothing_from_another_host_by_its_configuration() -> None:
     project = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
 
