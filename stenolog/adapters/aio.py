@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from .maintenance.erase import Erased
     from .search.lookup import Hit
+    from .tool_specs.given import ToolSpecLike
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -237,6 +238,27 @@ class AsyncConversation:
     ) -> Request:
         return await self._run(
             lambda conversation: conversation.request(agent, at, api, task=task, policy=policy)
+        )
+
+    async def join(
+        self,
+        agent: str,
+        *,
+        model: str = "",
+        instructions: str = "",
+        tools: Iterable[ToolSpecLike] = (),
+        parameters: Mapping[str, Any] | None = None,
+        policy: PolicyLike = None,
+    ) -> Entry | None:
+        return await self._run(
+            lambda conversation: conversation.join(
+                agent,
+                model=model,
+                instructions=instructions,
+                tools=tools,
+                parameters=parameters,
+                policy=policy,
+            )
         )
 
     async def submit(self, command: Event) -> list[Entry]:

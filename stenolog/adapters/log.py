@@ -12,17 +12,17 @@ system is no place for the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from stenolog.domain.codec import load_event
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
-from stenolog.domain.settings import Settings
+from stenolog.domain.settings import Settings, joining
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.projections.fold import transitions
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .queries.outputs import Outputs
     from .search.lookup import Hit
     from .store.claims import OpenClaim
+    from .tool_specs.given import ToolSpecLike
 
 S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
@@ -286,6 +287,33 @@ class Conversation(StreamHandle):
         from .queries.outputs import Outputs  # late, as above
 
         return Outputs(self)
+
+    def join(
+        self,
+        agent: str,
+        *,
+        model: str = "",
+        instructions: str = "",
+        tools: Iterable[ToolSpecLike] = (),
+        parameters: Mapping[str, Any] | None = None,
+        policy: PolicyLike = None,
+    ) -> Entry | None:
+        """Have an agent take part with this card: append one mode switch, or nothing if it does already.
+
+        `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's; `parameters` are the
+        provider's own (temperature, max_tokens …); `policy` is a value of `stenolog.context`. Raises
+        `InvalidEventError`, and `CallerError` for what is no tool; otherwise as `append`.
+        """
+        from .tool_specs.given import card_of  # late: most programs read a log, or have a team
+
+        card = card_of(model, instructions, tools, parameters, policy)
+        while True:
+            state = self.state()
+            switch = joining(self.settings(state.position), agent, card)
+            try:
+                return None if switch is None else self.append(switch, expected=state.position)
+            except VersionConflictError:
+                continue
 
     def submit(self, command: Event) -> list[Entry]:
         """Record a command if the conversation's state allows it, with its additional events.

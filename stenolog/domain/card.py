@@ -4,9 +4,22 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from .errors import InvalidEventError
 from .model import Json, Many, frozen_value
 from .policy import policy
 from .values import Tool
+
+
+def from_shorthand(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as they are stored. Raises `InvalidEventError` for tools of another type."""
+    given = fields.get("tools")
+    for nth, each in enumerate(given if isinstance(given, list | tuple) else ()):
+        if not isinstance(each, Tool):
+            raise InvalidEventError(
+                f"AgentCard: /tools/{nth}: expected a Tool, found a {type(each).__name__}; "
+                "conversation.join(name, tools=[…]) takes functions and dictionaries of OpenAI and Anthropic"
+            )
+    return with_policy(fields)
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +38,7 @@ class AgentCard:
     value of `stenolog.context`, held as its JSON.
     """
 
-    from_shorthand = staticmethod(with_policy)
+    from_shorthand = staticmethod(from_shorthand)
 
     model: str = ""
     provider: str = ""

@@ -103,6 +103,13 @@ def members_after(members: Iterable[str], switch: ModeSwitch) -> tuple[str, ...]
     return tuple(dict.fromkeys((*stay, *switch.joins)))
 
 
+def joining(now: Settings, agent: str, card: AgentCard) -> ModeSwitch | None:
+    """Return the switch by which an agent takes part with this card; None if it does already."""
+    joins = () if agent in now.members else (agent,)
+    cards: dict[str, AgentCard | None] = {} if now.cards.get(agent) == card else {agent: card}
+    return ModeSwitch(joins=joins, cards=cards) if joins or cards else None
+
+
 def settings(entries: Iterable[Entry]) -> Settings:
     """Return the settings after all the entries."""
     return reduce(configure, entries, NOTHING)

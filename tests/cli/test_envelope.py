@@ -137,7 +137,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
         (("log", "nobody"), 3, "ConversationNotFoundError"),
         (("log", "demo", "--db", "nowhere.db"), 3, "FileNotFoundError"),
         (("show", "demo", "99"), 3, "PositionNotFoundError"),
-        (("request", "demo", "--agent", "nobody"), 3, "AgentNotFoundError"),
+        (("request", "demo", "--agent", "codr"), 3, "AgentNotFoundError"),
         (("request", "demo"), 2, "InvalidEventError"),
         (("explain", "demo", "99"), 3, "PositionNotFoundError"),
         (("blame", "demo", "3/2"), 3, "PositionNotFoundError"),

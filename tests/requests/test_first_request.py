@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,14 +12,18 @@ from stenolog import (
     AgentCard,
     AgentNotFoundError,
     AssistantMessage,
+    Entry,
     Log,
     ModeSwitch,
     RequestNotSendableError,
     UserMessage,
 )
 from stenolog.context import Budget, Prompt
-from stenolog.projections.requests import APIS, build
+from stenolog.projections.analysis.budget import budget
+from stenolog.projections.analysis.explain import bisect, explain
+from stenolog.projections.requests import APIS, LaneId, build, builder, lanes
 from tests.requests.given import ASKED, log
+from tests.requests.histories import BLOBS, history
 
 TERSE = "\nYou are terse.  \n\n"
 
@@ -49,8 +54,8 @@ def test_a_body_without_a_model_is_not_sendable_until_one_is_named(conversations
     assert (first.sendable, first.ready, first.body["model"]) == (False, True, "unspecified")
     with pytest.raises(RequestNotSendableError, match="no model is named; to name one"):
         first.check()
-    line = first.reason.partition("conversation.")[2].replace("...", "'gpt-5'")
-    eval(f"talk.{line}", {"talk": conversation, "ModeSwitch": ModeSwitch, "AgentCard": AgentCard})
+    line = first.reason.partition("conversation.")[2].partition(", or ")[0].replace("...", "'gpt-5'")
+    eval(f"talk.{line}", {"talk": conversation})
     assert conversation.request("coder", api=api).check().body["model"] == "gpt-5"
 
 
@@ -66,15 +71,70 @@ def test_the_model_of_an_answer_names_the_model_of_the_next_request() -> None:
     assert build(log(ASKED, answered, ASKED), "coder").sendable
 
 
-def test_where_others_are_known_the_error_says_how_to_join(conversations: Log) -> None:
+@pytest.mark.parametrize(
+    ("known", "slip"),
+    [("reviewer", "Reviewer"), ("reviewer", "rev"), ("coder", "coder-2"), ("planner", "plannner")],
+)
+def test_a_name_that_may_be_a_slip_is_refused_and_the_error_says_what_to_do(
+    conversations: Log, known: str, slip: str
+) -> None:
     conversation = conversations["x"]
-    conversation.append(AssistantMessage(agent="reviewer", text="Hi"))
-    with pytest.raises(AgentNotFoundError, match="known are reviewer; to let it join: ") as unknown:
-        conversation.request("coder")
+    conversation.extend([AssistantMessage(agent="tester", text="Hi"), UserMessage(text="Go", to=[known])])
+    expected = f"no agent '{slip}' takes part; known are tester, {known}; did you mean '{known}'?"
+    with pytest.raises(AgentNotFoundError, match=re.escape(expected)) as unknown:
+        conversation.request(slip)
 
     line = str(unknown.value).partition("conversation.")[2]
-    eval(f"talk.{line}", {"talk": conversation, "ModeSwitch": ModeSwitch})
-    assert conversation.request("coder").body["messages"]
+    eval(f"talk.{line}", {"talk": conversation})
+    assert conversation.request(slip).body["messages"]
+
+
+def test_a_name_like_no_other_is_that_of_a_new_agent_with_an_empty_card() -> None:
+    entries = log(ModeSwitch(cards={"reviewer": AgentCard(model="m", persona="You review.")}), ASKED)
+
+    assert build(entries, "coder").body == {
+        "model": "unspecified",
+        "messages": [{"role": "user", "content": "List the files"}],
+    }
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_of_a_new_agent_the_builder_and_a_session_give_the_same_request_at_every_position(api: str) -> None:
+    random_log = history(7, longest=24)
+    for length in range(len(random_log) + 1):
+        made = build(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
+
+        assert made == builder.build(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
+
+
+def test_a_new_agent_is_no_lane_of_the_log_until_it_has_spoken(conversations: Log) -> None:
+    conversation = conversations["x"]
+    conversation.append(UserMessage(text="Hello"))
+    assert conversation.request("coder").ready
+    assert lanes(conversation.entries()) == ()
+
+    conversation.append(AssistantMessage(agent="coder", text="Hi"))
+
+    assert lanes(conversation.entries()) == (LaneId("coder"),)
+
+
+def test_the_first_request_of_an_agent_without_a_card_is_explained(conversations: Log) -> None:
+    conversation = conversations["x"]
+    conversation.append(UserMessage(text="Hello"))
+    receipt = conversation.request("coder").receipt
+    conversation.append(AssistantMessage(agent="coder", text="Hi", receipt=receipt))
+
+    (lane,) = explain(conversation.entries(), 2).lanes
+
+    assert [(stretch.first, stretch.last, stretch.sent) for stretch in lane.stretches] == [(2, 3, (3,))]
+
+
+@pytest.mark.parametrize(
+    "asked", [lambda log: bisect(log, "nobody", "x"), lambda log: [*budget(log, "nobody")]]
+)
+def test_an_analysis_asks_for_an_agent_that_takes_part(asked: Callable[[list[Entry]], object]) -> None:
+    with pytest.raises(AgentNotFoundError, match=r"known are coder\. A new agent joins by"):
+        asked(log(AssistantMessage(agent="coder", text="Hi")))
 
 
 @pytest.mark.parametrize("api", APIS)

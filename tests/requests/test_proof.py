@@ -186,7 +186,7 @@ def test_a_blob_that_is_gone_leaves_its_requests_unproved_and_no_others() -> Non
 def test_a_request_of_a_lane_that_took_no_part_yet_is_not_provable() -> None:
     early = Receipt(view=1, sha256="0" * 64, api="openai-chat@1", pipeline=PIPELINE, counter=COUNTER)
 
-    (found,) = proofs(log(ModeSwitch(joins=("reviewer",)), ASKED, calls("ok", receipt=early)))
+    (found,) = proofs(log(ModeSwitch(joins=("coder-2",)), ASKED, calls("ok", receipt=early)))
 
     assert (found.outcome, found.reason) == ("not-provable", "the lane took no part yet")
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from stenolog.adapters.tool_specs.signatures import filled_with_the_call
 from stenolog.domain.values import Tool
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ TIMEOUT = 120.0
 LIMIT = 100_000_000
 
 
+@filled_with_the_call
 class ToolContext(NamedTuple):
     """One call of a tool.
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from stenolog.adapters.tool_specs.signatures import json_object
 from stenolog.domain.errors import ToolError
 
 from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
-from .functions import json_object
 from .results import failed, failure, truncate_output, unknown, without
 
 GRACE = 5.0

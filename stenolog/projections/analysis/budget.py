@@ -11,7 +11,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
@@ -65,7 +65,8 @@ def budget(
     log, limits = list(entries), list(tokens)
     lane = LaneId(agent, task)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
-    build(log, agent, policy=FullHistory(), **given)  # whether the agent takes part at all
+    check_takes_part(log, agent)
+    build(log, agent, policy=FullHistory(), **given)  # raises for what it cannot be built of
     asked: set[int] = set()
     heard: set[int] = set()
     for request in every_request(log, agent, policy=FullHistory(), **given):

@@ -18,12 +18,20 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
 from stenolog.projections.describe import describe
 from stenolog.projections.fold import transitions
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, every_request, lanes
+from stenolog.projections.requests import (
+    DEFAULT_API,
+    LaneId,
+    Request,
+    build,
+    check_takes_part,
+    every_request,
+    lanes,
+)
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS, Disposition, texts
 from stenolog.projections.requests.rules import RULES
-from stenolog.projections.requests.sendable import takes_part
+from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
@@ -205,7 +213,7 @@ def some_requests(
 ) -> Iterator[Request]:
     """Yield the lane's request at each position where its window is wanted. Raises as `build`."""
     for window in windows(log, lane, policy, counters, blobs):
-        if takes_part(window) and wanted(window):
+        if may_be_asked(window) and wanted(window):
             yield from_window(window, api, blobs)
 
 
@@ -328,7 +336,8 @@ def bisect(
     before: Request | None = None
     edge: tuple[Request, Request] | None = None
     given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
-    build(log, agent, **given, counters=counters)  # whether the agent takes part at all
+    check_takes_part(log, agent)
+    build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
     for request in every_request(log, agent, **given, counters=counters):
         inside = _holds(request.body, needles)
         if inside and edge is None and runs:

@@ -13,7 +13,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS, compact
 from stenolog.projections.requests.tokens import COUNTERS, Counter
@@ -109,6 +109,7 @@ def _look(
     counters: Mapping[str, Counter],
 ) -> _Look:
     """Return every entry that the lane has seen, with its surest proof and the first answer that gives it."""
+    check_takes_part(log, lane.agent)
     now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
     had = (run for run in now.omissions if run.rule == DELIVERED)

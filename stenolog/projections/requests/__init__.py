@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .builder import DEFAULT_API, lanes
+from .builder import DEFAULT_API, check_takes_part, lanes
 from .incremental.session import build, every_request
 from .pipeline.lane import LaneId
 from .request import PIPELINE, Omission, Request, RequestPart
@@ -19,6 +19,7 @@ __all__ = [
     "Request",
     "RequestPart",
     "build",
+    "check_takes_part",
     "every_request",
     "lanes",
     "register_api",

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.errors import AgentNotFoundError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
@@ -42,7 +42,7 @@ from .pipeline.tool_groups import grouped, preview_note
 from .pipeline.view import Contents, View
 from .pipeline.visibility import visible
 from .request import EMPTY_BLOBS, Explanation, Message, Request, ready
-from .sendable import check_askable, finished
+from .sendable import check_askable, finished, unknown_agent
 from .tokens import COUNTERS, ESTIMATE, Counter
 from .wires import Api, api_of
 
@@ -61,8 +61,9 @@ def build(
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    `policy` None is the one on the agent's card. Raises `AgentNotFoundError` where no such agent takes part,
-    `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.
+    `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
+    `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
+    an entry needs one, `InvalidPolicyError`.
     """
     log = list(entries)
     chosen, counter = choose(settings(log) if policy is None else NOTHING, agent, policy, counters)
@@ -149,6 +150,13 @@ def choose(
 def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:
     """Return every lane that has taken part or was addressed, in order of appearance."""
     return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
+
+
+def check_takes_part(entries: Iterable[Entry], agent: str) -> None:
+    """Raise `AgentNotFoundError` if other agents have taken part or were addressed, and this one was not."""
+    known = [*dict.fromkeys(lane.agent for lane in lanes(entries))]
+    if known and agent not in known:
+        raise AgentNotFoundError(unknown_agent(agent, known))
 
 
 def _lanes_of(entry: Entry) -> Iterator[LaneId]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import islice
 
 from stenolog.domain.errors import AgentNotFoundError
@@ -25,7 +26,7 @@ def check_askable(view: View) -> None:
     if view.state.blocked is not None:
         raise blocked_error(view.state.blocked)
     if not may_be_asked(view):
-        raise AgentNotFoundError(unknown(view))
+        raise AgentNotFoundError(unknown_agent(view.lane.agent, agent_names(view)))
 
 
 def finished(
@@ -80,20 +81,38 @@ def takes_part(view: View) -> bool:
 
 
 def may_be_asked(view: View) -> bool:
-    """Return whether a request of the view's agent can be built: it takes part, or no agent is known."""
-    return takes_part(view) or not agent_names(view)
+    """Return whether a request of the view's agent can be built.
+
+    An agent that takes part can be asked. A name that is new is the name of a new agent, with an empty card,
+    unless it may be a slip for the name of a known one.
+    """
+    return takes_part(view) or closest_name(view.lane.agent, agent_names(view)) is None
 
 
 def agent_names(view: View) -> list[str]:
-    """Return the names of the agents that are known. Where there are none, any agent may be asked for."""
-    return [*dict.fromkeys([*view.settings.cards, *view.state.members, *view.state.lanes])]
+    """Return the names of the agents that are known."""
+    working = (lane.agent for lane in view.state.lanes.values())
+    return [*dict.fromkeys([*view.settings.cards, *view.state.members, *working])]
 
 
-def unknown(view: View) -> str:
-    """Return the known agents, and how an agent joins, for callers with an unknown name."""
-    agent, names = view.lane.agent, ", ".join(agent_names(view))
-    joins = f"conversation.submit(ModeSwitch(joins=[{agent!r}]))"
-    return f"no agent {agent!r} takes part; known are {names}; to let it join: {joins}"
+def closest_name(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that `name` may be a slip for; None if it is like none of them.
+
+    Names are alike if they differ in case alone, if one begins with the other, or if `difflib` says so.
+    """
+    folded = {other.casefold(): other for other in reversed(known)}
+    asked = name.casefold()
+    begins = (other for other in folded if other.startswith(asked) or asked.startswith(other))
+    found = get_close_matches(asked, folded, n=1) or sorted(begins, key=len)
+    return folded[found[0]] if found else None
+
+
+def unknown_agent(agent: str, known: Sequence[str]) -> str:
+    """Say which agents are known, which of them may be meant, and how a new one joins."""
+    closest = closest_name(agent, known)
+    meant = f"; did you mean {closest!r}?" if closest is not None else "."
+    here = f"no agent {agent!r} takes part; known are {', '.join(known)}{meant}"
+    return f"{here} A new agent joins by conversation.join({agent!r})"
 
 
 def unnamed(view: View, body: Body, api: str) -> str:
@@ -103,8 +122,10 @@ def unnamed(view: View, body: Body, api: str) -> str:
     """
     if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
         return ""
-    named = f"ModeSwitch(cards={{{view.lane.agent!r}: AgentCard(model=...)}})"
-    return f"no model is named; to name one: conversation.submit({named})"
+    return (
+        f"no model is named; to name one: conversation.join({view.lane.agent!r}, model=...), "
+        "or AgentCard(model=...) on its card"
+    )
 
 
 def unsendable_reason(view: View, end: Message | None) -> str:

@@ -26,12 +26,13 @@ from stenolog.adapters.providers.json_fields import (
     compact_json,
 )
 from stenolog.adapters.providers.openai_parts import openai_tool_call, openai_user_parts
+from stenolog.adapters.tool_specs.given import read_tool
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.domain.values import Origin, Tool
+from stenolog.domain.values import Origin
 
 MAIN = "assistant"
 SYSTEM = ("system", "developer")
@@ -152,20 +153,9 @@ def card_of(document: dict[str, Any]) -> AgentCard:
     called_with = as_dict(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
     model = as_str(document.get("model")) or as_str(called_with.get("model"))
-    known = tuple(_tool(tool) for tool in map(as_dict, as_list(tools)))
+    known = tuple(map(read_tool, as_list(tools)))
     return AgentCard(
         model=model or as_str(as_dict(document.get("response")).get("model")), tools=known or None
-    )
-
-
-def _tool(tool: dict[str, Any]) -> Tool:
-    function = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
-    strict = function.get("strict")
-    return Tool(
-        name=as_str(function.get("name")),
-        description=as_str(function.get("description")),
-        parameters=as_dict(function.get("parameters")),
-        strict=strict if isinstance(strict, bool) else None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from stenolog.adapters.providers.failures import hide
+from stenolog.adapters.tool_specs.signatures import json_object
 from stenolog.adapters.tools.base import (
     LIMIT,
     TIMEOUT,
@@ -18,7 +19,7 @@ from stenolog.adapters.tools.base import (
     ToolOutput,
     Toolset,
 )
-from stenolog.adapters.tools.functions import Approval, checked, json_object
+from stenolog.adapters.tools.functions import Approval, checked
 from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
 from stenolog.domain.values import Tool

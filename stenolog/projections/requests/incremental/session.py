@@ -206,8 +206,9 @@ def build(
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
     The same as `builder.build`, which defines it, in time proportional to the log under every policy.
-    `policy` None is the one on the agent's card. Raises `AgentNotFoundError` where no such agent takes part,
-    `UnsupportedVersionError` where an entry needs one, `InvalidPolicyError`.
+    `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
+    `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
+    an entry needs one, `InvalidPolicyError`.
     """
     log = list(entries)
     now = settings(log) if policy is None else NOTHING

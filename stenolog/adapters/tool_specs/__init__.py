@@ -1,0 +1,1 @@
+"""What a model is told of a tool: made of functions, and of the dictionaries that providers take."""

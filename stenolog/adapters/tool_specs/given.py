@@ -1,0 +1,99 @@
+"""Tools as callers give them: functions, tools made of them, and dictionaries of OpenAI and Anthropic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
+from stenolog.domain.card import AgentCard
+from stenolog.domain.errors import CallerError, InvalidEventError
+from stenolog.domain.policy import PolicyLike
+from stenolog.domain.values import Tool
+
+from .signatures import Parameters, checked_name, name_of, tool_spec
+
+ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any]
+"""What stands for a tool that a model is told of."""
+TAKEN = "a function, a Tool, or a function's schema as a dictionary of OpenAI's or Anthropic's"
+SCHEMAS = ("parameters", "input_schema", "inputSchema")
+"""The names of the field with the JSON Schema: OpenAI's and Gemini's, Anthropic's, that of MCP."""
+
+
+def card_of(
+    model: str,
+    instructions: str,
+    tools: Iterable[ToolSpecLike],
+    parameters: Mapping[str, Any] | None,
+    policy: PolicyLike,
+) -> AgentCard:
+    """Return the card of an agent. Raises `InvalidEventError`, and `CallerError` for what is no tool."""
+    return AgentCard(
+        model=model,
+        persona=instructions,
+        tools=tool_specs(tools) or None,
+        parameters=dict(parameters or {}),
+        policy=policy or {},
+    )
+
+
+def tool_specs(given: Iterable[ToolSpecLike]) -> tuple[Tool, ...]:
+    """Return what a model is told of these tools.
+
+    Raises `CallerError` for what is none, for a function without a JSON Schema, and for two of one name.
+    """
+    if isinstance(given, str | Mapping):
+        raise CallerError(f"tools: expected a list of tools, found {given!r:.100}")
+    specs: dict[str, Tool] = {}
+    for nth, each in enumerate(given):
+        try:
+            spec = _spec(each)
+        except (CallerError, InvalidEventError) as error:
+            raise CallerError(f"tools[{nth}]: {error}") from None
+        if spec.name in specs:
+            raise CallerError(f"tools[{nth}]: expected another name, found a second {spec.name!r}")
+        specs[spec.name] = spec
+    return tuple(specs.values())
+
+
+def _spec(given: object) -> Tool:
+    made = getattr(given, "spec", None)
+    match given:
+        case Tool():
+            return given
+        case _ if isinstance(made, Tool):
+            return made
+        case Mapping():
+            return _declared(dict(given))
+        case _ if callable(given):
+            name = name_of(given)
+            return tool_spec(given, Parameters(given, name), name=name)
+        case _:
+            raise CallerError(f"expected {TAKEN}; found {given!r:.100}")
+
+
+def _declared(given: dict[str, Any]) -> Tool:
+    """Return the tool of a dictionary. Raises `CallerError` for one that is no function's."""
+    kind, inner = given.get("type", "function"), given.get("function", given)
+    has_schema = any(isinstance(as_dict(inner).get(field), dict) for field in SCHEMAS)
+    if not (kind == "function" or has_schema) or not as_str(as_dict(inner).get("name")):
+        raise CallerError(f"expected {TAKEN}; found {given!r:.200}")
+    for field in SCHEMAS:
+        if not isinstance(inner.get(field) or {}, dict):
+            raise CallerError(f"{field}: expected a JSON Schema, found {inner[field]!r:.100}")
+    checked_name(inner["name"])
+    return read_tool(given)
+
+
+def read_tool(given: Json) -> Tool:
+    """Return the tool that a provider's dictionary describes; what it does not say stays empty."""
+    tool = as_dict(given)
+    inner = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
+    strict = inner.get("strict")
+    schemas = (as_dict(inner.get(field)) for field in SCHEMAS)
+    return Tool(
+        name=as_str(inner.get("name")),
+        description=as_str(inner.get("description")),
+        parameters=next(filter(None, schemas), {}),
+        strict=strict if isinstance(strict, bool) else None,
+    )
