@@ -19,6 +19,7 @@ from stenolog.domain.events import Common, Unchanged
 from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Row, Status, Trigger
 from stenolog.domain.model import Integer, Json, Key, Utc
 from stenolog.domain.state import LaneState, State, decision
+from stenolog.domain.value_help import ATTRIBUTES
 from stenolog.testing import examples
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
@@ -138,7 +139,7 @@ def events_page() -> str:
 
 
 def _common() -> str:
-    return f"## Every event\n\n{inspect.getdoc(Common)}\n\n{_fields(Common)}\n"
+    return f"## Every event\n\n{_words(Common)}\n\n{_fields(Common)}\n"
 
 
 def _kind(topic: str, cls: type[Any]) -> str:
@@ -146,7 +147,7 @@ def _kind(topic: str, cls: type[Any]) -> str:
     own = {name: example[name] for name in example if name not in _names(Common)}
     shown = _pretty(own)
     return (
-        f"## {cls.__name__}\n\n`{topic}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls, beside=Common)}\n\n"
+        f"## {cls.__name__}\n\n`{topic}`\n\n{_words(cls)}\n\n{_fields(cls, beside=Common)}\n\n"
         f"With every field of its own:\n\n```json\n{shown}\n```\n"
     )
 
@@ -166,7 +167,7 @@ def _pretty(value: Any, indent: str = "") -> str:
 
 
 def _value(cls: type[Any]) -> str:
-    return f"### {cls.__name__}\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n"
+    return f"### {cls.__name__}\n\n{_words(cls)}\n\n{_fields(cls)}\n"
 
 
 def _classes(module: Any) -> list[type[Any]]:
@@ -178,12 +179,29 @@ def _names(cls: type[Any]) -> list[str]:
     return [field.name for field in dataclass_fields(cls)]
 
 
+def _words(cls: type[Any]) -> str:
+    """Return a docstring without its list of fields, which stands in the table."""
+    return (inspect.getdoc(cls) or "").partition(ATTRIBUTES)[0].strip()
+
+
 def _fields(cls: type[Any], beside: type[Any] | None = None) -> str:
     hints = get_type_hints(cls, include_extras=True)
     own = [name for name in _names(cls) if beside is None or name not in _names(beside)]
-    rows = [f"| `{name}` | {_type(hints[name])} | {_default(cls, name)} |" for name in own]
-    notes = [f"\n`{name}`: {note}" for name, note in _notes(cls).items()]
-    return "\n".join(["| field | type | default |", "|---|---|---|", *rows, *notes])
+    meanings = _meanings(cls) | _notes(cls)
+    rows = [
+        f"| `{name}` | {_type(hints[name])} | {_default(cls, name)} | {meanings.get(name, '')} |"
+        for name in own
+    ]
+    if any(name in meanings for name in own):
+        return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
+    return "\n".join(["| field | type | default |", "|---|---|---|", *(row[:-3] for row in rows)])
+
+
+def _meanings(cls: type[Any]) -> dict[str, str]:
+    """Return what the docstring's list of fields says of each."""
+    lines = (inspect.getdoc(cls) or "").partition(ATTRIBUTES)[2]
+    items = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", lines, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in items}
 
 
 def _notes(cls: type[Any]) -> dict[str, str]:

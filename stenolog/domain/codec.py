@@ -91,7 +91,9 @@ class Registry:
             if topic in self.upcasts:
                 return self.load(*self._upcast(topic, payload))
         except ValidationError as error:
-            raise CorruptLogError(f"{topic} does not decode: {first_error(error, cls)}") from None
+            raise CorruptLogError(
+                f"{topic} does not decode: {first_error(error, cls, found=_type_of)}"
+            ) from None
         return _unknown(topic, payload)
 
     def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
@@ -115,6 +117,11 @@ class Registry:
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic
+
+
+def _type_of(value: object) -> str:
+    """Return the type alone: stored words do not belong into an error, which may come into a log file."""
+    return type(value).__name__
 
 
 def _no_event(found: object) -> str:

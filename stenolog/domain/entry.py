@@ -20,6 +20,7 @@ from .errors import CorruptLogError, InvalidEventError
 from .events import ERASED, Event
 from .model import EPOCH as EPOCH
 from .model import in_utc
+from .value_help import shown
 
 GENESIS = b""
 MICROSECOND = timedelta(microseconds=1)
@@ -37,6 +38,11 @@ class Entry(NamedTuple):
     time: datetime
     digest: str
     event: Event
+
+    def __repr__(self) -> str:
+        """Return what a person looks for; the fields have the rest."""
+        words = shown(getattr(self.event, "text", "") or self.event)
+        return f"<Entry {self.position} of {self.conversation!r}: {self.event.kind} {words}>"
 
 
 class NewEntry(NamedTuple):

@@ -5,8 +5,9 @@ is no sixth kind: what seems to need one is a field of one of these, or a projec
 `text=` and `tool_calls=` are short for ordered `parts`, and can be read back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -87,8 +88,13 @@ def by_rule(fields: dict[str, Any]) -> dict[str, Any]:
 class Common:
     """Fields that every event has.
 
-    `meta` is the application's own data, namespaced by its first key. `run` and `node` say which
-    workflow step it belongs to. `in_context` false: for the timeline alone, never sent to a model.
+    Attributes:
+        meta: The application's own data, a JSON object. Its first key is the application's name.
+        tags: Words of the application, such as "draft".
+        run: The workflow run that the event belongs to.
+        node: The node of that run.
+        in_context: False: the event is for the timeline alone and is never sent to a model.
+        source: The record of another program that the event was imported from.
     """
 
     kind: ClassVar[str]
@@ -103,10 +109,16 @@ class Common:
 
 @frozen_value
 class Spoken(Common):
-    """An event with words in it: `text=` is short for one text among its `parts`, and reads them all."""
+    """An event with words in it.
 
+    Attributes:
+        text: Short for one text among the `parts`; reading it joins all their texts.
+    """
+
+    positional: ClassVar[tuple[str, ...]] = ("text",)
+    shorthands: ClassVar[Mapping[str, object]] = MappingProxyType({"text": str})
     if TYPE_CHECKING:
-        text: str = ""
+        text: str = Field(default="", kw_only=False)
     else:
         from_shorthand = staticmethod(spoken)
 
@@ -117,8 +129,13 @@ class Spoken(Common):
 
 @frozen_value
 class Calling(Spoken):
-    """An event of a model: `tool_calls=` is short for the calls among its `parts`, and reads them."""
+    """An event of a model.
 
+    Attributes:
+        tool_calls: Short for the calls among the `parts`; reading it returns them in order.
+    """
+
+    shorthands = MappingProxyType[str, object]({"text": str, "tool_calls": Sequence[ToolCall]})
     if TYPE_CHECKING:
         tool_calls: Sequence[ToolCall] = ()
     else:
@@ -132,9 +149,14 @@ class Calling(Spoken):
 class UserMessage(Spoken):
     """Words that come from outside: from a person, the system, a schedule, or an agent that briefs another.
 
-    `to` holds addresses, `agent` or `agent/task`; nobody named means everyone. `replaces` is the
-    position of the message that this one edits, `cause` the position that led to it, where an agent or a
-    schedule said it. `control` tells the engine something.
+    Attributes:
+        parts: Texts, images and files, in order.
+        author: The name of the person or program.
+        author_kind: Who the author is: "person", "system", "schedule" or "agent".
+        to: The addresses that it is for, `agent` or `agent/task`; empty: for everyone.
+        control: A command to the engine, such as an approval.
+        cause: The position that led to it, where an agent or a schedule is the author.
+        replaces: The position of the message that this one edits.
     """
 
     kind: ClassVar[str] = "user_message"
@@ -152,10 +174,22 @@ class UserMessage(Spoken):
 class AssistantMessage(Calling):
     """An agent's message, part by part.
 
-    `agent` and `task` name its lane; `cause` is the position that it answers. Only an `answer` takes a
-    turn. A `summary` takes the place of the positions it `covers`. `session` is the session id of a
-    stateful backend. `receipt` proves what the model was shown. `duration_ms` and `first_token_ms` are
-    measured from the moment the request left.
+    Attributes:
+        agent: The agent that speaks.
+        task: The task that it works on beside others, part of its lane's address; empty for most.
+        parts: Texts, reasoning, tool calls and refusals, in the order of the provider's answer.
+        cause: The position that it answers.
+        purpose: Only an "answer" takes a turn. A "summary" stands in the place of what it `covers`.
+        covers: The positions that a summary stands for.
+        to: The addresses that it is for; empty: for everyone.
+        model: The model that answered, by the provider's name.
+        finish_reason: Why the model stopped, in the provider's word.
+        usage: The tokens, as the provider counted them.
+        duration_ms: Milliseconds from the request to the end of the answer.
+        first_token_ms: Milliseconds from the request to the first piece of the answer.
+        session: The session id of a backend that keeps the history itself.
+        replaces: The position of the answer that this one stands in the place of.
+        receipt: The proof of what the model was sent.
     """
 
     kind: ClassVar[str] = "assistant_message"
@@ -181,9 +215,14 @@ class AssistantMessage(Calling):
 class ToolResult(Spoken):
     """The result of a tool call.
 
-    `call_id` is the provider's id as it came; `call` names the call itself, where it is known. Where
-    it is not, the result belongs to the nearest unanswered call of that id. `blob` is the sha256 of
-    the whole content where `parts` hold only a preview.
+    Attributes:
+        call_id: The provider's id of the call, as it came.
+        call: The call itself. None: the nearest call of that id without a result.
+        name: The name of the tool.
+        parts: Texts, images and files, in order.
+        is_error: True: the tool failed, and the parts say how.
+        blob: The sha256 of the whole content, where the parts hold only a preview.
+        duration_ms: Milliseconds that the tool took.
     """
 
     kind: ClassVar[str] = "tool_result"
@@ -201,13 +240,27 @@ class ToolResult(Spoken):
 class LlmError(Calling):
     """A model call that failed, with the parts that had already arrived.
 
-    `retry_at` is set when it will be tried again, its jitter already drawn. `attempt` counts those in a row
-    that have failed, this one too; one that was never made, or that was stopped in good order, adds nothing,
-    so it is 0 where there is no other. `usage` has the tokens that were counted before the call failed: at
-    least these were used. It is null if the provider had counted none.
+    Attributes:
+        agent: The agent whose model was called.
+        task: The task that it works on beside others; empty for most.
+        category: The kind of failure, such as "timeout" or "rate_limited".
+        message: The provider's words, without secrets.
+        parts: The parts of the answer that had arrived.
+        cause: The position that the call was to answer.
+        model: The model that was called.
+        attempt: The number of failed calls in a row, with this one. A call that was never made, or that was
+            stopped in good order, adds nothing: 0 if there is no other.
+        retry_at: When it is tried again, jitter included; None: it is not.
+        usage: The tokens counted before the call failed, at least; None: the provider had counted none.
+        duration_ms: Milliseconds from the request to the failure.
+        session: The session id of a backend that keeps the history itself.
+        receipt: The proof of what the model was sent.
     """
 
     kind: ClassVar[str] = "llm_error"
+    positional = ()  # a text by place would be read as the error's message
+    if TYPE_CHECKING:
+        text: str = ""
 
     agent: Name
     task: str = ""
@@ -226,13 +279,23 @@ class LlmError(Calling):
 
 @frozen_value
 class ModeSwitch(Common):
-    """A change of settings: a field left alone is unchanged, None clears it; the fold is the setting.
+    """A change of settings: a field left alone is unchanged, None clears it; settings are a fold of these.
 
-    `mode` (chat, agent, run, or an application's own), `scope`, `handoff` and `context_from` are for all, or
-    for `agents`. `cards` configures agents (None: the card is withdrawn). `joins` and `leaves` change who
-    takes part. `scope` "addressed": an agent sees only its own lane, what names it, and what names nobody.
-    `context_from`: nothing before that position is in context. `hides`: the positions out of context
-    (a rewind, a pop), as a whole. `parent`: the conversation this one was forked from, or was begun by.
+    Attributes:
+        agents: The agents that `mode`, `scope`, `handoff` and `context_from` are for; empty: all.
+        mode: "chat", "agent", "run", or an application's own word.
+        cards: The configuration of agents by name; None withdraws a card.
+        joins: Agents that take part from here on.
+        leaves: Agents that no longer take part.
+        scope: "addressed": an agent sees its own lane, what names it, and what names nobody.
+        active_run: The workflow run that the conversation is at.
+        handoff: The agent that takes over.
+        turns: Whose turn it is when a message names nobody: a rule, such as `RoundRobin()`.
+        title: The conversation's title.
+        context_from: The first position in context; nothing before it is sent.
+        hides: All positions that are out of context (a rewind, a pop).
+        parent: The conversation that this one was forked from, or begun by.
+        fork: True in the opening of a fork: the positions up to the parent's are the parent's own.
     """
 
     kind: ClassVar[str] = "mode_switch"
@@ -255,7 +318,6 @@ class ModeSwitch(Common):
     hides: Many[PositionRange] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     parent: ConversationRef | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
     fork: bool = False
-    """True in the opening of a fork: the positions up to `parent.position` are the parent's."""
 
 
 @frozen_value

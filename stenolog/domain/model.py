@@ -7,9 +7,11 @@ are: `LastN(50)`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from inspect import Signature
 from itertools import takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, dataclass_transform
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
@@ -17,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
 from .errors import InvalidEventError, InvalidPolicyError
+from .value_help import field_names, no_such_field, short_repr, shown, signature, with_inherited_attributes
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
@@ -37,31 +40,57 @@ class ValueMeta(type):
     """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
 
     from_shorthand: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    positional: tuple[str, ...] = ()
+    """The fields that may be given by place, in this order."""
+    shorthands: Mapping[str, object] = MappingProxyType({})
+    """Names that `from_shorthand` takes beside the fields, with their types."""
 
-    def __call__(cls, /, **fields: Any) -> Any:
-        """Return a value of these fields; a list is taken as a tuple. Raises `InvalidEventError`."""
-        prepared = cls.prepare(fields)
+    def __call__(cls, /, *placed: Any, **fields: Any) -> Any:
+        """Return a value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
+        prepared = cls.prepare(cls.by_name(placed, fields))
         for name, given in prepared.items():
             if type(given) is list:
                 prepared[name] = tuple(given)
         try:
             return super().__call__(**prepared)
         except ValidationError as error:
-            strangers = ", ".join(sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys()))
-            what = f"no such field: {strangers}" if strangers else first_error(error, cls)
+            strangers = sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys())
+            what = no_such_field(strangers, field_names(cls)) if strangers else first_error(error, cls)
             raise InvalidEventError(f"{cls.__name__}: {what}") from None
+
+    def by_name(cls, placed: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+        """Return all fields by name; those given by place are the first of `positional`.
+
+        Raises `InvalidEventError` for one too many, or one that is given twice.
+        """
+        if not placed:
+            return fields
+        names = cls.positional[: len(placed)]
+        if len(placed) > len(names):
+            most = f"at most {', '.join(cls.positional)} by place, each once"
+            expected = most if cls.positional else "fields by name"
+            names_of_all = ", ".join(field_names(cls))
+            raise InvalidEventError(f"{cls.__name__}: expected {expected}; its fields are {names_of_all}")
+        if twice := [name for name in names if name in fields]:
+            raise InvalidEventError(f"{cls.__name__}: expected {twice[0]} once, found it twice")
+        return {**dict(zip(names, placed, strict=True)), **fields}
 
     def prepare(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields as they are stored, from the fields as they are given."""
         return fields if cls.from_shorthand is None else cls.from_shorthand(fields)
 
-    def found(cls, given: object) -> str:
-        """Return a description of a rejected value: its type only, because the value may be secret."""
-        return type(given).__name__
+    @property
+    def __signature__(cls) -> Signature:
+        """The fields, as `help`, IPython and `inspect.signature` show them."""
+        return signature(cls)
+
+    @__signature__.setter
+    def __signature__(cls, _: object) -> None:
+        """Keep ours: pydantic sets one of its own when it builds a validator."""
 
 
-def first_error(error: ValidationError, cls: Any) -> str:
-    """Return the first complaint, with its place and the value found."""
+def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = shown) -> str:
+    """Return the first complaint, with its place and what was found there, as `found` describes it."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
     place = "/".join(map(str, ours))
@@ -69,14 +98,16 @@ def first_error(error: ValidationError, cls: Any) -> str:
         return f"/{place}: no such type"
     if first["type"] == "missing":
         return f"/{place}: expected a value, found none"
-    return f"/{place}: {first['msg']}, found {cls.found(first['input'])}"
+    return f"/{place}: {first['msg']}, found {found(first['input'])}"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
-    """Return a frozen, slotted, strictly validated, keyword-only dataclass; lists become tuples."""
+    """Return a frozen, slotted, strictly validated dataclass of keyword-only fields; lists become tuples."""
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)(
+    body.setdefault("__repr__", short_repr)
+    body["__doc__"] = with_inherited_attributes(cls.__doc__ or "", cls.__bases__)
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False, config=STRICT)(
         made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
     )
     result: type[T] = made
@@ -113,30 +144,21 @@ def tag(name: str) -> Any:
 
 
 class PositionalMeta(ValueMeta):
-    """The type of values whose fields may be given by place as well: `LastN(50)`."""
+    """The type of values whose fields may all be given by place: `LastN(50)`."""
 
     def __call__(cls, /, *placed: Any, **given: Any) -> Any:
         """Return a rule of these fields. Raises `InvalidPolicyError`: what was expected and found."""
-        names = [each.name for each in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        if len(placed) > len(names) or not given.keys().isdisjoint(names[: len(placed)]):
-            raise InvalidPolicyError(
-                f"{cls.__name__}: expected at most {', '.join(names) or 'nothing'}, each once"
-            )
-        given |= zip(names, placed, strict=False)
-        for each in dataclasses.fields(cls):  # type: ignore[arg-type]
-            if is_needed(each) and each.name not in given:
-                raise InvalidPolicyError(f"{cls.__name__}: expected {each.name}, found nothing")
         try:
-            made = super().__call__(**given)
+            fields = cls.by_name(placed, given)
+            for each in dataclasses.fields(cls):  # type: ignore[arg-type]
+                if is_needed(each) and each.name not in fields:
+                    raise InvalidPolicyError(f"{cls.__name__}: expected {each.name}, found nothing")
+            made = super().__call__(**fields)
         except InvalidEventError as error:
             raise InvalidPolicyError(str(error)) from None
         if fault := made.fault():
             raise InvalidPolicyError(f"{cls.__name__}: {fault}")
         return made
-
-    def found(cls, given: object) -> str:
-        """Return a description of a rejected value: its `repr`, because a policy is no secret."""
-        return repr(given)
 
 
 def is_needed(field: dataclasses.Field[Any]) -> bool:
@@ -150,7 +172,10 @@ def is_needed(field: dataclasses.Field[Any]) -> bool:
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
 def rule(cls: type[T]) -> type[T]:
     """Return a value whose fields may be given by place."""
-    return frozen_value(cls, PositionalMeta)
+    made: Any = frozen_value(cls, PositionalMeta)
+    made.positional = tuple(each.name for each in dataclasses.fields(made))
+    result: type[T] = made
+    return result
 
 
 def non_default_fields(rule: Any) -> dict[str, Any]:

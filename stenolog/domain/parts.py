@@ -15,8 +15,9 @@ class TextPart:
     `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and takes back.
     """
 
+    positional = ("text",)
     type: Literal["text"] = tag("text")
-    text: str
+    text: str = Field(kw_only=False)
     phase: str = ""
 
 

@@ -100,7 +100,7 @@ def test_what_is_at_its_default_is_not_written() -> None:
         (lambda: LastN(0), "LastN: /n: Input should be greater than or equal to 1, found 0"),
         (lambda: LastN(), "LastN: expected n, found nothing"),  # type: ignore[call-arg]
         (lambda: LastN(5, 6), "LastN: expected a step of at most 5, found 6"),
-        (lambda: LastN(5, 1, 3), "LastN: expected at most n, step, each once"),  # type: ignore[call-arg]
+        (lambda: LastN(5, 1, 3), "LastN: expected at most n, step by place, each once"),  # type: ignore[call-arg]
         (lambda: LastN(n="x"), "LastN: /n: Input should be a valid integer, found 'x'"),  # type: ignore[arg-type]
         (
             lambda: Pins(positions=[0]),

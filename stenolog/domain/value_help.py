@@ -1,0 +1,155 @@
+"""What people see of a value class: its signature, its short `repr`, and the errors that name its fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from inspect import Parameter, Signature
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+MAX_SHOWN = 60
+"""The number of characters of a value that an error or a `repr` shows."""
+ATTRIBUTES = "Attributes:"
+"""The line of a docstring that its list of fields stands behind."""
+SYNONYMS = {
+    "arguments": "parameters",
+    "content": "text",
+    "error": "is_error",
+    "input": "arguments",
+    "instructions": "persona",
+    "message": "text",
+    "output": "text",
+    "params": "parameters",
+    "prompt": "persona",
+    "result": "text",
+    "sender": "author",
+    "system": "persona",
+    "tool_call_id": "call_id",
+    "type": "category",
+}
+"""Names that other libraries give to a field, by what it may be called here."""
+
+
+def shown(value: object) -> str:
+    """Return a rejected value, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
+    """Return the complaint about fields that a class has not, with the closest name and the list."""
+    hints = [hint for each in strangers if (hint := _closest(each, names))]
+    question = f"; did you mean {' and '.join(hints)}?" if hints else ""
+    return f"no such field: {', '.join(strangers)}{question or '.'} There are {', '.join(names) or 'none'}"
+
+
+def _closest(name: str, names: Sequence[str]) -> str:
+    from difflib import get_close_matches  # late: only a mistake needs it
+
+    if SYNONYMS.get(name) in names:
+        return SYNONYMS[name]
+    return next(iter(get_close_matches(name, names, 1, 0.7)), "")
+
+
+def field_names(cls: Any) -> list[str]:
+    """Return the names that the constructor of a value class takes."""
+    return list(signature(cls).parameters)
+
+
+def signature(cls: Any) -> Signature:
+    """Return the constructor's signature: what may be given by place first, discriminating fields last."""
+    hints = get_type_hints(cls, include_extras=False) | dict(cls.shorthands)
+    by_name = {each.name: each for each in dataclasses.fields(cls)}
+    own_first = [name for each in cls.__mro__ for name in vars(each).get("__annotations__", ())]
+    names = dict.fromkeys((*cls.positional, *cls.shorthands, *filter(by_name.__contains__, own_first)))
+    parameters = []
+    for name in sorted(names, key=lambda name: name == "type"):
+        kind = Parameter.POSITIONAL_OR_KEYWORD if name in cls.positional else Parameter.KEYWORD_ONLY
+        default = _default(by_name[name]) if name in by_name else _short_default(hints[name])
+        parameters.append(Parameter(name, kind, default=default, annotation=_Type(type_name(hints[name]))))
+    return Signature(_needed_first(parameters))
+
+
+def with_inherited_attributes(doc: str, bases: Sequence[type]) -> str:
+    """Return a docstring with the `Attributes:` sections of the bases behind its own."""
+    if ATTRIBUTES not in doc:
+        return doc
+    inherited = [each.__doc__.partition(ATTRIBUTES)[2].rstrip() for each in bases if each.__doc__]
+    return "\n".join([doc.rstrip(), *(part.lstrip("\n") for part in inherited if part.strip()), ""])
+
+
+def _needed_first(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Return the parameters by kind; a keyword without a default stands before those with one."""
+    return sorted(parameters, key=lambda each: (each.kind, each.default is not Parameter.empty))
+
+
+def _short_default(kind: object) -> object:
+    return "" if kind is str else ()
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    """Return the default of a field, made by its factory if it has one; `Parameter.empty` without any."""
+    declared = field.default
+    if declared is dataclasses.MISSING:
+        return Parameter.empty if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if not hasattr(declared, "get_default"):
+        return declared
+    if declared.is_required():
+        return Parameter.empty
+    return declared.get_default(call_default_factory=True, validated_data={})
+
+
+class _Type(str):
+    """A type's name, which a signature shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def type_name(kind: object) -> str:
+    """Return a type as a reader writes it: without modules and constraints, a tuple of many as a sequence."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if origin is tuple and arguments[1:] == (Ellipsis,):
+        return f"Sequence[{type_name(arguments[0])}]"
+    if origin in (Union, UnionType):
+        return " | ".join(type_name(each) for each in arguments)
+    if origin is Literal:
+        return f"Literal[{', '.join(map(_literal, arguments))}]"
+    if arguments and isinstance(origin, type):
+        return f"{origin.__name__}[{', '.join(map(type_name, arguments))}]"
+    if kind is type(None):
+        return "None"
+    return getattr(kind, "__name__", str(kind))
+
+
+def _literal(value: object) -> str:
+    return value.name if hasattr(value, "name") else repr(value)
+
+
+def short_repr(self: Any) -> str:
+    """Return the constructor's call without the fields that are at their defaults; long values are cut."""
+    return f"{type(self).__name__}({', '.join(_arguments(self))})"
+
+
+def _arguments(value: Any) -> Iterator[str]:
+    short = _as_shorthand(value)
+    for each in dataclasses.fields(value):
+        given = getattr(value, each.name)
+        if each.name == "parts" and short:
+            yield from (f"{name}={shown(said)}" for name, said in short.items() if said)
+        elif each.name != "type" and given != _default(each):
+            yield f"{each.name}={shown(given)}"
+
+
+def _as_shorthand(value: Any) -> dict[str, object]:
+    """Return the short names of a value's parts with their values, if these give the same parts again."""
+    cls = type(value)
+    short = {name: getattr(value, name) for name in cls.shorthands}
+    if not short or cls.from_shorthand(short).get("parts", ()) != value.parts:
+        return {}
+    return short
