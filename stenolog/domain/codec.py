@@ -20,18 +20,10 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from stenolog.domain.erasure import ERASED
+
 from .errors import CorruptLogError, InvalidEventError
-from .events import (
-    ERASED,
-    AssistantMessage,
-    Event,
-    Known,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
+from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .model import first_error
 
 JsonObject: TypeAlias = dict[str, Any]

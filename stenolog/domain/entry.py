@@ -15,12 +15,14 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
+from stenolog.domain.erasure import ERASED
+
 from .codec import REGISTRY, Registry
 from .errors import CorruptLogError, InvalidEventError
-from .events import ERASED, Event
+from .events import Event
 from .model import EPOCH as EPOCH
 from .model import in_utc
-from .value_help import shown
+from .value_help import quoted
 
 GENESIS = b""
 MICROSECOND = timedelta(microseconds=1)
@@ -41,7 +43,7 @@ class Entry(NamedTuple):
 
     def __repr__(self) -> str:
         """Return what a person looks for; the fields have the rest."""
-        words = shown(getattr(self.event, "text", "") or self.event)
+        words = quoted(getattr(self.event, "text", "") or self.event)
         return f"<Entry {self.position} of {self.conversation!r}: {self.event.kind} {words}>"
 
 

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
 from .errors import InvalidEventError, InvalidPolicyError
-from .value_help import field_names, no_such_field, short_repr, shown, signature, with_inherited_attributes
+from .value_help import field_names, no_such_field, quoted, short_repr, signature, with_inherited_attributes
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 """Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
@@ -89,7 +89,7 @@ class ValueMeta(type):
         """Keep ours: pydantic sets one of its own when it builds a validator."""
 
 
-def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = shown) -> str:
+def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = quoted) -> str:
     """Return the first complaint, with its place and what was found there, as `found` describes it."""
     first = error.errors(include_url=False, include_context=False)[0]
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])

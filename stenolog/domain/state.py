@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.erasure import DAMAGED
+
 from .errors import CorruptLogError, StoredDataError, UnsupportedVersionError
-from .events import DAMAGED, ToolResult
+from .events import ToolResult
 from .lifecycle import Status
 from .values import CallRef, PositionRange, TurnPolicy
 

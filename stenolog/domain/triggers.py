@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stenolog.domain.erasure import DAMAGED, ERASED, LOST
+
 from .entry import Entry
 from .errors import InvalidPolicyError
 from .events import (
-    DAMAGED,
-    ERASED,
     LATE,
-    LOST,
     UNCHANGED,
     AssistantMessage,
     Damaged,

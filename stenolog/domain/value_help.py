@@ -31,7 +31,7 @@ SYNONYMS = {
 """Names that other libraries give to a field, by what it may be called here."""
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """Return a rejected value, cut where it is long."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
@@ -141,9 +141,9 @@ def _arguments(value: Any) -> Iterator[str]:
     for each in dataclasses.fields(value):
         given = getattr(value, each.name)
         if each.name == "parts" and short:
-            yield from (f"{name}={shown(said)}" for name, said in short.items() if said)
+            yield from (f"{name}={quoted(said)}" for name, said in short.items() if said)
         elif each.name != "type" and given != _default(each):
-            yield f"{each.name}={shown(given)}"
+            yield f"{each.name}={quoted(given)}"
 
 
 def _as_shorthand(value: Any) -> dict[str, object]:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED, LOST
 from stenolog.domain.events import (
-    ERASED,
-    LOST,
     AssistantMessage,
     Damaged,
     Event,

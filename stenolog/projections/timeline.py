@@ -14,9 +14,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED, LOST
 from stenolog.domain.events import (
-    ERASED,
-    LOST,
     UNCHANGED,
     AssistantMessage,
     Damaged,

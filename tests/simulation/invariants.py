@@ -24,7 +24,7 @@ from stenolog.adapters.store.claims import OpenClaim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, seal
-from stenolog.domain.events import erasure_of, is_erased
+from stenolog.domain.erasure import erasure_of, is_erased
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
 from stenolog.projections.requests.builder import build

@@ -25,7 +25,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.events import erasure_of
+from stenolog.domain.erasure import erasure_of
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"

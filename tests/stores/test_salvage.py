@@ -18,8 +18,9 @@ from stenolog.adapters.store import raw_pages
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.salvage import Salvaged, salvage
 from stenolog.domain.entry import Record, to_entry
+from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import CallerError, NotADatabaseError, StenologError
-from stenolog.domain.events import LOST, Damaged
+from stenolog.domain.events import Damaged
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
 

@@ -10,7 +10,8 @@ import pydantic_core
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import DAMAGED, AssistantMessage, Damaged, Unknown
+from stenolog.domain.erasure import DAMAGED
+from stenolog.domain.events import AssistantMessage, Damaged, Unknown
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.describe import Description as Description

@@ -11,7 +11,8 @@ from dataclasses import replace
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage, erasure_of
+from stenolog.domain.erasure import erasure_of
+from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.limits import UsageByLane, track_usage
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_error

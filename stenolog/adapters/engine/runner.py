@@ -22,8 +22,9 @@ from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import ClaimLostError, InvalidEventError, OperationalError, StoreTimeoutError
-from stenolog.domain.events import Event, is_erased
+from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
 from . import recovery

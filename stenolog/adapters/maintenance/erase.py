@@ -11,17 +11,9 @@ from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
+from stenolog.domain.erasure import ERASED, erasure_of, erasure_receipt, is_erased
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
-from stenolog.domain.events import (
-    ERASED,
-    Event,
-    ModeSwitch,
-    Unknown,
-    UserMessage,
-    erasure_of,
-    erasure_receipt,
-    is_erased,
-)
+from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve

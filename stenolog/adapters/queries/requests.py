@@ -14,8 +14,9 @@ from stenolog.adapters.store.checkpoints import Checkpoints
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.reader import SOME, peek
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import PositionNotFoundError, StenologError
-from stenolog.domain.events import DAMAGED, Damaged
+from stenolog.domain.events import Damaged
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING

@@ -16,8 +16,9 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain
+from stenolog.domain.erasure import ERASED
 from stenolog.domain.errors import CorruptLogError, StoredDataError
-from stenolog.domain.events import ERASED, Damaged, Event
+from stenolog.domain.events import Damaged, Event
 
 from .recorder import LogRecorder
 from .store_values import LAST, Row, Stream

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
-from stenolog.domain.events import ERASED
+from stenolog.domain.erasure import ERASED
 
 from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 

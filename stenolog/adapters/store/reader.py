@@ -13,8 +13,9 @@ from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, Record, to_entry
+from stenolog.domain.erasure import ERASED
 from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError
-from stenolog.domain.events import ERASED, Event, Unknown
+from stenolog.domain.events import Event, Unknown
 from stenolog.domain.values import PositionRange
 
 from . import damage

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 from eventsourcing.persistence import StoredEvent
 
 from stenolog.domain.entry import GENESIS, Record
-from stenolog.domain.events import ERASED
+from stenolog.domain.erasure import ERASED
 
 LAST = 2**62
 """A position beyond any there can be."""

@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeAlias
 from stenolog.adapters.store.raw_pages import RawRow
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, digest_of, to_entry
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import StenologError
-from stenolog.domain.events import Unknown, is_erased
+from stenolog.domain.events import Unknown
 from stenolog.domain.history import DELETED, ERASED, Change, History, Listed
 from stenolog.domain.history import digest_of as digest_of_change
 

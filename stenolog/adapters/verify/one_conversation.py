@@ -17,8 +17,9 @@ from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Insp
 from stenolog.adapters.store.store_values import LAST, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import StenologError
-from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown, erasure_of
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step

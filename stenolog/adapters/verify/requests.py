@@ -11,8 +11,9 @@ from typing import NamedTuple
 from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
+from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
-from stenolog.domain.events import DAMAGED, Damaged, ModeSwitch
+from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.state import Blocked, blocked_error
 from stenolog.projections.requests.receipts import Checked, Proof, checked, proofs
 from stenolog.projections.requests.tokens import Counter

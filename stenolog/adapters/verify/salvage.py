@@ -20,13 +20,14 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, seal
+from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import (
     CallerError,
     InvalidEventError,
     NotADatabaseError,
     StoreError,
 )
-from stenolog.domain.events import LOST, ModeSwitch, UserMessage
+from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.domain.history import Listed
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef

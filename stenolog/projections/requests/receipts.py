@@ -10,8 +10,9 @@ from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import erasure_of, is_erased, is_gone
 from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, erasure_of, is_erased, is_gone
+from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING

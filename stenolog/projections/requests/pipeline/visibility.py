@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED, LOST
 from stenolog.domain.events import (
-    ERASED,
-    LOST,
     AssistantMessage,
     Event,
     Known,

@@ -1,0 +1,64 @@
+"""Entries whose words are gone (erased, damaged, lost), and the receipt that an erasure leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .events import Event, Unknown, UserMessage
+
+ERASED = "erased"
+"""The topic that an entry is read with once its payload was erased: an `Unknown` that may be passed over."""
+DAMAGED = "damaged"
+"""The topic of an entry that cannot be read, or is not what was written; see `Damaged`."""
+LOST = "lost@1"
+"""The topic of a mark that a salvage writes in the place of a lost entry: it may be passed over."""
+
+
+def is_erased(event: Event) -> bool:
+    """Return whether the event is what is left of an erased one."""
+    return isinstance(event, Unknown) and event.topic == ERASED
+
+
+RECEIPT = "erasure"
+"""The key in a message's `meta`, below "stenolog", that makes it the receipt of an erasure."""
+
+
+class Erasure(NamedTuple):
+    """What the receipt of an erasure says: which positions, by whom and why."""
+
+    positions: tuple[int, ...]
+    by: str
+    reason: str
+
+
+def erasure_receipt(positions: Sequence[int], *, by: str, reason: str) -> UserMessage:
+    """Return the message that records an erasure in the log; no model is sent it."""
+    which = ", ".join(map(str, positions))
+    what = f"Entr{'y' if len(positions) == 1 else 'ies'} {which} erased"
+    told: dict[str, Any] = {RECEIPT: {"positions": list(positions), "by": by, "reason": reason}}
+    return UserMessage(
+        text=f"{what}: {reason}" if reason else what,
+        author=by,
+        author_kind="system",
+        in_context=False,
+        meta={"stenolog": told},
+    )
+
+
+def erasure_of(event: Event) -> Erasure | None:
+    """Return what a receipt says; None for any other event."""
+    if not isinstance(event, UserMessage) or event.author_kind != "system":
+        return None
+    ours = event.meta.get("stenolog")
+    told = ours.get(RECEIPT) if isinstance(ours, dict) else None
+    which = told.get("positions") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or not isinstance(which, list):
+        return None
+    positions = tuple(at for at in which if isinstance(at, int))
+    return Erasure(positions, str(told.get("by", "")), str(told.get("reason", "")))
+
+
+def is_gone(event: Event) -> bool:
+    """Return whether the words of an entry are gone: it was erased, is damaged, or was lost in a salvage."""
+    return isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST)
