@@ -22,17 +22,16 @@ SLOWER = 1.3
 FOLDS = {
     "state": "conversation.state(at)",
     "settings": "conversation.settings(at)",
-    "usage": "conversation.fold(persistent_fold(usage, Usage), at)",
-    "a fold of one's own": "conversation.fold(persistent_fold(characters, int), at)",
+    "usage": "conversation.fold(usage, at)",
+    "a fold of one's own": "conversation.fold(characters, at)",
 }
 PROGRAM = """
 import json, sys, time
 from pathlib import Path
 import stenolog
-from stenolog.adapters.queries.folds import persistent_fold
-from stenolog.projections.usage import Usage, usage
+from stenolog.projections.usage import usage
 
-@stenolog.fold(initial=0)
+@stenolog.fold(initial=0, state=int)
 def characters(total, entry):
     return total + len(getattr(entry.event, "text", ""))
 

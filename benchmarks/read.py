@@ -13,7 +13,6 @@ from typing import Any
 from benchmarks._ratio import Row, compared
 from stenolog import Conversation, Fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.queries.folds import persistent_fold
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
@@ -44,7 +43,7 @@ def skipping(talk: Conversation) -> list[Row]:
     """Measure folds of one kind of entry, against the same over all entries."""
     rows = []
     for name, kind, limit in (("none", ModeSwitch, 0.3), ("every fourth", UserMessage, 0.6)):
-        count = Fold("count", 0, lambda total, entry: total + 1, kinds=(kind,))
+        count = Fold("count", 0, lambda total, entry: total + 1, kinds=(kind,), state=int)
         part_s, whole_s = compared(
             partial(over, talk, count), partial(over, talk, everything(kind)), rounds=7
         )
@@ -62,7 +61,7 @@ def over(talk: Conversation, count: Fold[int]) -> int:
     """Return the fold over the whole conversation, from the beginning."""
     assert talk.stream.key is not None
     talk.log.checkpoints.drop(talk.stream.key)
-    return talk.fold(persistent_fold(count, int))
+    return talk.fold(count)
 
 
 def conversation(entries: int) -> list[Event]:

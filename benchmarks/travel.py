@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks._ratio import Row, compared, least
 from benchmarks.state import filled
-from stenolog import Conversation, fold
+from stenolog import Conversation, Fold, fold
 from stenolog.adapters import log as logs
-from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold, persistent_fold
-from stenolog.projections.usage import Usage, usage
+from stenolog.adapters.queries.folds import SETTINGS, STATE
+from stenolog.projections.usage import usage
 
 ENTRIES, FOLDED = 100_000, 20_000
 LIMIT = 2.0
@@ -21,16 +21,16 @@ SHARE = 64
 """Bytes an entry that what is kept of a fold may take, so that any position is at hand."""
 
 
-@fold(initial=0)
+@fold(initial=0, state=int)
 def characters(total: int, entry: Any) -> int:
     return total + len(getattr(entry.event, "text", ""))
 
 
-FOLDS: dict[str, PersistentFold[Any]] = {
-    "state": STATE,
-    "settings": SETTINGS,
-    "usage": persistent_fold(usage, Usage),
-    "a fold of one's own": persistent_fold(characters, int),
+FOLDS: dict[str, Fold[Any]] = {
+    "state": STATE.fold,
+    "settings": SETTINGS.fold,
+    "usage": usage,
+    "a fold of one's own": characters,
 }
 
 

@@ -9,6 +9,8 @@ what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the li
 JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many formats share.
 """
 
+from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
+
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -18,7 +20,7 @@ from .adapters.importers.converter import (
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import EventWriter, position_ranges
-from .adapters.importers.formats import EXPORTERS, IMPORTERS, Exporter, FolderFormat, Importer, LineFormat
+from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.json_lines import (
     LONGEST_LINE,

@@ -18,8 +18,9 @@ from .domain.registry import Registry
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
     from .adapters.chats.channels import CHANNELS
-    from .adapters.importers.formats import EXPORTERS, IMPORTERS
+    from .adapters.importers.formats import IMPORTERS
     from .adapters.llms.base import MODELS
+    from .adapters.queries.exporters import EXPORTERS
     from .adapters.tables.table import TABLES
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _WHERE: dict[str, str] = {
     "APIS": "projections.requests",
     "CHANNELS": "adapters.chats.channels",
-    "EXPORTERS": "adapters.importers.formats",
+    "EXPORTERS": "adapters.queries.exporters",
     "HISTORIES": "domain.policy",
     "IMPORTERS": "adapters.importers.formats",
     "MODELS": "adapters.llms.base",

@@ -26,16 +26,17 @@ from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
+from stenolog.projections.fold import Fold
 from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
 from .log import Conversation, Log, Pending, drafted
-from .queries.folds import PersistentFold
 from .store.recorder import LogRecorder
 from .store.store_values import PendingEntry, PendingInsert, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.analysis.explain import Explanation
     from stenolog.projections.requests import Api, Request
 
     from .maintenance.erase import Erased
@@ -180,6 +181,9 @@ class AsyncConversation:
         self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
         return conversation.written(drafts, records)
 
+    def __aiter__(self) -> AsyncIterator[Entry]:
+        return self.entries()
+
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> AsyncIterator[Entry]:
         """Yield the entries with `after` < position <= `at`; see `Conversation.entries`."""
         return self.log.each(lambda: self._sync().entries(after, at, strict=strict))
@@ -218,8 +222,8 @@ class AsyncConversation:
     async def settings(self, at: int | None = None) -> Settings:
         return await self._run(lambda conversation: conversation.settings(at))
 
-    async def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
-        return await self._run(lambda conversation: conversation.fold(kept, at))
+    async def fold(self, fold: Fold[S], at: int | None = None) -> S:
+        return await self._run(lambda conversation: conversation.fold(fold, at))
 
     async def timeline(self, at: int | None = None) -> list[TimelineItem]:
         return await self._run(lambda conversation: conversation.timeline(at))
@@ -260,6 +264,15 @@ class AsyncConversation:
                 policy=policy,
             )
         )
+
+    async def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
+        return await self._run(lambda conversation: conversation.explain(position, api=api, policy=policy))
+
+    async def export(self, form: str = "jsonl", *, agent: str = "") -> str:
+        return await self._run(lambda conversation: conversation.export(form, agent=agent))
+
+    async def search(self, query: str, **wanted: Any) -> list[Hit]:
+        return await self._run(lambda conversation: conversation.search(query, **wanted))
 
     async def submit(self, command: Event) -> list[Entry]:
         return await self._run(lambda conversation: conversation.submit(command))

@@ -15,42 +15,35 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stenolog.domain.codec import load_event
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
-from stenolog.domain.errors import AgentNotFoundError, InvalidEventError, VersionConflictError
+from stenolog.domain.errors import InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
-from stenolog.domain.settings import Settings, joining
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition
-from stenolog.projections.fold import transitions
+from stenolog.domain.settings import joining
 from stenolog.projections.timeline import TimelineItem as TimelineItem
-from stenolog.projections.timeline import timeline
 
 from .plugins import load_plugins
-from .queries import folds, forks
-from .queries.folds import PersistentFold
+from .queries import forks
+from .queries.reading import ReadableConversation
 from .store import appends, arguments
 from .store.appends import Sources, new_id, now
 from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
 from .store.eventsourcing_app import LogApplication
-from .store.handle import LogHandle, StreamHandle
+from .store.handle import LogHandle
 from .store.store_values import PendingEntry, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
-    from stenolog.projections.requests import Api, Request
 
     from .maintenance.erase import Erased
-    from .queries.outputs import Outputs
     from .search.lookup import Hit
     from .store.claims import OpenClaim
     from .tool_specs.given import ToolSpecLike
 
-S = TypeVar("S")
 Pending: TypeAlias = Literal["close", "keep"]
 
 
@@ -169,12 +162,13 @@ class Log(LogHandle):
         return claims_module.take_over(self, conversation, owner)
 
 
-class Conversation(StreamHandle):
+class Conversation(ReadableConversation):
     """A handle on one conversation of a log; it begins to exist with its first append.
 
-    The handle stays with the conversation when it is renamed. A position counts from 1; 0 is before the
-    first entry. `at` is a position too: the conversation as it stood there; None is now. One that it has
-    not come to raises `PositionNotFoundError`.
+    The handle stays with the conversation when it is renamed. It is a sequence of entries: `for entry in
+    conversation`, `len(conversation)`, `conversation[-1]`. A position counts from 1; 0 is before the first
+    entry. `at` is a position too: the conversation as it stood there; None is now. One that it has not come
+    to raises `PositionNotFoundError`.
     """
 
     log: Log
@@ -234,59 +228,28 @@ class Conversation(StreamHandle):
         mark = self.position if after is None else after
         return follow(self._recorder, self._unread, mark, timeout)
 
-    def state(self, at: int | None = None) -> State:
-        """Return the state of every lane."""
-        return folds.fold_at(self, folds.STATE, self._at(at))
-
-    def settings(self, at: int | None = None) -> Settings:
-        """Return the configuration: mode, cards, members."""
-        return folds.fold_at(self, folds.SETTINGS, self._at(at))
-
-    def fold(self, kept: PersistentFold[S], at: int | None = None) -> S:
-        """Return the state of any fold, kept up to date by checkpoints; see `keeping.kept`."""
-        return folds.fold_at(self, kept, self._at(at))
-
-    def timeline(self, at: int | None = None) -> list[TimelineItem]:
-        """Return the items that a user interface shows."""
-        return timeline(self.entries(at=self._at(at)))
-
-    def transitions(self, at: int | None = None) -> list[Transition]:
-        """Return the engine's transitions, entry by entry."""
-        return list(transitions(self.entries(at=self._at(at))))
-
-    def request(
+    def search(
         self,
-        agent: str,
-        at: int | None = None,
-        api: str | Api | None = None,
+        query: str,
         *,
-        task: str = "",
-        policy: PolicyLike = None,
-    ) -> Request:
-        """Return the agent's request at a position: the exact body, and the origin of every part.
-
-        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
-        one of `stenolog.projections.requests.APIS`. Raises `ConversationNotFoundError`,
-        `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError`
-        where an entry needs one.
-        """
-        from .queries import requests  # late: a program that builds no request need not wait for it
-
-        if at is not None:
-            self.checked(at, least=1)
-        try:
-            return requests.request(self, agent, task, at, api, policy)
-        except AgentNotFoundError:
-            if self.position:
-                raise
-        raise arguments.missing(self.name, self.log.path)
-
-    @property
-    def outputs(self) -> Outputs:
-        """The whole of large tool output and artifacts, by the aliases that requests name them by."""
-        from .queries.outputs import Outputs  # late, as above
-
-        return Outputs(self)
+        agent: str | None = None,
+        kinds: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 20,
+        newest: bool = False,
+    ) -> list[Hit]:
+        """Return the entries that say these words, the best first; otherwise as `Log.search`."""
+        return self.log.search(
+            query,
+            conversation=self.name,
+            agent=agent,
+            kinds=kinds,
+            since=since,
+            until=until,
+            limit=limit,
+            newest=newest,
+        )
 
     def join(
         self,
@@ -379,9 +342,6 @@ class Conversation(StreamHandle):
         from .maintenance.erase import delete  # late, as above
 
         delete(self)
-
-    def _at(self, at: int | None) -> int | None:
-        return None if at is None else self.checked(at)
 
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))

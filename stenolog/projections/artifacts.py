@@ -43,7 +43,7 @@ class Artifact(NamedTuple):
 NONE: dict[str, Artifact] = {}
 
 
-@fold(initial=NONE, name="artifacts", kinds=(UserMessage, ToolResult))
+@fold(initial=NONE, state=dict[str, Artifact], name="artifacts", kinds=(UserMessage, ToolResult))
 def artifacts(known: dict[str, Artifact], entry: Entry) -> dict[str, Artifact]:
     """Return the artifacts by their names, after an entry."""
     new = {file.name: Artifact(entry.position, file.media_type, file.blob) for file in artifacts_of(entry)}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import Event
@@ -36,7 +36,8 @@ class Fold(Generic[S]):
 
     `name` and `version` are what a kept checkpoint of it is known by: raise the version when `evolve`
     changes its mind. `kinds` are the events that it looks at (none: all of them): `evolve` is given no other,
-    and where the fold is kept up to date, the others are not read.
+    and where the fold is kept up to date, the others are not read. `state` is the type of the state, for
+    pydantic to write it as JSON and read it again: then `Conversation.fold` stores checkpoints of it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Fold(Generic[S]):
     evolve: Callable[[S, Entry], S]
     version: int = 1
     kinds: tuple[type[Event], ...] = ()
+    state: Any = None
 
     def __call__(self, entries: Iterable[Entry], start: S | None = None) -> S:
         """Return the state after all the entries, from the beginning or from a state kept earlier."""
@@ -61,10 +63,15 @@ class Fold(Generic[S]):
 
 
 def fold(
-    initial: S, *, name: str = "", version: int = 1, kinds: tuple[type[Event], ...] = ()
+    initial: S,
+    *,
+    state: Any = None,
+    name: str = "",
+    version: int = 1,
+    kinds: tuple[type[Event], ...] = (),
 ) -> Callable[[Callable[[S, Entry], S]], Fold[S]]:
     """Make a fold of `evolve(state, entry) -> state`. Never grow a tuple in it: that is quadratic."""
-    return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version, kinds)
+    return lambda evolve: Fold(name or evolve.__name__, initial, evolve, version, kinds, state)
 
 
 def transitions(entries: Iterable[Entry], state: State = INITIAL) -> Iterator[Transition]:

@@ -359,5 +359,5 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=4)
+usage = Fold("usage", Usage(), _take, version=4, state=Usage)
 """The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""

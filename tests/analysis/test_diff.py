@@ -19,8 +19,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN
-from stenolog.projections.analysis.diff import Change, RequestDiff, diff, messages
 from stenolog.projections.requests import APIS, Request, build, every_request, lanes
+from stenolog.projections.requests.comparison import Change, RequestDiff, diff, messages
 from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries
 from tests.analysis.crew import crew

@@ -6,7 +6,7 @@ import pytest
 
 from stenolog import ModeSwitch, PositionNotFoundError, PositionRange, ToolResult, UserMessage
 from stenolog.context import Budget, LastN
-from stenolog.projections.analysis.diff import whatif
+from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build
 from tests.requests.given import ASKED, CALL, calls, log
 

@@ -17,9 +17,9 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Prompt
-from stenolog.projections.analysis.diff import text_of
 from stenolog.projections.analysis.explain import left_out, why
 from stenolog.projections.requests import APIS, build
+from stenolog.projections.requests.comparison import text_of
 from stenolog.projections.requests.rules import RULES
 from stenolog.testing import entries
 from tests.analysis.crew import crew

@@ -14,7 +14,7 @@ import pytest
 from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.anthropic import Anthropic
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
-from stenolog.projections.requests.request import compact
+from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_anthropic as api
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server

@@ -16,7 +16,7 @@ from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
-from stenolog.projections.requests.request import compact
+from stenolog.projections.requests.body_digest import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api
 from tests.llms.listening import streamed
 

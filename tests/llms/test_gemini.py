@@ -11,7 +11,7 @@ from google import genai
 from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.gemini import Gemini
-from stenolog.projections.requests.request import compact
+from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE
 from tests.llms.listening import ask, failure, heard, prompt, streamed

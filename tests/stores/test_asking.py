@@ -30,7 +30,7 @@ Look = Callable[[Conversation, Any], object]
 LOOKS: dict[str, Look] = {
     "state": Conversation.state,
     "settings": Conversation.settings,
-    "fold": lambda conversation, at: conversation.fold(STATE, at),
+    "fold": lambda conversation, at: conversation.fold(STATE.fold, at),
     "timeline": Conversation.timeline,
     "transitions": Conversation.transitions,
 }

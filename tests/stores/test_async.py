@@ -22,7 +22,6 @@ from stenolog import (
     VersionConflictError,
 )
 from stenolog.adapters.aio import AsyncConversation, AsyncLog, open_async
-from stenolog.adapters.queries.folds import persistent_fold
 from stenolog.projections.fold import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 
@@ -75,7 +74,7 @@ async def test_every_answer_is_that_of_the_log_itself(path: Path) -> None:
         assert await conversation.timeline() == sync.timeline()
         assert await conversation.transitions() == sync.transitions()
         assert (await conversation.request("coder")).sha256 == sync.request("coder").sha256
-        assert await conversation.fold(persistent_fold(Fold("count", 0, lambda n, _: n + 1), int)) == 3
+        assert await conversation.fold(Fold("count", 0, lambda n, _: n + 1, state=int)) == 3
         with pytest.raises(DuplicateIdError):
             await conversation.append(AssistantMessage(agent="a"), id="m1")
 

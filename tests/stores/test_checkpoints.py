@@ -18,7 +18,7 @@ from stenolog import (
     Log,
 )
 from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.folds import SETTINGS, STATE, persistent_fold
+from stenolog.adapters.queries.folds import SETTINGS, STATE, persistent
 from stenolog.adapters.store import checkpoints
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.settings import settings as settings_of
@@ -26,7 +26,7 @@ from stenolog.domain.step import fold as state_of
 from stenolog.testing import examples
 from tests.stores.conftest import said, turns
 
-COUNT = persistent_fold(Fold("count", 0, lambda total, entry: total + 1), int)
+COUNT = Fold("count", 0, lambda total, entry: total + 1, state=int)
 
 
 def test_a_second_look_reads_only_what_is_new(conversation: Conversation, folded: Callable[[], int]) -> None:
@@ -99,13 +99,11 @@ def test_runs_of_several_looks_may_overlap(conversation: Conversation, folded: C
 class TestLargeStates:
     """A state that would take more than its share of the file is kept less often, and alone."""
 
-    words = persistent_fold(
-        Fold(
-            "words",
-            "",
-            lambda words, entry: f"{words}{entry.position:04}" * 2 if len(words) < 9000 else words[::-1],
-        ),
-        str,
+    words = Fold(
+        "words",
+        "",
+        lambda words, entry: f"{words}{entry.position:04}" * 2 if len(words) < 9000 else words[::-1],
+        state=str,
     )
 
     def test_they_are_right_at_every_position(self, conversation: Conversation) -> None:
@@ -113,7 +111,7 @@ class TestLargeStates:
         conversation.fold(self.words)
 
         for at in (1, 31, 32, 33, 200, 256, 257, 399, 400, None):
-            assert conversation.fold(self.words, at) == self.words.fold(conversation.entries(at=at))
+            assert conversation.fold(self.words, at) == self.words(conversation.entries(at=at))
 
     def test_what_is_kept_of_them_is_in_proportion_to_the_log(self, conversation: Conversation) -> None:
         for _ in range(20):
@@ -121,7 +119,9 @@ class TestLargeStates:
             conversation.fold(self.words)
 
         runs = list(
-            conversation.log.checkpoints.runs(conversation.stream.key or 0, "words", self.words.version)
+            conversation.log.checkpoints.runs(
+                conversation.stream.key or 0, "words", persistent(self.words).version
+            )
         )
         assert sum(len(state) for run in runs for _, state in run.changes) < 2001 * checkpoints.LIGHT * 2
 
@@ -129,12 +129,16 @@ class TestLargeStates:
         def scramble(words: str, entry: Entry) -> str:
             return "".join(sha512(f"{n}{words}".encode()).hexdigest() for n in range(15))
 
-        noise = persistent_fold(Fold("noise", "", scramble), str)
+        noise = Fold("noise", "", scramble, state=str)
         conversation.extend(turns(50))
 
         for at in (150, 150, 100, None):
-            assert conversation.fold(noise, at) == noise.fold(conversation.entries(at=at))
-        runs = list(conversation.log.checkpoints.runs(conversation.stream.key or 0, "noise", noise.version))
+            assert conversation.fold(noise, at) == noise(conversation.entries(at=at))
+        runs = list(
+            conversation.log.checkpoints.runs(
+                conversation.stream.key or 0, "noise", persistent(noise).version
+            )
+        )
         assert {len(run.changes) for run in runs} == {1}
 
     def test_the_last_one_is_at_hand(self, conversation: Conversation, folded: Callable[[], int]) -> None:
@@ -179,10 +183,17 @@ def test_another_version_of_a_fold_begins_anew(conversation: Conversation, folde
     conversation.fold(COUNT)
     folded()
 
-    twice = persistent_fold(Fold("count", 0, lambda total, entry: total + 2, version=2), int)
+    twice = Fold("count", 0, lambda total, entry: total + 2, version=2, state=int)
     assert conversation.fold(twice) == 202
     assert folded() == 101
-    assert list(conversation.log.checkpoints.runs(conversation.stream.key or 0, "count", COUNT.version)) == []
+    assert (
+        list(
+            conversation.log.checkpoints.runs(
+                conversation.stream.key or 0, "count", persistent(COUNT).version
+            )
+        )
+        == []
+    )
 
 
 def test_a_checkpoint_of_another_release_is_not_used(

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import Conversation, CorruptLogError, Event, Fold, ModeSwitch, ToolResult, Unknown, UserMessage
 from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.folds import SETTINGS, persistent_fold
+from stenolog.adapters.queries.folds import SETTINGS, persistent
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.reader import DECODERS
 from stenolog.domain.settings import settings as settings_of
 from stenolog.testing import examples
 from tests.stores.conftest import turns
 
-HEARD = Fold("heard", 0, lambda sum, entry: sum * 31 + entry.position, kinds=(UserMessage, ToolResult))
+HEARD = Fold(
+    "heard", 0, lambda sum, entry: sum * 31 + entry.position, kinds=(UserMessage, ToolResult), state=int
+)
 
 
 @given(st.lists(st.sampled_from([*examples().values(), *turns(1)]), max_size=60), st.integers(0, 60))
@@ -34,9 +36,7 @@ def test_it_is_the_fold_of_the_entries_of_those_kinds(events: list[Event], at: i
         assert HEARD(conversation.entries()) == HEARD(only)
         assert list(HEARD.steps(conversation.entries()))[-1] == HEARD(only)
         for position in (None, min(at, conversation.position), min(at // 2, conversation.position)):
-            assert conversation.fold(persistent_fold(HEARD, int), position) == HEARD(
-                conversation.entries(at=position)
-            )
+            assert conversation.fold(HEARD, position) == HEARD(conversation.entries(at=position))
 
 
 def test_the_payloads_of_others_are_not_decoded(
@@ -56,7 +56,7 @@ def test_the_payloads_of_others_are_not_decoded(
     assert met == ["mode_switch@1"]
 
     met.clear()
-    assert conversation.fold(persistent_fold(HEARD, int)) == HEARD(whole)
+    assert conversation.fold(HEARD) == HEARD(whole)
     assert met == ["user_message@1", "tool_result@1"] * 50
 
 
@@ -100,16 +100,16 @@ def test_folds_of_several_kinds_go_on_by_themselves(conversation: Conversation) 
     conversation.settings()
     conversation.extend(turns(20))
 
-    both = folds.folds_at(conversation, (SETTINGS, persistent_fold(HEARD, int)))
+    both = folds.folds_at(conversation, (SETTINGS, persistent(HEARD)))
     assert both == [settings_of(conversation.entries()), HEARD(conversation.entries())]
 
 
 def test_an_unknown_kind_may_be_looked_at(conversation: Conversation) -> None:
-    strange = Fold("strange", 0, lambda count, entry: count + 1, kinds=(Unknown,))
+    strange = Fold("strange", 0, lambda count, entry: count + 1, kinds=(Unknown,), state=int)
     conversation.append(Unknown(topic="smell@1", payload=b"{}"))
     conversation.extend(turns(3))
 
-    assert conversation.fold(persistent_fold(strange, int)) == 1
+    assert conversation.fold(strange) == 1
 
 
 def test_a_fork_reads_what_it_inherits(conversation: Conversation) -> None:
@@ -117,5 +117,5 @@ def test_a_fork_reads_what_it_inherits(conversation: Conversation) -> None:
     fork = conversation.fork(after=40)
     fork.extend(turns(5))
 
-    assert fork.fold(persistent_fold(HEARD, int)) == HEARD(fork.entries())
+    assert fork.fold(HEARD) == HEARD(fork.entries())
     assert fork.settings() == settings_of(fork.entries())

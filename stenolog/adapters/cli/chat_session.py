@@ -223,10 +223,11 @@ def _agents(chat: Chat) -> Iterator[Piece]:
 @command
 def _cost(chat: Chat, rest: str) -> None:
     """what was used, and what it cost, by model"""
-    from .render_views import drawn
-    from .stats import USAGE
+    from stenolog.projections.usage import usage
 
-    rows = list(chat.conversation.fold(USAGE).by("model"))
+    from .render_views import drawn
+
+    rows = list(chat.conversation.fold(usage).by("model"))
     chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, ""))
 
 

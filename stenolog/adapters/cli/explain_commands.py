@@ -178,7 +178,7 @@ def diff_command(
     policy: str | None,
 ) -> CommandResult:
     """Compare two requests. Of one agent at two positions, of two agents, or under two policies."""
-    from stenolog.projections.analysis.diff import diff
+    from stenolog.projections.requests.comparison import diff
 
     if second is None and other is None and other_policy is None:
         raise InvalidEventError("expected a second position, --other or --other-policy, to compare with")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from stenolog.adapters.importers.detect import SUFFIXES, files_in, size_of, supported
-from stenolog.adapters.importers.formats import EXPORTERS, Exporter
 from stenolog.adapters.importers.importer import Refused, import_file, import_files
 from stenolog.adapters.importers.steps import Imported, Report
+from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.terminal_text import EscapedStream
 

@@ -15,8 +15,8 @@ from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import amount, policy_of
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
-from stenolog.projections.analysis.diff import WhatIf, whatif
 from stenolog.projections.analysis.explain import bisect
+from stenolog.projections.analysis.whatif import WhatIf, whatif
 from stenolog.projections.requests import APIS, DEFAULT_API
 
 from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation

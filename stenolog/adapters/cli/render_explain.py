@@ -11,7 +11,6 @@ from stenolog.domain.policy_text import in_short, titled
 from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
 from stenolog.projections.analysis.budget import BudgetRow
-from stenolog.projections.analysis.diff import Change, RequestDiff, WhatIf
 from stenolog.projections.analysis.explain import (
     Bisected,
     Explanation,
@@ -23,7 +22,9 @@ from stenolog.projections.analysis.explain import (
     Stretch,
 )
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
+from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
 
 from .layout import Cell, heading, legend, table, wrapped

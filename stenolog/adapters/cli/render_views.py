@@ -12,9 +12,9 @@ from rich.text import Text
 from stenolog.domain.entry import Entry
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
-from stenolog.projections.analysis.diff import part_text
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.requests import Omission, Request, RequestPart
+from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.timeline import TimelineItem

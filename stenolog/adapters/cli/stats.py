@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from stenolog.adapters.providers.prices import prices_of, source
-from stenolog.adapters.queries import folds
 from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
 from .framework import command, find_conversations, open_log, takes_conversation
@@ -20,7 +19,6 @@ from .position_argument import resolve
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
 
-USAGE = folds.persistent_fold(usage, Usage)
 BY = ("agent", "lane", "run", "model", "conversation")
 
 
@@ -56,7 +54,7 @@ def stats_command(
 
 
 def _used(conversation: Conversation, at: str | None) -> Usage:
-    return folds.fold_at(conversation, USAGE, None if at is None else resolve(conversation, at))
+    return conversation.fold(usage, None if at is None else resolve(conversation, at))
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:

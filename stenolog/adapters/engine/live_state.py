@@ -20,7 +20,7 @@ from stenolog.projections.fold import Fold
 
 KEEP_EVERY = 512
 """So many entries after the last time what the folds came by is written, so that a restart reads no more."""
-WATCH = folds.persistent_fold(Fold("watch", UsageByLane(), track_usage, version=4), UsageByLane)
+WATCH = Fold("watch", UsageByLane(), track_usage, version=4, state=UsageByLane)
 
 
 class LiveState:
@@ -34,7 +34,9 @@ class LiveState:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self.fresh: list[Entry] = []
-        self._folds = folds.open_folds(conversation, (folds.STATE, folds.SETTINGS, WATCH, QUEUE))
+        self._folds = folds.open_folds(
+            conversation, (folds.STATE, folds.SETTINGS, folds.persistent(WATCH), folds.persistent(queue))
+        )
         self._look()
         self._kept = self.state.position
 
@@ -96,9 +98,8 @@ def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
 
 
 NOBODY: tuple[int, ...] = ()
-queue = Fold("queue", NOBODY, _evolve, version=2)
+queue = Fold("queue", NOBODY, _evolve, version=2, state=tuple[int, ...])
 """The positions of the messages that wait for the lanes to come to rest, the oldest first."""
-QUEUE = folds.persistent_fold(queue, tuple[int, ...])
 
 
 def enqueue(message: UserMessage) -> UserMessage:

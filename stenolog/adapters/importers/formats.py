@@ -1,4 +1,4 @@
-"""Formats of other programs, as registered values: importers read them, exporters write them.
+"""Formats of other programs that can be imported, as registered values.
 
 NOTES = Importer("my-notes", "a notebook of mine", read, is_document=lambda value: "notes" in as_dict(value))
 IMPORTERS.add(NOTES.name, NOTES)
@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import LazyRegistry
 
 if TYPE_CHECKING:  # every `stenolog.open` imports this module
-    from stenolog.adapters.log import Conversation
-
     from .converter import Converter, Reader, SourceConversation
     from .json_lines import Json, JsonLinesReader, JsonObject
     from .steps import ExistingLog
@@ -79,30 +77,11 @@ class Importer:
     version: int = 1
 
 
-@dataclass(frozen=True)
-class Exporter:
-    """A format that a conversation is written in: to a stream, or into a folder.
-
-    `write` is given the conversation, where to write, and the agent whose messages are wanted (empty where
-    `of_one_agent` is False). It returns the file that was written where that is not the one it was given.
-    """
-
-    name: str
-    title: str
-    write: Callable[[Conversation, IO[str], str], object] | None = None
-    write_folder: Callable[[Conversation, Path], Path] | None = None
-    of_one_agent: bool = False
-
-
 def _shipped(name: str) -> str:
     return f"{__package__}.shipped:{name}"
 
 
 IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
 """Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
-EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
-"""Every exporter by its name."""
 for _name in ("claude-code", "claude-stream", "codex", "openai-chat", "stenolog"):
     IMPORTERS.add_reference(_name, _shipped(_name.replace("-", "_").upper()))
-for _name in ("jsonl", "openai"):
-    EXPORTERS.add_reference(_name, _shipped(f"TO_{_name.upper()}"))

@@ -6,11 +6,12 @@ import json
 from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.adapters.queries.exporters import Exporter
 
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
 from .codex import Codex
-from .formats import Exporter, Importer, LineFormat
+from .formats import Importer, LineFormat
 from .json_lines import JsonObject
 from .jsonl import export_jsonl
 from .openai import messages as openai_files

@@ -1,10 +1,10 @@
 """Folds kept up to date: a checkpoint, and the entries since.
 
 >>> from stenolog.projections.fold import fold
->>> @fold(initial=0, name="entries")
+>>> @fold(initial=0, state=int, name="entries")
 ... def count(total, entry):
 ...     return total + 1
->>> persistent_fold(count, int).dump(3)
+>>> persistent(count).dump(3)
 b'3'
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import (
     Any,
     Generic,
@@ -65,10 +65,16 @@ def rules_version() -> str:
     return " ".join((__version__, *turns.TURN_RULES.additions(), *HISTORIES.additions()))
 
 
-def persistent_fold(fold: Fold[S], state: type[S]) -> PersistentFold[S]:
-    """Return the fold with its state written as JSON, by pydantic: `state` is its type."""
-    json = Json(state)
+def persistent(fold: Fold[S]) -> PersistentFold[S]:
+    """Return a fold that names the type of its state, with that state written as JSON by pydantic."""
+    json = json_of(fold.state)
     return PersistentFold(fold, json.dump, json.load)
+
+
+@cache
+def json_of(kind: Any) -> Json[Any]:
+    """Return a type as JSON; each has one adapter in a process."""
+    return Json(kind)
 
 
 class Json(Generic[S]):
@@ -88,8 +94,8 @@ class Json(Generic[S]):
         return TypeAdapter(self.kind)
 
 
-STATE = persistent_fold(Fold("state", INITIAL, evolve, version=4), State)
-SETTINGS = persistent_fold(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2), Settings)
+STATE = persistent(Fold("state", INITIAL, evolve, version=4, state=State))
+SETTINGS = persistent(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2, state=Settings))
 
 
 def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:

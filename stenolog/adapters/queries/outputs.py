@@ -35,7 +35,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import Tool
-from stenolog.projections.artifacts import ARTIFACTS, Artifact, artifacts, artifacts_of, is_artifact
+from stenolog.projections.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
 from stenolog.projections.requests.pipeline.truncation import (
     LONGEST_READ,
     READ_OUTPUT,
@@ -48,12 +48,11 @@ from stenolog.projections.requests.pipeline.truncation import (
 )
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
-from .folds import fold_at, persistent_fold
+from .folds import fold_at, persistent
 
 T = TypeVar("T")
 READ = 3_000
 """The default number of characters to read."""
-KEPT = persistent_fold(artifacts, dict[str, Artifact])
 
 
 class Excerpt(NamedTuple):
@@ -126,7 +125,7 @@ class Outputs(Mapping[str, str]):
         for entry in self._talk.entries():
             if isinstance(entry.event, ToolResult):
                 yield _output(entry, entry.event)
-        for name, artifact in fold_at(self._talk, KEPT).items():
+        for name, artifact in fold_at(self._talk, persistent(artifacts)).items():
             yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
@@ -192,7 +191,7 @@ class Outputs(Mapping[str, str]):
         return next((output for output in self.listed() if output.alias == path), None)
 
     def _artifact(self, path: str) -> Output | None:
-        found = fold_at(self._talk, KEPT).get(path)
+        found = fold_at(self._talk, persistent(artifacts)).get(path)
         return Output(path, *found) if found else None
 
 

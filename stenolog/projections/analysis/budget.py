@@ -12,12 +12,11 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
+from stenolog.projections.requests.comparison import around, messages, tokens_of
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
 from stenolog.projections.usage import PRICES, Prices, cost
-
-from .diff import around, messages, tokens_of
 
 
 class BudgetRow(NamedTuple):

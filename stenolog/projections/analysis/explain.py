@@ -27,9 +27,11 @@ from stenolog.projections.requests import (
     every_request,
     lanes,
 )
+from stenolog.projections.requests.comparison import messages, part_text
+from stenolog.projections.requests.explanation import Disposition
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS, Disposition, texts
+from stenolog.projections.requests.request import EMPTY_BLOBS, texts
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS
@@ -37,7 +39,6 @@ from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references
-from .diff import messages, part_text
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")

@@ -14,11 +14,12 @@ from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
+from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.requests.comparison import FRONT
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS, compact
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
-from .diff import FRONT
 from .explain import PREVIEW, some_requests
 
 Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]

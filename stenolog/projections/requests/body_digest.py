@@ -219,3 +219,8 @@ def _other_fields(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _digest(value: Any) -> str:
     return sha256(written(value)).hexdigest()[:SHORT]
+
+
+def compact(body: object) -> str:
+    """JSON without blanks, in the order given, in UTF-8's own characters."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -33,6 +33,7 @@ from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
 from stenolog.projections.context import read
 
+from .explanation import Explanation, ready
 from .pipeline.budget import caps, fit, since_last_turn, tidy
 from .pipeline.edits import edited, with_notes
 from .pipeline.lane import LaneId
@@ -41,7 +42,7 @@ from .pipeline.prompt import surround, tools_called, with_away
 from .pipeline.tool_groups import grouped, preview_note
 from .pipeline.view import Contents, View
 from .pipeline.visibility import visible
-from .request import EMPTY_BLOBS, Explanation, Message, Request, ready
+from .request import EMPTY_BLOBS, Message, Request
 from .sendable import check_askable, finished, unknown_agent
 from .tokens import COUNTERS, ESTIMATE, Counter
 from .wires import Api, api_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,12 +14,13 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.tool_pairs import CallKey
 
-from .body_digest import MessageHash, conversation, digest, sections
+from .body_digest import MessageHash, compact, conversation, digest, sections
+from .comparison import RequestDiff, diff
+from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
 from .rules import REPAIRS
 from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 Body: TypeAlias = dict[str, Any]
 
 PIPELINE = "requests@5"
@@ -122,47 +122,6 @@ class Section(NamedTuple):
     positions: tuple[int, ...] = ()
 
 
-class RequestPart(NamedTuple):
-    """One part of a request: its positions, its rule and what the rule did, and its size.
-
-    `message` is its index in the body's messages, -1 for parts before them (system text, tools).
-    `continues`: it belongs to the message before it, which this API writes as several. `text` is the
-    content of a text around the conversation, because one message may hold several of them.
-    """
-
-    positions: tuple[int, ...]
-    disposition: Disposition
-    rule: str
-    tokens_in: int
-    tokens_out: int
-    message: int
-    role: str
-    continues: bool = False
-    text: str = ""
-
-
-class Omission(NamedTuple):
-    """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
-
-    `what` names what it was, where the rule and the positions do not say it.
-    """
-
-    first: int
-    last: int
-    rule: str
-    tokens: int
-    what: str = ""
-
-
-class Omitted(NamedTuple):
-    """Something an API cannot carry: the positions, the rule, the tokens it would have cost, its name."""
-
-    positions: tuple[int, ...]
-    rule: str
-    tokens: int
-    what: str = ""
-
-
 class Rendered(NamedTuple):
     """The output of an API: the body, the explanation of each part, and the omitted parts."""
 
@@ -185,35 +144,6 @@ class BlobText(str):
     def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
         """For a copy, which takes `hashed` over."""
         return str(self), "", self.blob
-
-
-class Explanation(NamedTuple):
-    """The source of every part of a request, the omissions, and the positions whose words were read."""
-
-    parts: tuple[RequestPart, ...] = ()
-    omissions: tuple[Omission, ...] = ()
-    read: frozenset[int] = frozenset()
-
-
-class LazyExplanation:
-    """An explanation that is made when somebody asks for it; before it is pickled, too."""
-
-    def __init__(self, explain: Callable[[], Explanation]) -> None:
-        self._explain = explain
-
-    def __call__(self) -> Explanation:
-        return self._explain()
-
-    def __deepcopy__(self, memo: object) -> LazyExplanation:
-        return self
-
-    def __reduce__(self) -> tuple[Callable[[Explanation], LazyExplanation], tuple[Explanation]]:
-        return ready, (self(),)
-
-
-def ready(explanation: Explanation) -> LazyExplanation:
-    """Return an explanation that has been made."""
-    return LazyExplanation(lambda: explanation)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -337,6 +267,10 @@ class Request:
             bytes=len(self.bytes),
         )
 
+    def diff(self, other: Request) -> RequestDiff:
+        """Return the difference from this request to another one of the same API."""
+        return diff(self, other)
+
     @property
     def repairs(self) -> tuple[RequestPart | Omission, ...]:
         """The parts that were repaired, added or left out so that a provider accepts the request."""
@@ -352,11 +286,6 @@ def _comparable(request: Request) -> tuple[object, ...]:
     """Return the values that requests are compared by."""
     said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation
-
-
-def compact(body: object) -> str:
-    """Return JSON without blanks, in the order given, in UTF-8's own characters."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 def texts(value: object) -> Iterator[str]:

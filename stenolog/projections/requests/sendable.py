@@ -11,11 +11,12 @@ from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.state import blocked_error
 
 from .body_digest import conversation
+from .explanation import Explanation, Omission, RequestPart
 from .pipeline.budget import limits, must_keep, positions_of
 from .pipeline.omissions import merge_runs
 from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
-from .request import Body, Explanation, Message, Omission, Request, RequestPart, Size, texts
+from .request import Body, Message, Request, Size, texts
 from .rules import CUTS
 from .wires import Api, plain
 from .wires.body_builder import OPENING

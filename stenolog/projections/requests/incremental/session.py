@@ -20,7 +20,6 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, configure, settings
-from stenolog.projections.requests.body_digest import conversation
 from stenolog.projections.requests.builder import DEFAULT_API, choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
 from stenolog.projections.requests.pipeline.lane import LaneId
@@ -33,21 +32,14 @@ from stenolog.projections.requests.pipeline.prompt import (
     with_away,
 )
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
-from stenolog.projections.requests.request import (
-    EMPTY_BLOBS,
-    Body,
-    Explanation,
-    LazyExplanation,
-    Message,
-    Omission,
-    Rendered,
-    Request,
-)
+from stenolog.projections.requests.request import EMPTY_BLOBS, Body, Message, Rendered, Request
 from stenolog.projections.requests.sendable import check_askable, finished, takes_part
 from stenolog.projections.requests.tokens import COUNTERS, ESTIMATE, Counter
 from stenolog.projections.requests.wires import Api, api_of
 from stenolog.projections.requests.wires.writer import Writer
 
+from ..body_digest import conversation
+from ..explanation import Explanation, LazyExplanation, Omission
 from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
 

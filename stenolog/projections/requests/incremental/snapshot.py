@@ -10,8 +10,9 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
 from stenolog.projections.context import SummaryRecord
 from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
-from stenolog.projections.requests.request import Omission
 from stenolog.projections.tool_pairs import Call, Pair
+
+from ..explanation import Omission
 
 
 class WindowSnapshot(NamedTuple):

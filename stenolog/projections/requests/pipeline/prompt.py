@@ -24,9 +24,10 @@ from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
-from stenolog.projections.requests.request import Message, Section, Size, compact, total
+from stenolog.projections.requests.request import Message, Section, Size, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
+from ..body_digest import compact
 from .identifiers import called, tool_name
 from .lane import LaneId, author_of, pinned
 from .measure import parameters_size

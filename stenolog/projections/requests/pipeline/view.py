@@ -18,10 +18,11 @@ from stenolog.domain.state import State, Summary
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.triggers import response_of
 from stenolog.projections.context import SummaryRecord, summary_of
-from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Omission
+from stenolog.projections.requests.request import EMPTY_BLOBS, Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import Pair, ToolCallIndex
 
+from ..explanation import Omission
 from .attribution import attribute, attribution_style, chosen, rewritten
 from .lane import LaneId
 from .lane_memory import LaneMemory, Now, remember

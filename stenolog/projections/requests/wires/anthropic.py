@@ -28,8 +28,9 @@ from stenolog.domain.parts import (
 from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
-from stenolog.projections.requests.request import Body, Message, compact
+from stenolog.projections.requests.request import Body, Message
 
+from ..body_digest import compact
 from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
 from .body_builder import OPENING, PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import goes_back, takes_system_turns

@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog.projections.requests.pipeline.prompt import Prefix
-from stenolog.projections.requests.request import Body, RequestPart
+from stenolog.projections.requests.request import Body
 
+from ..explanation import RequestPart
 from .body_builder import BodyBuilder
 from .model_families import paces_itself
 from .parameters import parameters

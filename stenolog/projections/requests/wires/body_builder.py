@@ -11,16 +11,7 @@ from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, Refus
 from stenolog.projections.requests.pipeline.identifiers import arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
-from stenolog.projections.requests.request import (
-    BlobText,
-    Body,
-    Disposition,
-    Message,
-    Omitted,
-    Rendered,
-    RequestPart,
-    Section,
-)
+from stenolog.projections.requests.request import BlobText, Body, Message, Rendered, Section
 from stenolog.projections.requests.rules import NOT_CARRIED
 from stenolog.projections.requests.tokens import (
     ESTIMATE,
@@ -30,6 +21,8 @@ from stenolog.projections.requests.tokens import (
     count_parts,
     has_schema,
 )
+
+from ..explanation import Disposition, Omitted, RequestPart
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})

@@ -38,9 +38,10 @@ from stenolog.projections.requests.pipeline.identifiers import (
 )
 from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
-from stenolog.projections.requests.request import Body, Message, compact
+from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
 
+from ..body_digest import compact
 from .body_builder import OPENING, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import goes_back, since_gemini_3
 from .parameters import parameters

@@ -35,8 +35,9 @@ from stenolog.projections.requests.pipeline.identifiers import (
 )
 from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.pipeline.quoting import placeholder
-from stenolog.projections.requests.request import BlobText, Body, Message, compact
+from stenolog.projections.requests.request import BlobText, Body, Message
 
+from ..body_digest import compact
 from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import encrypts_reasoning, goes_back, same_family
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note

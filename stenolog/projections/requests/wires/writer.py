@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stenolog.projections.requests.body_digest import MessageHash, PrefixHash
 from stenolog.projections.requests.pipeline.identifiers import CallIds
 from stenolog.projections.requests.pipeline.prompt import Prefix
 from stenolog.projections.requests.request import Body, Message, Rendered
 
+from ..body_digest import MessageHash, PrefixHash
 from .body_builder import BodyBuilder
 
 

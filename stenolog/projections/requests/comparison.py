@@ -4,25 +4,49 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
-from stenolog.domain.events import ModeSwitch
-from stenolog.domain.policy import PolicyLike
-from stenolog.domain.settings import settings
-from stenolog.domain.values import PositionRange
-from stenolog.projections.requests import DEFAULT_API, Request, RequestPart, build
-from stenolog.projections.requests.body_digest import MESSAGES, by_hash, turns
-from stenolog.projections.requests.request import EMPTY_BLOBS, compact
-from stenolog.projections.requests.rules import PROMPT, STAGES
-from stenolog.projections.requests.tokens import COUNTERS, OVERHEAD
-from stenolog.projections.requests.tokens import Counter as TokenCounter
+from .body_digest import MESSAGES, by_hash, compact, turns
+from .explanation import Omission, RequestPart
+from .rules import PROMPT, STAGES
+from .tokens import OVERHEAD
 
 FRONT = frozenset(STAGES[PROMPT])
 """The rules of what stands around the conversation."""
+
+
+class HasTokens(Protocol):
+    """A size that counts tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens."""
+        ...
+
+
+class Explained(Protocol):
+    """A request as far as it is compared: its body, the source of each part, the omissions, its size."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """Return the provider's JSON body."""
+        ...
+
+    @property
+    def parts(self) -> tuple[RequestPart, ...]:
+        """Return the source of each part."""
+        ...
+
+    @property
+    def omissions(self) -> tuple[Omission, ...]:
+        """Return what was left out."""
+        ...
+
+    @property
+    def size(self) -> HasTokens:
+        """Return the size of the request."""
+        ...
 
 
 class Match(NamedTuple):
@@ -127,7 +151,7 @@ def text_of(value: Any) -> str:
             return ""
 
 
-def part_text(request: Request, part: RequestPart, alone: bool) -> str:
+def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
     """Return the text of the part in the body. `alone`: it is the only part of its message.
 
     Return "" for a part without a text of its own that shares its message: it cannot be told from the
@@ -213,8 +237,8 @@ class RequestDiff(NamedTuple):
         return not self.around and self.shared.messages == self.messages_before == self.messages_after
 
 
-def diff(before: Request, after: Request) -> RequestDiff:
-    """Return the difference between two requests, which must be of one API."""
+def diff(before: Explained, after: Explained) -> RequestDiff:
+    """The difference between two requests, which must be of one API."""
     first, second = _Side(before), _Side(after)
     same = _same(first.messages, second.messages)
     shared = tokens_of(part for part in before.parts if 0 <= part.message < same)
@@ -232,7 +256,7 @@ def diff(before: Request, after: Request) -> RequestDiff:
 class _Side:
     """One of the two requests: what its parts say, and what it left out."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Explained) -> None:
         self.request = request
         self.messages = messages(request.body)
         self._parts = Counter(part.message for part in request.parts)
@@ -310,58 +334,3 @@ def _as_one(run: Sequence[Change]) -> Change:
         tokens_before=sum(change.tokens_before for change in run),
         parts=len(run),
     )
-
-
-class WhatIf(NamedTuple):
-    """The real request and the other one, and the difference from the real one to the other."""
-
-    real: Request
-    other: Request
-    difference: RequestDiff
-
-    @property
-    def same(self) -> bool:
-        """True if both requests have the same body and are equally ready."""
-        return self.real.bytes == self.other.bytes and self.real.ready == self.other.ready
-
-
-def whatif(
-    entries: Iterable[Entry],
-    agent: str,
-    *,
-    without: Sequence[PositionRange] = (),
-    policy: PolicyLike = None,
-    task: str = "",
-    api: str = DEFAULT_API,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, TokenCounter] = COUNTERS,
-) -> WhatIf:
-    """Return the lane's request after these entries, beside the one without some of them or under a policy.
-
-    `without` hides entries as a mode switch would have done at the end. `policy` None is the card's. Raises
-    `PositionNotFoundError` for a span that is not in the log, `InvalidEventError` for a mode switch: that is
-    not shown, it sets something.
-    """
-    log = list(entries)
-    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
-    real = build(log, agent, **given)
-    other = build([*log, *_hiding(log, without)], agent, policy=policy, **given)
-    return WhatIf(real, replace(other, at=real.at), diff(real, other))
-
-
-def _hiding(log: Sequence[Entry], spans: Sequence[PositionRange]) -> list[Entry]:
-    """Return the mode switch that hides the spans too, behind the log; nothing where there are none."""
-    if not spans:
-        return []
-    last = log[-1]
-    for span in spans:
-        where = f"{last.conversation!r}: expected"
-        if span.last > last.position:
-            raise PositionNotFoundError(f"{where} a position from 1 to {last.position}, found {span.last}")
-        if span.first > span.last:
-            raise PositionNotFoundError(f"{where} the lower position first, found {span.first}-{span.last}")
-        if all(isinstance(entry.event, ModeSwitch) for entry in log[span.first - 1 : span.last]):
-            reason = "it is a mode switch, and what it sets would stay in force"
-            raise InvalidEventError(f"{where} something that a request shows, found {span.first}: {reason}")
-    event = ModeSwitch(hides=(*settings(log).hides, *spans))
-    return [Entry(last.conversation, last.position + 1, "what-if", last.time, "", event)]

@@ -1,0 +1,155 @@
+"""A conversation for reading: a sequence of entries, with everything that follows from them.
+
+for entry in conversation: ...
+conversation[-1], conversation[2:5], len(conversation)
+conversation.entry(5)  # by position, which counts from 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from stenolog.adapters.store import arguments
+from stenolog.adapters.store.handle import StreamHandle
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.projections.fold import Fold, transitions
+from stenolog.projections.timeline import TimelineItem, timeline
+
+from . import folds
+
+if TYPE_CHECKING:
+    from stenolog.domain.policy import PolicyLike
+    from stenolog.projections.analysis.explain import Explanation
+    from stenolog.projections.requests import Api, Request
+
+    from .outputs import Outputs
+
+S = TypeVar("S")
+
+
+class ReadableConversation(StreamHandle):
+    """The entries of one conversation, in order, and the projections of them.
+
+    A position counts from 1; 0 is before the first entry. `at` is a position too: the conversation as it
+    stood there; None is now. One that it has not come to raises `PositionNotFoundError`.
+    """
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the entries, read in pages; what is appended meanwhile is read too."""
+        return self.entries()
+
+    def __len__(self) -> int:
+        """Return the number of entries, which is the position of the last one."""
+        return self.position
+
+    def __bool__(self) -> bool:
+        """Return True: a handle is no empty list before its first entry."""
+        return True
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        """Return entries as a list would: the first is 0, the last -1. By position: `entry(5)`.
+
+        Raises `IndexError`, and `InvalidEventError` for what is neither an integer nor a slice of them.
+        """
+        if isinstance(index, slice):
+            wanted = range(len(self))[index]
+            if not wanted:
+                return []
+            found = list(self.entries(min(wanted), max(wanted) + 1))
+            return found[:: abs(wanted.step)] if wanted.step > 0 else found[:: -abs(wanted.step)]
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise InvalidEventError(f"expected an index or a slice, found {index!r:.60}")
+        length = len(self)
+        if not -length <= index < length:
+            raise IndexError(f"{self.name!r} has {length} entries, found the index {index}")
+        return self.entry(index % length + 1)
+
+    def state(self, at: int | None = None) -> State:
+        """Return the state of every lane."""
+        return folds.fold_at(self, folds.STATE, self._at(at))
+
+    def settings(self, at: int | None = None) -> Settings:
+        """Return the configuration: mode, cards, members."""
+        return folds.fold_at(self, folds.SETTINGS, self._at(at))
+
+    def fold(self, fold: Fold[S], at: int | None = None) -> S:
+        """Return the state of a fold, from a stored checkpoint where the fold names its state's type."""
+        checked = self._at(at)
+        if fold.state is None:
+            return fold(self.entries(at=checked))
+        return folds.fold_at(self, folds.persistent(fold), checked)
+
+    def timeline(self, at: int | None = None) -> list[TimelineItem]:
+        """Return the items that a user interface shows."""
+        return timeline(self.entries(at=self._at(at)))
+
+    def transitions(self, at: int | None = None) -> list[Transition]:
+        """Return the engine's transitions, entry by entry."""
+        return list(transitions(self.entries(at=self._at(at))))
+
+    def request(
+        self,
+        agent: str,
+        at: int | None = None,
+        api: str | Api | None = None,
+        *,
+        task: str = "",
+        policy: PolicyLike = None,
+    ) -> Request:
+        """Return the agent's request at a position: the exact body, and the origin of every part.
+
+        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
+        one of `stenolog.requests.APIS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
+        `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError` where an entry needs one.
+        """
+        from . import requests  # late: a program that builds no request need not wait for it
+
+        if at is not None:
+            self.checked(at, least=1)
+        try:
+            return requests.request(self, agent, task, at, api, policy)
+        except AgentNotFoundError:
+            if self.position:
+                raise
+        raise arguments.missing(self.name, self.log.path)
+
+    def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
+        """Return where an entry went: into whose requests, in what form, and what refers to it.
+
+        `api` and `policy` as for `request`. Raises `PositionNotFoundError`, `ConversationNotFoundError`.
+        """
+        from stenolog.projections.analysis.explain import explain  # late, as above
+        from stenolog.projections.requests import DEFAULT_API
+
+        self.checked(position, least=1)
+        blobs = self.log.blobs
+        return explain(self.entries(), position, api=api or DEFAULT_API, policy=policy, blobs=blobs)
+
+    def export(self, form: str = "jsonl", *, agent: str = "") -> str:
+        """Return the conversation as text: "jsonl", "openai", or a form that a plugin registers.
+
+        `agent` names whose messages are wanted, for a form of one agent in a conversation of several.
+        Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError`.
+        """
+        from .exporters import export  # late, as above
+
+        return export(self, form, agent)
+
+    @property
+    def outputs(self) -> Outputs:
+        """The whole of large tool output and artifacts, by the aliases that requests name them by."""
+        from .outputs import Outputs  # late, as above
+
+        return Outputs(self)
+
+    def _at(self, at: int | None) -> int | None:
+        return None if at is None else self.checked(at)

@@ -1,0 +1,78 @@
+"""The explanation of a request: where each part came from, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+Disposition: TypeAlias = Literal["kept", "reworded", "added"]
+
+
+class RequestPart(NamedTuple):
+    """One part of a request: its positions, its rule and what the rule did, and its size.
+
+    `message` is its index in the body's messages, -1 for parts before them (system text, tools).
+    `continues`: it belongs to the message before it, which this API writes as several. `text` is the
+    content of a text around the conversation, because one message may hold several of them.
+    """
+
+    positions: tuple[int, ...]
+    disposition: Disposition
+    rule: str
+    tokens_in: int
+    tokens_out: int
+    message: int
+    role: str
+    continues: bool = False
+    text: str = ""
+
+
+class Omission(NamedTuple):
+    """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
+
+    `what` names what it was, where the rule and the positions do not say it.
+    """
+
+    first: int
+    last: int
+    rule: str
+    tokens: int
+    what: str = ""
+
+
+class Omitted(NamedTuple):
+    """Something an API cannot carry: the positions, the rule, the tokens it would have cost, its name."""
+
+    positions: tuple[int, ...]
+    rule: str
+    tokens: int
+    what: str = ""
+
+
+class Explanation(NamedTuple):
+    """The source of every part of a request, the omissions, and the positions whose words were read."""
+
+    parts: tuple[RequestPart, ...] = ()
+    omissions: tuple[Omission, ...] = ()
+    read: frozenset[int] = frozenset()
+
+
+class LazyExplanation:
+    """An explanation that is made when somebody asks for it; before it is pickled, too."""
+
+    def __init__(self, explain: Callable[[], Explanation]) -> None:
+        self._explain = explain
+
+    def __call__(self) -> Explanation:
+        return self._explain()
+
+    def __deepcopy__(self, memo: object) -> LazyExplanation:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Explanation], LazyExplanation], tuple[Explanation]]:
+        return ready, (self(),)
+
+
+def ready(explanation: Explanation) -> LazyExplanation:
+    """An explanation that has been made."""
+    return LazyExplanation(lambda: explanation)
