@@ -43,7 +43,7 @@ def whatif(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> WhatIf:
-    """The lane's request after these entries, beside the one without some of them or under a policy.
+    """Return the lane's request after these entries beside the one without some of them or under a policy.
 
     `without` hides entries as a mode switch would have done at the end. `policy` None is the card's. Raises
     `PositionNotFoundError` for a span that is not in the log, `InvalidEventError` for a mode switch: that is
@@ -57,7 +57,7 @@ def whatif(
 
 
 def _hiding(log: Sequence[Entry], spans: Sequence[PositionRange]) -> list[Entry]:
-    """The mode switch that hides the spans too, behind the log; nothing where there are none."""
+    """Return a mode switch that hides the spans too; nothing where there are none."""
     if not spans:
         return []
     last = log[-1]

@@ -238,7 +238,7 @@ class RequestDiff(NamedTuple):
 
 
 def diff(before: Explained, after: Explained) -> RequestDiff:
-    """The difference between two requests, which must be of one API."""
+    """Return the difference between two requests, which must be of one API."""
     first, second = _Side(before), _Side(after)
     same = _same(first.messages, second.messages)
     shared = tokens_of(part for part in before.parts if 0 <= part.message < same)

@@ -74,5 +74,5 @@ class LazyExplanation:
 
 
 def ready(explanation: Explanation) -> LazyExplanation:
-    """An explanation that has been made."""
+    """Return an explanation that has been made."""
     return LazyExplanation(lambda: explanation)
