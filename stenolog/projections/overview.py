@@ -122,5 +122,5 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-overview = Fold("overview", Overview(), _take)
+overview = Fold("overview", Overview(), _take, state=Overview)
 """The fold: `overview(entries)`."""

@@ -360,4 +360,4 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
 
 
 usage = Fold("usage", Usage(), _take, version=4, state=Usage)
-"""The fold: `usage(entries)` is what they used; `keeping.kept(usage, Usage)` keeps it up to date."""
+"""The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""

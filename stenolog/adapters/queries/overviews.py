@@ -10,9 +10,9 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.projections.overview import Overview, overview
 
-from .folds import SETTINGS, STATE, folds_at, persistent_fold
+from .folds import SETTINGS, STATE, folds_at, persistent
 
-OVERVIEW = persistent_fold(overview, Overview)
+OVERVIEW = persistent(overview)
 
 
 class ListedConversation(NamedTuple):
