@@ -1,7 +1,33 @@
-"""The life of a lane, declared once as a `transitions` Machine and compiled to a frozen table.
+"""Lifecycle of a lane: six states, ten triggers, and one table that says where each trigger leads.
 
-The table answers as the library does, some 25 times as fast, and is drawn in the docs from the same
-declaration. A row holds: its guards must all have the wanted truth; the first row that holds decides.
+A lane is an agent, or an agent at one of its tasks. Its state says what must happen next, so any process
+can resume the conversation from the log alone:
+
+    idle               nothing is due; the lane waits to be asked
+    awaiting_llm       its model must be called, now or at the retry time of the last error
+    awaiting_approval  the last answer made calls, and a person must approve at least one of them
+    awaiting_tools     the calls of the last answer may run; at least one has no result yet
+    failed             the last model call failed for good; a message or `continue` resumes the lane
+    closed             the agent has left
+
+An entry moves a lane in three steps, all of them pure:
+
+1. `triggers.interpret` reads the entry. It updates the fields of the lane (open calls, attempts, what it
+   was asked) and names a trigger.
+2. `move` looks up the rows of (state, trigger) in `TABLE`. The first row whose guards hold decides. A guard
+   is a question about the updated lane, such as "does some call still have no result?"; `step.HOLDS`
+   answers it.
+3. `step` stores the state that the row names. Without a row the lane stays as it was, and the entry is
+   counted as an anomaly: a fold has to read any log, also an imported one.
+
+An example: an answer with two calls moves a lane from awaiting_llm to awaiting_tools. The first result
+leaves it there, because the guard `calls_open` holds. The second moves it to awaiting_llm, and the model is
+called with both results.
+
+The rows are declared once, as a machine of the `transitions` library, which also draws the diagram in the
+docs. `compile_table` turns them into a frozen table at import: a fold looks it up for each entry, and the
+table is some 25 times as fast as the library. It refuses callbacks, because a fold must not have side
+effects. What is due follows from the state: see `state.decision`.
 """
 
 from __future__ import annotations

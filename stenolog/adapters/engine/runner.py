@@ -1,7 +1,16 @@
-"""The loop: look where the log stands, claim what is to be done, do it, append what came of it.
+"""The engine's loop: poll the log, claim what is due, do it, append the result.
 
-Effects of several lanes run at the same time. Everything that touches the log happens in one thread of the
-runner's own; the event loop waits for models and tools alone.
+A poll (`_look_now`) folds new entries, recovers the effects of dead processes, and claims what is due. Each
+claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
+an answer streams, another process appends, or a retry is due. It ends when nothing is under way or due.
+
+The runner's own thread makes all calls that touch the log, one at a time, so the journal needs no lock and
+a slow disk stops no stream. The event loop waits for models and tools alone.
+
+No state of the runner matters: the log, and the claims and drafts beside it, say everything. So it can be
+killed at any line, and the next runner continues (`recovery`). An effect ends in `settle`, which appends
+the outcome and removes the claim in one transaction. `settle` retries while the store is busy, because an
+outcome cannot be had twice. `write` is shielded from cancellation for the same reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,34 @@
 """Group commit: jobs that arrive during a transaction are written together in the next one.
 
-Whoever finds nobody writing writes at once, in his own thread, as if there were no group. All other jobs
-are queued; a thread takes whatever has gathered into one transaction, tells everybody when it is durable,
-and ends a while after there is nothing left to do. So 64 writers wait for one `fsync` where they would
-wait for 64, and nobody ever waits for others to come.
+Most of the time of an append is one `fsync`. If 64 threads committed one after another, the last would wait
+for 64 of them. With groups it waits for two: the commit under way, and that of its own group.
+
+A job is a function that writes into a transaction, such as `sqlite_appends.Append.write`.
+`GroupCommit.write` has two ways to run it:
+
+- No thread is writing and the queue is empty: the caller runs the job in its own thread (`SingleWrite`). A
+  lone writer pays nothing for the group, and no caller waits in the hope of company.
+- Otherwise the caller puts the job in the queue and sleeps. The writer thread takes all jobs that have
+  gathered, at most `MOST`, into one transaction (`WriteBatch`), commits it, and wakes their callers. It
+  ends after `LINGER` seconds without a job.
+
+Jobs of one group do not notice each other:
+
+- A job that raises has its changes undone by a savepoint. Its own caller gets the error; the others commit.
+- A job sees what the jobs before it wrote: `heads` says where each stream stands within the transaction.
+- Inserted rows are gathered and written by one statement, because each statement costs a switch of threads.
+  If a row is refused, the jobs that were gathered run again one by one, to find the one at fault.
+
+A stream learns its new head after the commit (`remember`). A head that never became durable would leave a
+gap in the positions.
+
+An error that ends the transaction, such as a full disk, is raised in every caller of the group, and nothing
+of the group is written. After `StoreTimeoutError` the queued jobs fail too, so that no caller waits for the
+same lock twice. A caller that is interrupted while it sleeps does not stop its job: it has to append again
+with the same entry id to learn whether the job was done.
+
+`_guard` protects `_thread`: a job is queued only while a writer thread is alive that will see it. The turn
+among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).
 """
 
 from __future__ import annotations

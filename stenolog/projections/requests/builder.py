@@ -1,24 +1,31 @@
 """Build the request that one lane's model receives at one position of a log.
 
-Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give the
-same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
+Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give
+the same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
 
-A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in a file of its own name, and
-tells what it did with every entry, so that the explanation accounts for all of them:
+A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named behind it,
+and records what it did with every entry, so that the explanation accounts for all of them:
 
-    1 visible      which entries the lane is shown (`visibility`)
-    2 edited       edits and summaries stand in the place of what they replace (`edits`)
-    3 truncated    a large tool output becomes a preview and an alias (`truncation`)
+    1 visible      drop entries that the lane may not see (`visibility`)
+    2 edited       put edits and summaries in the place of what they replace (`edits`)
+    3 truncated    replace a large tool output by a preview and an alias (`truncation`)
     4 attributed   own words become `assistant`, the user's `user`, others' are quoted (`attribution`)
-    5 grouped      an answer, its calls and one result for each are one unit (`tool_groups`)
-    6 prompt       system text and tools before the conversation, notes around it (`prompt`)
-    7 fitted       the policy's budget lets the oldest units go (`budget`)
-    8 rendered     the body that one provider's API takes (`wires`)
+    5 grouped      make one unit of an answer, its calls and one result for each (`tool_groups`)
+    6 prompt       add system text and tools before the conversation, notes around it (`prompt`)
+    7 fitted       drop the oldest units until the rest fits the budget (`budget`)
+    8 rendered     write the body of one provider's API (`wires`)
 
-This module is the definition, and nothing in it is kept from one entry to the next but the view. Without a
-budget it takes time proportional to the log; under one it looks at all that is shown after each entry, for
-what a budget leaves is a fold from entry 1. `incremental` gives the same requests in constant time per
-entry: `tests/requests/test_session_equals_builder.py` compares the two.
+`build` gives the entries one by one to a view (`take`). The view folds what the stages ask for: settings,
+the lane's memory, the pairs of calls and results. Under a budget stage 7 works after each entry, as though
+the policy had always been in force. Otherwise a request would depend on which requests were built before
+it. After the last entry `request_of` runs stages 1 to 6 and 8, and collects the parts and the omissions.
+
+A unit is kept or dropped as a whole, so a call never loses its result. A request can be built at any
+position. Where no process would send one it is a preview: `sendable` is false, and `reason` says why.
+
+This module is the definition. Without a budget it takes time proportional to the log; under one it looks at
+all that is shown after each entry. `incremental` gives the same requests in constant time per entry, from
+windows that it advances: `tests/requests/test_session_equals_builder.py` compares the two.
 """
 
 from __future__ import annotations
