@@ -191,7 +191,7 @@ def call_words(call: ToolCall) -> str:
 
 
 def whole_call(call: ToolCall) -> str:
-    """Return a call with all of its arguments where no person approves it, or a note of their size."""
+    """Return a call with its arguments, cut at `LONGEST_CALL`, with the number of characters left out."""
     words = shown_call(call.name, call.arguments)
     more = len(words) - LONGEST_CALL
     return words if more <= 0 else f"{words[:LONGEST_CALL]} … and {more:,} characters that are not shown here"

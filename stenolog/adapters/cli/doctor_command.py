@@ -198,7 +198,7 @@ def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | Non
 
 
 def _preview(request: Request) -> str:
-    """Return a note that no provider would accept the request as it is, and what would make it acceptable."""
+    """Return why the request is a preview, and whether a note closes it; empty if it may be sent."""
     if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)

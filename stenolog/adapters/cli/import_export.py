@@ -260,7 +260,7 @@ def _some(files: Sequence[str]) -> str:
 
 
 def lines(reports: Iterable[Report]) -> Iterator[Piece]:
-    """Yield each conversation, and below it the forks, settings and skipped records kept with it."""
+    """Yield each conversation, and below it its parts that are kept elsewhere, or not as messages."""
     for report in reports:
         for conversation in report.conversations:
             yield line(

@@ -102,7 +102,7 @@ def _placed(form: Form) -> str:
 
 
 def _counts(stretch: Stretch) -> str:
-    """Return its tokens, the sendable requests that have it, and the receipts that name those."""
+    """Return its tokens, and the numbers of sendable requests with it and of receipts that name those."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in DISPOSITIONS:

@@ -216,7 +216,7 @@ def read(path: Path) -> PageFile:
 
 
 def _sizes(content: bytes) -> tuple[int, int]:
-    """Return the size of a page and its used part; the defaults where the header is damaged."""
+    """Return the size of a page and its used part; a log's own if the header is damaged."""
     header = content[:FILE_HEADER].ljust(FILE_HEADER, b"\0")
     (size,) = struct.unpack_from(">H", header, 16)
     size = 65536 if size == 1 else size

@@ -119,7 +119,7 @@ def _run(check: Check) -> None:
 
 
 def _check_index(log: Log, found: Findings) -> None:
-    """Rebuild an index that has other words than the log; it is no problem of the log."""
+    """Note an index that had other words than the log and was deleted; it is no problem of the log."""
     from stenolog.adapters.search import indexing  # late: most logs have none
 
     if not indexing.check_index(log):

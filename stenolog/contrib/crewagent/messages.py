@@ -119,7 +119,7 @@ class CrewAgent:
         return event if is_same else replace(event, receipt=None)
 
     def _check_is_no_consent(self, event: Known) -> None:
-        """Raise ValueError if a file approves a call of a conversation that is in the log."""
+        """Raise ValueError for an event by which a file would approve calls of a logged conversation."""
         if isinstance(event, UserMessage) and event.control is not None:
             raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
         cards = event.cards if isinstance(event, ModeSwitch) else {}

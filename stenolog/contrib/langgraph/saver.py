@@ -132,7 +132,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what LangGraph defines. Pruned ancestors still count: the log holds them."""
+        """Return the writes to delta channels. Pruned ancestors still count: the log has them."""
         where = _Where.of(config)
         with self._lock:
             thread = self._shelf.thread(where.thread)

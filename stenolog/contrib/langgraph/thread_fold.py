@@ -40,7 +40,7 @@ class OpenCalls:
         self._by_agent = by_agent or {}
 
     def copy(self) -> OpenCalls:
-        """Return the open ones alone."""
+        """Return a copy of the open calls, to continue with."""
         return OpenCalls({agent: [*calls] for agent, calls in self._by_agent.items()})
 
     def take(self, event: Event, position: int, entry: str) -> None:

@@ -123,7 +123,7 @@ class ThreadStore:
             conversation.archive()
 
     def _emptied(self, thread: Thread, id: str) -> NewEntry:
-        """Drop the thread's checkpoints, and hide everything in it from the context."""
+        """Return an entry that drops the thread's checkpoints, and hides everything from the context."""
         ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
