@@ -29,7 +29,7 @@ from sybil.sybil import SybilCollection
 ROOT = Path(__file__).parent
 hypothesis.settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, and no test measures time
-PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "STENOLOG_DB": "talks.db"}
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +37,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Give each worker of pytest-xdist whole files, since the blocks of a document share a namespace."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "loadfile"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep every test away from the database of whoever runs it; before a module reads the environment."""
+    home = tempfile.TemporaryDirectory(prefix="stenolog-home-", ignore_cleanup_errors=True)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_DATA_HOME", home.name)
+    patch.delenv("STENOLOG_DB", raising=False)
+    config.add_cleanup(home.cleanup)
+    config.add_cleanup(patch.undo)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -88,6 +98,9 @@ def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     patch.chdir(folder.name)
     for name, value in PLAIN.items():
         patch.setenv(name, value)
+    patch.setenv("XDG_DATA_HOME", str(Path(folder.name, "data")))
+    patch.delenv("STENOLOG_DB", raising=False)
+    namespace["__patch__"] = patch
     namespace["__undo__"] = (patch.undo, folder.cleanup, registries_as_they_are().close)
 
 
@@ -100,6 +113,8 @@ def back_again(namespace: dict[str, Any]) -> None:
 def console(example: Example) -> str | None:
     """Run the commands of a block and compare what they print."""
     for command, expected in _commands(example.parsed):
+        if assignment := re.fullmatch(r"export (\w+)=(\S+)", command):
+            example.namespace["__patch__"].setenv(*assignment.groups())
         if not command.startswith("stenolog"):
             continue  # .ci/run covers what installs and tests
         found = _shell(command) if re.search(r"[|<>;&$]", command) else _here(shlex.split(command)[1:])

@@ -76,7 +76,19 @@ as an ISO time: the last entry up to then, in UTC where no zone is given.
 A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
 `messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.
 
-A **conversation** may be abbreviated to a beginning that only one has, and left out where there is only one.
+A **conversation** may be abbreviated to a beginning that only one has. Where it is left out it is the newest, by the time
+of its last entry; stderr tells which.
+
+A **time** (`--since`, `--until`) is a day or a time in ISO form, `45m`, `2h`, `3d` or `1w` ago, `today` or `yesterday`; in UTC
+where no zone is given. A day means its beginning for `--since` and its end for `--until`.
+
+The **database** is that of `--db FILE`, else of the environment variable `STENOLOG_DB`, else your own:
+`$XDG_DATA_HOME/stenolog/talks.db`, which is `~/.local/share/stenolog/talks.db` unless that variable is set. `stenolog.open()`
+without a path opens the same.
+
+Every command takes these options too: `--json` prints the envelope above; `--color auto|always|never`, where `auto` colours at
+a terminal unless `NO_COLOR` is set; `--no-pager` does not page what is taller than the terminal; `--plugin MODULE` loads a
+plugin: a module, `module:function` or `FILE.py`, and may be repeated; `--traceback` shows the traceback of an error.
 """
 
 

@@ -51,8 +51,8 @@ BATCH = 128
 """Entries fetched per turn of a thread."""
 
 
-def open_async(path: str | os.PathLike[str], **options: Any) -> AsyncLog:
-    """Return the log at `path`, opened by `async with` or `await`. The options are those of `open`."""
+def open_async(path: str | os.PathLike[str] | None = None, **options: Any) -> AsyncLog:
+    """Return the log at `path`, opened by `async with` or `await`. Path and options are those of `open`."""
     return AsyncLog(lambda: logs.open(path, **options))
 
 

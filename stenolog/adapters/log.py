@@ -28,7 +28,7 @@ from stenolog.projections.timeline import TimelineItem as TimelineItem
 from .plugins import load_plugins
 from .queries import forks
 from .queries.reading import ReadableConversation
-from .store import appends, arguments
+from .store import appends, arguments, home
 from .store.appends import Sources, new_id, now
 from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
@@ -48,7 +48,7 @@ Pending: TypeAlias = Literal["close", "keep"]
 
 
 def open(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
@@ -58,6 +58,9 @@ def open(
     redact: Iterable[str] = (),
 ) -> Log:
     """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
+
+    Without a path it is the database that the command line uses: that of the environment variable
+    `STENOLOG_DB`, else `~/.local/share/stenolog/talks.db` (below `XDG_DATA_HOME` where that is set).
 
     `synchronous` "full": an append that has returned survives a power cut; "normal" can lose the last
     ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
@@ -69,6 +72,9 @@ def open(
     Raises `PluginError` for one of the latter, `NotADatabaseError`, `UnsupportedVersionError`,
     `CorruptLogError`, `StoreTimeoutError`, `StoreError`.
     """
+    if path is None:
+        path = home.default_database()
+        home.make_home(path)
     env = {
         "SQLITE_DBNAME": os.fspath(path),
         "SQLITE_SYNCHRONOUS": synchronous,

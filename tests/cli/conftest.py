@@ -36,7 +36,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Run one command line: `cli("log", "demo")`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    for name in ("STENOLOG_DB", "NO_COLOR", "FORCE_COLOR"):
+    monkeypatch.setenv("STENOLOG_DB", "talks.db")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
     def ran(*arguments: str) -> Ran:
@@ -58,7 +59,7 @@ def _text(stream: io.TextIOWrapper) -> str:
 @pytest.fixture
 def demo(cli: Callable[..., Ran]) -> Callable[..., Ran]:
     """Return the command line, in a folder whose talks.db holds the demo."""
-    assert cli("demo", "--db", "talks.db").status == 0
+    assert cli("demo").status == 0
     return cli
 
 

@@ -28,12 +28,12 @@ class Terminal:
     def __init__(self, *arguments: str, cwd: Path, columns: int = 80) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, columns))
-        hidden = ("STENOLOG_DB", "STENOLOG_MODEL", "COLUMNS", "LINES", "NO_COLOR")
+        hidden = ("STENOLOG_MODEL", "COLUMNS", "LINES", "NO_COLOR")
         env = {name: value for name, value in os.environ.items() if name not in hidden}
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments],
             stdin=slave, stdout=slave, stderr=slave, cwd=cwd, start_new_session=True,
-            env={**env, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+            env={**env, "TERM": "xterm", "STENOLOG_DB": "talks.db", "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         os.close(slave)
         self.text = ""

@@ -18,15 +18,26 @@ from stenolog.adapters.cli.app import MODULES, app
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
 KINDS = {"user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"}
 
 
-def test_the_demo_needs_no_file_and_leaves_none(cli: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_demo_needs_no_file_and_can_be_looked_around_in_afterwards(cli: Callable[..., Any]) -> None:
+    assert cli("demo").status == 0
+    assert cli("show", "demo", "@{error}").status == 0
+
+
+def test_the_demo_leaves_a_conversation_of_that_name_alone(cli: Callable[..., Any]) -> None:
+    with open_log("talks.db") as log:
+        log["demo"].append(UserMessage(text="my own"))
+
     ran = cli("demo")
 
-    assert ran.status == 0
-    assert list(tmp_path.iterdir()) == []
+    assert (ran.status, ran.err) == (
+        2,
+        "✗ 'demo' is a conversation of yours; name another database for the demo: --db FILE\n",
+    )
+    assert cli("show", "demo", "@", "--raw").out == "my own\n"
 
 
 def test_the_demo_has_all_five_kinds_and_two_agents_and_fits_on_two_screens(demo: Callable[..., Any]) -> None:
@@ -75,10 +86,7 @@ def test_a_name_may_be_abbreviated_and_left_out_where_there_is_only_one(demo: Ca
     whole = demo("log", "demo").out
 
     assert demo("log", "de").out == whole
-    assert demo("log").out == whole
-    with open_log("talks.db") as log:
-        log["other"].append(UserMessage(text="hi"))
-    assert demo("log").status == 2
+    assert demo("log") == (0, whole, "")
 
 
 def test_what_goes_into_a_pipe_is_the_exact_body(demo: Callable[..., Any]) -> None:

@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there_is_not_found_whatever_else_was_named(
     for files in (["nowhere.json"], [SESSION, "nowhere.json"]):
         ran = cli(command, *files)
 
-        assert (ran.status, ran.err) == (3, "✗ No such file or directory nowhere.json\n")
+        assert (ran.status, ran.err) == (3, "✗ nowhere.json: no such file or directory\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -112,7 +112,7 @@ def test_an_ambiguous_name_is_refused_with_those_it_could_be() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConversationNotFoundError, match="did you mean 'weekly'"):
         full_name(["demo", "weekly"], "wekly")
-    with pytest.raises(ConversationNotFoundError, match="there are 'a', 'b', 'c', 'd', 'e' and 2 more"):
+    with pytest.raises(ConversationNotFoundError, match="'zzz'; `stenolog ls` lists those that there are"):
         full_name([*"abcdefg"], "zzz")
     with pytest.raises(ConversationNotFoundError, match="holds none yet"):
         full_name([], "demo")

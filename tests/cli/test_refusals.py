@@ -18,7 +18,7 @@ from stenolog.adapters.log import open as open_log
 from stenolog.context import Budget
 
 Cli = Callable[..., Any]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
 FULL = Path("/dev/full")
 
 
@@ -121,7 +121,7 @@ class TestWhatIsWritten:
     def test_an_error_names_the_path_that_was_given(self, demo: Cli, command: tuple[str, ...]) -> None:
         ran = demo(*command, "nowhere/file")
 
-        assert (ran.status, ran.err) == (3, "✗ No such file or directory nowhere/file\n")
+        assert (ran.status, ran.err) == (3, "✗ nowhere/file: no such file or directory\n")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no device here that is always full")
@@ -146,7 +146,7 @@ def test_a_full_stdout_is_an_error_in_a_line_and_no_traceback(
         )  # fmt: skip
 
     assert (ran.returncode, len(ran.stderr.splitlines())) == (status, 1)
-    assert ran.stderr.startswith("✗ no conversation" if status == 3 else "✗ No space left on device (stdout)")
+    assert ran.stderr.startswith("✗ no conversation" if status == 3 else "✗ stdout: no space left on device")
 
 
 def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:

@@ -96,7 +96,7 @@ def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, withi
     ("arguments", "status", "words"),
     [
         (("!!",), 2, "expected a word to look for, found '!!'"),
-        (("dates", "--since", "yesterday"), 2, "(2026-11-20, 2026-11-20T09:30), found 'yesterday'"),
+        (("dates", "--since", "lately"), 2, "2h, 3d, yesterday, today), found 'lately'"),
         (("dates", "--since", "2026-11-21", "--until", "2026-11-20"), 2, "nothing is between"),
         (("-dates",), 2, "expected a word to look for, found '-dates'"),
         (("dates", "--dates"), 2, "No such option"),

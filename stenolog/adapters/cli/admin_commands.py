@@ -15,8 +15,10 @@ from pydantic import TypeAdapter
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import BlobNotFoundError
 
-from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db
+from .framework import command
 from .lines import CommandResult, Piece, counted, line, paragraph
+from .lookup import find_conversation, open_log
+from .options import OneOf, names, takes_conversation, takes_db
 from .position_argument import resolve
 from .terminal import there
 
@@ -43,7 +45,7 @@ def done(words: str, **data: object) -> CommandResult:
 @click.option("--name", help="The name of the fork; made from the parent's where it is left out.")
 @click.option(
     "--pending",
-    type=click.Choice(["close", "keep"]),
+    type=OneOf(["close", "keep"]),
     default="close",
     show_default=True,
     help="Calls that were running: closed with `not run in this fork`, or kept open.",
@@ -300,7 +302,7 @@ SHELLS = {
 
 
 @command("schema")
-@click.argument("name", type=click.Choice([*REGISTRY.events, "envelope"]), required=False)
+@click.argument("name", type=OneOf([*REGISTRY.events, "envelope"]), required=False)
 def schema_command(name: str | None) -> CommandResult:
     """Print a JSON Schema, or list them. Of an event as it is stored, or of what --json prints."""
     if name is None:
@@ -328,7 +330,7 @@ def _listed(known: dict[str, str]) -> Iterator[Piece]:
 
 
 @command("completion")
-@click.argument("shell", type=click.Choice([*SHELLS]))
+@click.argument("shell", type=OneOf([*SHELLS]))
 def completion_command(shell: str) -> CommandResult:
     """Print what makes a shell complete a command line. Commands, options, names of conversations."""
     from click.shell_completion import get_completion_class

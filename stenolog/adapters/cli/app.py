@@ -14,6 +14,7 @@ from stenolog._version import __version__
 from stenolog.adapters.plugins import failed_plugins, load_plugins
 from stenolog.domain import errors
 
+from .suggest import did_you_mean
 from .terminal import say
 
 SECTIONS = {
@@ -88,9 +89,9 @@ class App(click.Group):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, or None."""
+        """Return the command of that name. Raises `UsageError` with the nearest for another one."""
         if cmd_name not in MODULES:
-            return None
+            raise click.UsageError(f"no command {cmd_name!r}{did_you_mean(cmd_name, MODULES)}", ctx)
         commands = import_module(f".{MODULES[cmd_name]}", __package__)
         made: click.Command = getattr(commands, f"{cmd_name.replace('-', '_')}_command")
         return made
@@ -104,7 +105,7 @@ class App(click.Group):
 
 
 @click.command(cls=App, name="stenolog", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="%(version)s")
+@click.version_option(__version__, "-V", "--version", message="%(version)s")
 def app() -> None:
     """Take a conversation with LLM agents down word for word, and read it back.
 

@@ -11,8 +11,10 @@ import click
 from stenolog.adapters.chats.channels import CHANNELS
 from stenolog.adapters.providers.prices import prices_of
 
-from .framework import RegisteredName, command, names, open_log, takes_db
+from .framework import command
 from .lines import CommandResult
+from .lookup import open_log
+from .options import RegisteredName, names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:

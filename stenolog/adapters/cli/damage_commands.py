@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .framework import command, open_log, takes_db
+from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, line
+from .lookup import open_log
+from .options import takes_db
 from .terminal import there
 
 if TYPE_CHECKING:

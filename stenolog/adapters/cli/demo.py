@@ -5,7 +5,6 @@ Its times, ids and salts are fixed, so that everybody sees the same digests.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,8 +13,9 @@ from pathlib import Path
 import click
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.store.home import default_database, make_home
 from stenolog.domain.card import AgentCard
+from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control, Tool
@@ -23,10 +23,11 @@ from stenolog.domain.values import Control, Tool
 from .framework import command
 from .lines import CommandResult, Piece, line
 from .log_commands import entry_line
+from .options import takes_db
 from .verify_commands import replay_lines, replayed
 from .view_commands import request_data, request_of
 
-NAME = "demo"
+NAME, ID = "demo", "demo-{}"
 WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}
 BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 SHELL = Tool(
@@ -86,31 +87,38 @@ EVENTS: tuple[Event, ...] = (
 
 
 def record(conversation: Conversation) -> None:
-    """Append the demo's events, answers with their receipts; existing entries are not written again."""
+    """Append the demo's events, answers with their receipts; existing entries are not written again.
+
+    Raises `ConversationExistsError` where another conversation has the name.
+    """
     here = {entry.id for entry in conversation.entries()}
+    if here and ID.format(1) not in here:
+        raise ConversationExistsError(
+            f"{NAME!r} is a conversation of yours; name another database for the demo: --db FILE"
+        )
     for number, event in enumerate(EVENTS, 1):
-        if f"demo-{number}" in here:
+        id = ID.format(number)
+        if id in here:
             continue
         if isinstance(event, AssistantMessage | LlmError):
             sent = conversation.request(event.agent, api=WIRE_OF[event.agent])
             event = replace(event, receipt=sent.receipt)
         expected = conversation.position if isinstance(event, ModeSwitch) else None
         at = BEGUN + timedelta(seconds=20 * (number - 1))
-        conversation.append(event, id=f"demo-{number}", time=at, expected=expected)
+        conversation.append(event, id=id, time=at, expected=expected)
 
 
 @command("demo")
-@click.option(
-    "--db", type=click.Path(path_type=Path), help="Record it here, to look around in it afterwards."
-)
-def demo_command(db: Path | None) -> CommandResult:
+@takes_db
+def demo_command(db: Path) -> CommandResult:
     """Record a bundled conversation, and show it.
 
     The log, the timeline, a request with its reasons, a proof.
     """
-    ctx = click.get_current_context()
-    path = db or Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="stenolog-"))) / "demo.db"
-    log = ctx.with_resource(open_log(path, entropy=bytes))
+    from stenolog.adapters.log import open as open_log
+
+    make_home(db)
+    log = click.get_current_context().with_resource(open_log(db, entropy=bytes))
     conversation = log[NAME]
     record(conversation)
     data = {
@@ -123,7 +131,7 @@ def demo_command(db: Path | None) -> CommandResult:
     return CommandResult(data, lambda: _render_demo(conversation, db))
 
 
-def _render_demo(conversation: Conversation, db: Path | None) -> Iterator[Piece]:
+def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
     from .layout import heading
     from .render_views import drawn_request as request_drawn
     from .render_views import drawn_timeline as timeline_drawn
@@ -141,7 +149,5 @@ def _render_demo(conversation: Conversation, db: Path | None) -> Iterator[Piece]
     yield heading("$ stenolog replay demo")
     yield from replay_lines(replayed(conversation))
     yield line("")
-    if db is None:
-        yield line(("Look around in it:  ", "dim"), "stenolog demo --db talks.db && stenolog timeline demo")
-    else:
-        yield line(("Look around in it:  ", "dim"), f"stenolog show demo @{{error}} --db {db}")
+    elsewhere = "" if db == default_database() else f" --db {db}"
+    yield line(("Look around in it:  ", "dim"), f"stenolog show demo @{{error}}{elsewhere}")

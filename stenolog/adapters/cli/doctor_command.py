@@ -19,9 +19,10 @@ from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, 
 from stenolog.projections.requests.rules import RULES
 
 from .chat_status import is_words
-from .framework import RegisteredName, command
+from .framework import command
 from .import_export import diagnostics
 from .lines import CommandResult, Diagnostic, Piece, line
+from .options import RegisteredName
 from .position_argument import backwards
 from .terminal import FILES, Bytes, say, there
 from .view_commands import print_raw, request_data, request_of, takes_agent_else

@@ -12,16 +12,10 @@ from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.requests import APIS, DEFAULT_API, Request
 
-from .framework import (
-    RegisteredName,
-    command,
-    find_conversation,
-    names,
-    open_log,
-    takes_conversation,
-    takes_db,
-)
+from .framework import command
 from .lines import CommandResult, Piece
+from .lookup import find_conversation, open_log
+from .options import RegisteredName, names, takes_conversation, takes_db
 from .position_argument import resolve
 from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_agent
 

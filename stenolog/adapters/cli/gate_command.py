@@ -22,8 +22,10 @@ from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
 
-from .framework import RegisteredName, command, open_log, takes_db
+from .framework import command
 from .lines import CommandResult, Piece, counted, line
+from .lookup import open_log
+from .options import RegisteredName, takes_db
 from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
 from .verify_commands import SkippedConversations
 

@@ -17,8 +17,10 @@ from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.terminal_text import EscapedStream
 
 from .admin_commands import done
-from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation, takes_db
+from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, line
+from .lookup import find_conversation, open_log
+from .options import RegisteredName, takes_conversation, takes_db
 from .terminal import FILES, STDOUT, Bytes, say, there, whole_or_not_at_all
 from .view_commands import lane, only_agent, takes_agent_else
 

@@ -18,7 +18,7 @@ from stenolog.domain.values import CallRef, Control
 from stenolog.projections.timeline import cut_words
 
 from .conversation_list import conversation_data, list_drawn
-from .framework import command, find_conversation, names, open_log, takes_conversation, takes_db, takes_kinds
+from .framework import command
 from .lines import (
     STYLES,
     CommandResult,
@@ -34,8 +34,11 @@ from .lines import (
     paragraph,
     thoughts,
 )
-from .position_argument import A_TIME, backwards, moment, resolve
+from .lookup import find_conversation, open_log
+from .options import names, takes_conversation, takes_db, takes_kinds
+from .position_argument import backwards, resolve
 from .terminal import width
+from .time_argument import moment
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -226,7 +229,7 @@ def ls_command(
     which: dict[str, Any] = {
         "archived": archived,
         "contains": part,
-        "active_since": None if since is None else moment(since, A_TIME, to_its_end=False),
+        "active_since": None if since is None else moment(since, to_its_end=False),
         "older_than": "" if before is None else find_conversation(log, before).name,
     }
     shown = log.names(**which, limit=limit or None, order="latest")

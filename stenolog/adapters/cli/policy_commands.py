@@ -19,8 +19,10 @@ from stenolog.projections.analysis.explain import bisect
 from stenolog.projections.analysis.whatif import WhatIf, whatif
 from stenolog.projections.requests import APIS, DEFAULT_API
 
-from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
+from .framework import command
 from .lines import CommandResult, Piece
+from .lookup import find_conversation, open_log
+from .options import RegisteredName, takes_conversation
 from .position_argument import resolve
 from .terminal import progress
 from .view_commands import lane, only_agent, takes_agent

@@ -3,19 +3,21 @@
 12               position 12                    @~3              3 before the last
 @                the last                       @{error}         the last error
 @call:toolu_01   where that call was made       @{error}~1       one before it
-2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given)
+2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given), or 2h
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, time
 from typing import Protocol
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
+
+from .suggest import did_you_mean
+from .time_argument import moment
 
 KINDS = {
     "user": "user_message",
@@ -24,9 +26,9 @@ KINDS = {
     "error": "llm_error",
     "mode": "mode_switch",
 }
-A_TIME = "a day or a time (2026-11-20, 2026-11-20T09:30)"
-FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or an ISO time (2026-11-20T09:30)"
+FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
 PAGE = 256
+LISTED = "; `stenolog ls` lists those that there are"
 
 
 class ConversationArgument(Protocol):
@@ -97,20 +99,6 @@ def backwards(conversation: ConversationArgument, head: int) -> Iterator[Entry]:
         head -= PAGE
 
 
-def moment(written: str, expected: str, *, to_its_end: bool) -> datetime:
-    """Return the time that was written, in UTC where no zone is given; a day means its end, or its beginning.
-
-    Raises `InvalidEventError`, naming what was expected.
-    """
-    try:
-        at = datetime.fromisoformat(written)
-    except ValueError:
-        raise InvalidEventError(f"expected {expected}, found {written!r}") from None
-    if to_its_end and len(written) <= len("2026-11-20"):
-        at = datetime.combine(at, time.max)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
 def full_name(names: Iterable[str], written: str) -> str:
     """Return the conversation that was meant: by its whole name, or by a beginning that only one of them has.
 
@@ -126,15 +114,8 @@ def full_name(names: Iterable[str], written: str) -> str:
         return root
     if begun:
         raise InvalidEventError(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
-    from difflib import get_close_matches
-
-    near = get_close_matches(written, known, n=3, cutoff=0.5)
-    hint = f"; did you mean {_some(near)}?" if near else _there(known)
-    raise ConversationNotFoundError(f"no conversation {written!r}{hint}")
-
-
-def _there(known: list[str]) -> str:
-    return f"; there are {_some(known)}" if known else "; the database holds none yet"
+    meant = did_you_mean(written, known) or (LISTED if known else "; the database holds none yet")
+    raise ConversationNotFoundError(f"no conversation {written!r}{meant}")
 
 
 def _some(names: list[str]) -> str:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .framework import command, find_conversation, names, open_log, takes_db
+from .framework import command
 from .lines import CommandResult, Piece, counted, line, when
+from .lookup import find_conversation, open_log
+from .options import names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:

@@ -14,10 +14,12 @@ import click
 from stenolog.adapters.queries import folds
 from stenolog.domain.errors import InvalidEventError
 
-from .framework import Command, command, find_conversation, names, open_log, takes_db, takes_kinds
+from .framework import Command, command
 from .lines import STYLES, CommandResult, Diagnostic, Piece, line
-from .position_argument import A_TIME, moment
+from .lookup import find_conversation, open_log
+from .options import names, takes_db, takes_kinds
 from .terminal import Bar
+from .time_argument import moment
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -102,7 +104,7 @@ def search_command(
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
-    return None if written is None else moment(written, A_TIME, to_its_end=to_its_end)
+    return None if written is None else moment(written, to_its_end=to_its_end)
 
 
 def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:

@@ -11,8 +11,10 @@ import click
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
-from .framework import command, find_conversations, open_log, takes_conversation
+from .framework import command
 from .lines import CommandResult, Piece
+from .lookup import find_conversations, open_log
+from .options import OneOf, takes_conversation
 from .policy_commands import THERE
 from .position_argument import resolve
 
@@ -23,7 +25,7 @@ BY = ("agent", "lane", "run", "model", "conversation")
 
 
 @command("stats")
-@click.option("--by", type=click.Choice(BY), default="agent", show_default=True, help="A line for each.")
+@click.option("--by", type=OneOf(BY), default="agent", show_default=True, help="A line for each.")
 @click.option("--cost", "costs", is_flag=True, help="What it cost, in USD.")
 @click.option("--prices", type=THERE, help="A TOML or JSON file with your prices; brings --cost.")
 @click.option("--at", help="Up to this position or time, of one conversation.")

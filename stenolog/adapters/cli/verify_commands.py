@@ -15,15 +15,10 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
-from .framework import (
-    RegisteredName,
-    command,
-    find_conversation,
-    find_conversations,
-    open_log,
-    takes_conversation,
-)
+from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted, line
+from .lookup import find_conversation, find_conversations, open_log
+from .options import RegisteredName, takes_conversation
 from .terminal import Bar, progress
 from .view_commands import step_lines
 

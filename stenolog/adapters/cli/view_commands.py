@@ -18,8 +18,10 @@ from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
 
-from .framework import RegisteredName, command, find_conversation, open_log, takes_conversation
+from .framework import command
 from .lines import CommandResult, Piece, line, pass_token
+from .lookup import find_conversation, open_log
+from .options import RegisteredName, takes_conversation
 from .position_argument import resolve
 
 if TYPE_CHECKING:

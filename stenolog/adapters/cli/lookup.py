@@ -1,0 +1,63 @@
+"""Open the database that a command is about, and find the conversation that was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.adapters.store.home import make_home
+from stenolog.domain.errors import ConversationNotFoundError
+
+from .position_argument import full_name
+from .terminal import say
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation, Log
+
+NEAREST = 1_000
+"""Among so many of the newest conversations the one that may have been meant is looked for."""
+MAKE_ONE = "begin with `stenolog demo` or `stenolog import FILE`, or name another database with --db"
+
+
+def open_log(db: Path, *, create: bool = False) -> Log:
+    """Open the log of a database until the command ends.
+
+    Raises FileNotFoundError where there is none, unless it is to be created.
+    """
+    from stenolog.adapters.log import open as open_log
+
+    if db.is_dir():
+        raise FileNotFoundError(None, "expected a database, found a folder", str(db))
+    if create:
+        make_home(db)
+    elif not db.exists():
+        raise FileNotFoundError(None, f"no database here; {MAKE_ONE}", str(db))
+    return click.get_current_context().with_resource(open_log(db))
+
+
+def find_conversation(log: Log, written: str) -> Conversation:
+    """Return the conversation that was meant; where none was named, the newest, which stderr tells."""
+    if not written:
+        return log[_newest(log)]
+    if written in log:
+        return log[written]
+    begun = log.names(archived=True, prefix=written)
+    newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
+    return log[full_name(begun or reversed(newest), written)]
+
+
+def _newest(log: Log) -> str:
+    """Return the name of the conversation with the latest entry; archived ones come after all others."""
+    known = log.names(limit=2, order="latest") or log.names(archived=True, limit=2, order="latest")
+    if not known:
+        raise ConversationNotFoundError("no conversation yet: `stenolog import FILE` brings one in")
+    if len(known) > 1:
+        say(f"the newest conversation: {known[0]}", mark="·", style="cyan")
+    return known[0]
+
+
+def find_conversations(log: Log, written: str) -> list[Conversation]:
+    """Return the conversation that was meant, or all of them where none was named."""
+    return [find_conversation(log, written)] if written else [log[name] for name in log.names(archived=True)]

@@ -1,0 +1,36 @@
+"""Suggest what a misspelt word was meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+LIKE = 0.6
+"""The least likeness of a suggestion, from 0 to 1."""
+
+
+def closest(written: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known words that are most like the written one, the most alike first.
+
+    A known word may be meant by its beginning, so its first letters are compared too.
+    """
+    likeness = {word: max(_like(written, word), _like(written, word[: len(written)])) for word in known}
+    alike = sorted((word for word in likeness if likeness[word] >= LIKE), key=lambda word: -likeness[word])
+    return alike[:most]
+
+
+def _like(written: str, word: str) -> float:
+    matcher = SequenceMatcher(None, written.casefold(), word.casefold())
+    # The two upper bounds are quick, and nearly all words fail them.
+    if matcher.real_quick_ratio() < LIKE or matcher.quick_ratio() < LIKE:
+        return 0.0
+    return matcher.ratio()
+
+
+def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
+    """Return "; did you mean 'a' or 'b'?"; empty where nothing known is like the written word."""
+    alike = [repr(word) for word in closest(written, known, most)]
+    if not alike:
+        return ""
+    *first, last = alike
+    return f"; did you mean {', '.join(first)} or {last}?" if first else f"; did you mean {last}?"

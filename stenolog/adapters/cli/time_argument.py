@@ -1,0 +1,47 @@
+"""Times as a person writes them on the command line, in UTC where no zone is given.
+
+2026-11-20             that day               45m, 2h, 3d, 1w    so long ago
+2026-11-20T09:30       that minute            today, yesterday   that day
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+from stenolog.domain.errors import InvalidEventError
+
+A_TIME = "a day or a time (2026-11-20, 2026-11-20T09:30, 2h, 3d, yesterday, today)"
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+DAYS_AGO = {"today": 0, "yesterday": 1}
+AGO = re.compile(rf"(\d{{1,6}})([{''.join(UNITS)}])", re.ASCII)
+LONGEST_DAY = len("2026-11-20")
+
+
+def now() -> datetime:
+    """Return the present time, from which `2h` and `yesterday` are counted."""
+    return datetime.now(UTC)
+
+
+def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetime:
+    """Return the time that was written; a day means its end, or its beginning.
+
+    Raises `InvalidEventError`, naming what was expected.
+    """
+    try:
+        at, is_a_day = _read(written)
+    except (ValueError, OverflowError):
+        raise InvalidEventError(f"expected {expected}, found {written!r}") from None
+    if is_a_day and to_its_end:
+        at = datetime.combine(at, time.max, at.tzinfo)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _read(written: str) -> tuple[datetime, bool]:
+    """Return the time, and whether it is a whole day. Raises ValueError, OverflowError."""
+    if written in DAYS_AGO:
+        day = now().date() - timedelta(days=DAYS_AGO[written])
+        return datetime.combine(day, time.min, UTC), True
+    if ago := AGO.fullmatch(written):
+        return now() - timedelta(**{UNITS[ago[2]]: int(ago[1])}), False
+    return datetime.fromisoformat(written), len(written) <= LONGEST_DAY
