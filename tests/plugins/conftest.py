@@ -41,7 +41,12 @@ def stenolog(installed: Path, tmp_path: Path) -> Stenolog:
         *arguments: str, plugins: bool = True, paths: Sequence[Path] = (), **env: str
     ) -> subprocess.CompletedProcess[str]:
         found = [str(path) for path in (ROOT, *([installed] if plugins else []), *paths)]
-        plain = {"NO_COLOR": "1", "COLUMNS": "120", "PYTHONPATH": os.pathsep.join(found)}
+        plain = {
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+            "PYTHONPATH": os.pathsep.join(found),
+            "STENOLOG_DB": "talks.db",
+        }
         return subprocess.run(
             [sys.executable, "-m", "stenolog", *arguments],
             cwd=tmp_path,
