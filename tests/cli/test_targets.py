@@ -26,7 +26,7 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user who has no database yet, and names none."""
+    """Return where the database of a user is, who has none yet and names none."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("STENOLOG_DB", raising=False)
     return tmp_path / "data" / "stenolog" / "talks.db"
