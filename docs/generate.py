@@ -31,7 +31,7 @@ PREFACE = """\
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `search` | `query`, `hits`; of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
-| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body` |
+| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
 | `steps` | `conversation`, `transitions` |
 | `state` | `conversation`, `state`, `settings` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |

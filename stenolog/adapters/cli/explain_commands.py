@@ -10,14 +10,14 @@ import click
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
-from stenolog.projections.requests import APIS, DEFAULT_API, Request
+from stenolog.projections.requests import Request
 
 from .framework import command
 from .lines import CommandResult, Piece
 from .lookup import find_conversation, open_log
-from .options import RegisteredName, names, takes_conversation, takes_db
+from .options import names, takes_conversation, takes_db
 from .position_argument import resolve
-from .view_commands import LANE, lane, lane_of, only_agent, request_of, takes_agent
+from .view_commands import LANE, lane, lane_of, only_agent, own_api, request_of, takes_agent, takes_api
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -28,11 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def takes_conditions(function: F) -> F:
     """Return the options `--api` and `--policy`: under which conditions requests are built."""
-    api = click.option(
-        "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
-    )
     written = click.option("--policy", help="Such as last:50+tokens:16k, or JSON; else the agent's own.")
-    return api(written(function))
+    return takes_api(written(function))
 
 
 @command("explain")
@@ -45,7 +42,7 @@ def takes_conditions(function: F) -> F:
 @takes_conditions
 @takes_db
 def explain_command(
-    db: Path, target: str, position: str, at: str, as_bytes: bool, api: str, policy: str | None
+    db: Path, target: str, position: str, at: str, as_bytes: bool, api: str | None, policy: str | None
 ) -> CommandResult:
     """Show where an entry went. Into whose requests, when, in which form; what it led to."""
     from stenolog.projections.analysis.explain import explain
@@ -116,7 +113,7 @@ def why_command(
     at: str,
     message: int | None,
     dropped: bool,
-    api: str,
+    api: str | None,
     policy: str | None,
 ) -> CommandResult:
     """Show the reason for every part of a request. And for everything that was left out of it."""
@@ -168,7 +165,7 @@ def diff_command(
     other: str | None,
     other_policy: str | None,
     exit_code: bool,
-    api: str,
+    api: str | None,
     policy: str | None,
 ) -> CommandResult:
     """Compare two requests. Of one agent at two positions, of two agents, or under two policies."""
@@ -201,7 +198,7 @@ def diff_command(
 @takes_conditions
 @takes_conversation
 def view_command(
-    db: Path, target: str, agent: str | None, minus: str, at: str, api: str, policy: str | None
+    db: Path, target: str, agent: str | None, minus: str, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
     """Show what one agent has seen and another has not. And how that is known."""
     from stenolog.projections.analysis.knowledge import view
@@ -209,6 +206,7 @@ def view_command(
     conversation = find_conversation(open_log(db), target)
     log = list(conversation.entries(at=resolve(conversation, at)))
     agent, minus = agent or only_agent(conversation, len(log)), lane_of(minus) or minus
+    api = api or own_api(conversation, agent)
     told = view(log, lane(agent), lane(minus), api=api, policy=policy_of(policy), **_means(conversation))
     data = {"conversation": conversation.name, "at": len(log), "agent": agent, "minus": minus, "seen": told}
 

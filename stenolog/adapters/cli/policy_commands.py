@@ -17,23 +17,19 @@ from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
 from stenolog.projections.analysis.explain import bisect
 from stenolog.projections.analysis.whatif import WhatIf, whatif
-from stenolog.projections.requests import APIS, DEFAULT_API
 
 from .framework import command
 from .lines import CommandResult, Piece
 from .lookup import find_conversation, open_log
-from .options import RegisteredName, takes_conversation
+from .options import takes_conversation
 from .position_argument import resolve
 from .terminal import progress
-from .view_commands import lane, only_agent, takes_agent
+from .view_commands import lane, only_agent, own_api, takes_agent, takes_api
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
 
 AT = click.option("--at", default="@", help="Up to this position or time.")
-WIRE = click.option(
-    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
-)
 THERE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -43,7 +39,7 @@ THERE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--policy", "policies", multiple=True, help="full,last:50 … or JSON; else the card's.")
 @click.option("--prices", type=THERE, help="A TOML or JSON file with your prices.")
 @AT
-@WIRE
+@takes_api
 @takes_conversation
 def budget_command(
     db: Path,
@@ -53,12 +49,13 @@ def budget_command(
     policies: tuple[str, ...],
     prices: Path | None,
     at: str,
-    api: str,
+    api: str | None,
 ) -> CommandResult:
     """Try policies and budgets on an agent's requests. What fits, what is lost, what it costs."""
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
     named = agent or only_agent(conversation, position)
+    api = api or own_api(conversation, named)
     rows = list(
         progress(
             budget(
@@ -115,7 +112,7 @@ def _row_data(row: BudgetRow) -> dict[str, Any]:
 @click.option("--policy", "written", help="Under this policy: full, last:50 …")
 @click.option("--budget", "tokens", metavar="N", help="Under a budget of so many tokens: 16k.")
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
-@WIRE
+@takes_api
 @takes_conversation
 def whatif_command(
     db: Path,
@@ -125,7 +122,7 @@ def whatif_command(
     written: str | None,
     tokens: str | None,
     at: str,
-    api: str,
+    api: str | None,
 ) -> CommandResult:
     """Show the request as it might be, beside the real one. Without some entries, or under another policy."""
     if not without and written is None and tokens is None:
@@ -133,6 +130,7 @@ def whatif_command(
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
     named = agent or only_agent(conversation, position)
+    api = api or own_api(conversation, named)
     chosen = policy_of(written)
     if tokens is not None:
         chosen = with_tokens(
@@ -184,10 +182,10 @@ def _whatif_data(conversation: Conversation, address: str, made: WhatIf) -> dict
 @click.option("--contains", "text", required=True, metavar="TEXT", help="The words that were to be known.")
 @click.option("--policy", "written", help="Under this policy: full, last:50 …; else the agent's own.")
 @AT
-@WIRE
+@takes_api
 @takes_conversation
 def bisect_command(
-    db: Path, target: str, agent: str | None, text: str, written: str | None, at: str, api: str
+    db: Path, target: str, agent: str | None, text: str, written: str | None, at: str, api: str | None
 ) -> CommandResult:
     """Find where an agent last had a text in its request. And what took it away."""
     if not text:
@@ -195,6 +193,7 @@ def bisect_command(
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
     named = agent or only_agent(conversation, position)
+    api = api or own_api(conversation, named)
     entries = progress(
         conversation.entries(at=position), f"looking through the requests of {named}", position
     )

@@ -13,6 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
@@ -29,16 +30,20 @@ Run = TypeVar("Run", Omission, Missing)
 OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
 """Rules that omit single parts, since the API has no place for them."""
 RUNS = 4
+TEXT = 20
+"""The cells that the text of a part keeps."""
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
-def drawn_request(request: Request, entries: Iterable[Entry]) -> Iterator[Piece]:
+def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
     """Yield the whole request: its summary, whether it may be sent, and its parts with their sources."""
     words = {entry.position: describe(entry).what for entry in entries}
     yield from head_lines(request)
+    yield from bill_lines(bill)
     shared = Counter(part.message for part in request.parts)
     columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
-    yield table(columns, [_row(row, request, words, shared) for row in _in_order(request)])
+    rows = [_row(row, request, words, shared) for row in _in_order(request)]
+    yield table(columns, rows, TEXT, spare=("WHAT",))
 
 
 def head_lines(request: Request) -> Iterator[Piece]:
@@ -51,6 +56,36 @@ def head_lines(request: Request) -> Iterator[Piece]:
     if not request.sendable:
         why = "not sendable yet" if request.ready else "a preview, nobody would send it"
         yield wrapped((f"{why}: {request.reason}", "yellow"), hang=2)
+
+
+def bill_lines(bill: Bill) -> Iterator[Piece]:
+    """Draw the bill for a request, and what was sent with it that the log does not have."""
+    program = bill.program
+    if bill.tokens:
+        cached = f", {bill.cached:,} of them cached" if bill.cached else ""
+        had = f"billed {bill.tokens:,} tokens{cached}, by the answer at {bill.position}"
+        before = f"the request before it, at {bill.at}: {bill.rebuilt:,} tokens in this log, "
+        yield wrapped((had if bill.is_its_own else before + had, "dim"), hang=2)
+    if bill.missing:
+        yield wrapped(
+            (
+                f"not in this log: some {_rounded(bill.missing):,} tokens, by the provider's bill",
+                "bold yellow",
+            ),
+            (
+                f". {program} sent more than its files have, such as a system prompt, tools, reminders",
+                "yellow",
+            ),
+            hang=2,
+        )
+    elif program and not bill.tokens:
+        unknown = "whether its program sent more, such as a system prompt and tools, is not known"
+        yield wrapped((f"imported from {program} without a bill: {unknown}", "yellow"), hang=2)
+
+
+def _rounded(tokens: int) -> int:
+    """Return a number with its first two digits alone."""
+    return round(tokens, 2 - len(str(tokens)))
 
 
 def _in_order(request: Request) -> list[Row]:

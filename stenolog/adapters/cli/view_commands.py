@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from stenolog.adapters.queries.bills import bill_of
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
-from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, lanes
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, usual_api
+from stenolog.projections.requests import APIS, LaneId, Request, lanes
 
 from .framework import command
 from .lines import CommandResult, Piece, line, pass_token
@@ -53,6 +55,12 @@ def takes_agent_else(otherwise: str) -> Callable[[F], F]:
 
 
 takes_agent = takes_agent_else("may be left out where there is one")
+
+
+def takes_api(function: F) -> F:
+    """Add the option `--api`."""
+    of_their_own = "The API of the body; else the one that the agent's answers came by."
+    return click.option("--api", type=RegisteredName(APIS), help=of_their_own)(function)
 
 
 def lane_of(agent: str | None, task: str | None = None) -> str | None:
@@ -92,14 +100,12 @@ def timeline_command(db: Path, target: str, at: str) -> CommandResult:
 @command("request")
 @takes_agent
 @click.option("--at", default="@", help="As it would be sent at this position or time.")
-@click.option(
-    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
-)
+@takes_api
 @click.option("--policy", help="Another context policy than the card's: last:50+tokens:16k, or JSON.")
 @click.option("--raw", is_flag=True, help="Only the body: the exact bytes that would be sent.")
 @takes_conversation
 def request_command(
-    db: Path, target: str, agent: str | None, at: str, api: str, policy: str | None, raw: bool
+    db: Path, target: str, agent: str | None, at: str, api: str | None, policy: str | None, raw: bool
 ) -> CommandResult | None:
     """Show what an agent's model is sent next. With the reason for every part."""
     conversation = find_conversation(open_log(db), target)
@@ -114,22 +120,36 @@ def request_command(
     def draw() -> Iterable[Piece]:
         from .render_views import drawn_request
 
-        return drawn_request(request, conversation.entries(at=position))
+        return drawn_request(request, entries, billed)
 
-    return CommandResult(request_data(request), draw)
+    entries = list(conversation.entries())
+    billed = bill_of(conversation, request, entries)
+    return CommandResult({**request_data(request), "bill": bill_data(billed)}, draw)
 
 
 def request_of(
-    conversation: Conversation, address: str, position: int, api: str, policy: Policy | None = None
+    conversation: Conversation, address: str, position: int, api: str | None, policy: Policy | None = None
 ) -> Request:
     """Return the request of a lane, written as agent or agent/task."""
     agent, task = lane(address)
-    return conversation.request(agent, position, api, task=task, policy=policy)
+    chosen = api or own_api(conversation, address)
+    return conversation.request(agent, position, chosen, task=task, policy=policy)
+
+
+def own_api(conversation: Conversation, address: str) -> str:
+    """Return the API that the agent's answers came by, wherever they stand in the log."""
+    return usual_api(conversation.entries(), lane(address))
+
+
+def bill_data(billed: Bill) -> dict[str, Any] | None:
+    """Return a bill as JSON; None if there is none, and nobody else sent the request."""
+    return {**billed._asdict(), "missing": billed.missing} if billed != NO_BILL else None
 
 
 def only_agent(conversation: Conversation, position: int) -> str:
     """Return the one agent there is. Raises `InvalidEventError` where there are none or several."""
     there = [each.address for each in lanes(conversation.entries(at=position))]
+    there = there or [each.address for each in lanes(conversation.entries())]  # it answers later
     if len(there) == 1:
         return there[0]
     known = ", ".join(there) or "none has spoken yet"

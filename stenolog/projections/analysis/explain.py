@@ -39,6 +39,7 @@ from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references
+from .provider_bill import usual_api
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
@@ -108,25 +109,30 @@ def explain(
     entries: Iterable[Entry],
     position: int,
     *,
-    api: str = DEFAULT_API,
+    api: str | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> Explanation:
     """Return the history of the entry at a position, up to the end of the entries.
 
-    `policy` None is each agent's own. Raises `PositionNotFoundError`, and whatever building a request raises.
+    `policy` None is each agent's own, `api` None the one that each agent's answers came by. Raises
+    `PositionNotFoundError`, and whatever building a request raises.
     """
     log = list(entries)
     entry = next((entry for entry in log if entry.position == position), None)
     if entry is None:
         raise PositionNotFoundError(f"expected a position from 1 to {len(log)}, found {position}")
-    means: dict[str, Any] = {"api": api, "policy": policy, "blobs": blobs, "counters": counters}
-    went = (InLane(lane.address, tuple(_stretches(log, lane, entry, means))) for lane in lanes(log))
+    means: dict[str, Any] = {"policy": policy, "blobs": blobs, "counters": counters}
+
+    def went_into(lane: LaneId) -> InLane:
+        own = {**means, "api": api or usual_api(log, lane)}
+        return InLane(lane.address, tuple(_stretches(log, lane, entry, own)))
+
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]
     return Explanation(
         entry,
-        tuple(went),
+        tuple(map(went_into, lanes(log))),
         tuple(_displayed(log, position)),
         tuple(made for made in transitions(log) if made.position == position),
         tuple(ref for ref in named if ref.position == position),

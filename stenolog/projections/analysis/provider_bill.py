@@ -1,0 +1,129 @@
+"""What the provider says of a request: the API it came by, and the tokens billed for it.
+
+A log that another program wrote seldom has all that the program sent: its system prompt and its tools are
+missing. The bill tells how much that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.projections.requests import APIS, DEFAULT_API, LaneId
+
+PROGRAMS = {"codex": "openai-responses", "claude-code": "anthropic"}
+"""The API that a program speaks, by its name in `source.system`."""
+PROVIDERS = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
+"""The API of a provider, by its name on an agent's card."""
+MODELS = {"*claude-*": "anthropic", "*gemini-*": "gemini"}
+"""The API that a model is asked by, by a pattern of its name."""
+LEAST, PART = 500, 10
+"""A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
+
+
+class Bill(NamedTuple):
+    """The bill for a request: the answer at `position` states `tokens`, of which `cached` were cached.
+
+    `at` is the position of the request that it answers, `rebuilt` the tokens that the log has of that
+    request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
+    before it. `program` is the one that sent the agent's requests; it is empty if stenolog did, or if nobody
+    has.
+    """
+
+    program: str = ""
+    position: int = 0
+    at: int = 0
+    tokens: int = 0
+    cached: int = 0
+    rebuilt: int = 0
+    is_its_own: bool = False
+
+    @property
+    def missing(self) -> int:
+        """The tokens that were sent and are not in the log; 0 where the difference may be one of counting."""
+        over = self.tokens - self.rebuilt
+        return over if self.program and over >= max(LEAST, self.tokens // PART) else 0
+
+
+NO_BILL = Bill()
+
+
+def usual_api(entries: Iterable[Entry], lane: LaneId) -> str:
+    """Return the name of the API that an agent's answers came by, the default one if nothing tells.
+
+    A receipt names it; else the program that the answers come from, the provider on the agent's card, or the
+    name of the model does.
+    """
+    found, provider, model = "", "", ""
+    for entry in entries:
+        event = entry.event
+        match event:
+            case ModeSwitch(cards=cards):
+                card = cards.get(lane.agent)
+                provider, model = (card.provider, card.model) if card is not None else (provider, model)
+            case AssistantMessage() | LlmError() if lane.owns(event):
+                model = event.model or model
+                if event.receipt is not None:
+                    found = event.receipt.api.partition("@")[0]
+                elif event.source is not None:
+                    found = PROGRAMS.get(event.source.system, found)
+            case _:
+                pass
+    by_model = (api for pattern, api in MODELS.items() if fnmatchcase(model, pattern))
+    found = found or PROVIDERS.get(provider) or next(by_model, "")
+    return found if found in APIS else DEFAULT_API
+
+
+def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
+    """Return the answer to the lane's request at a position; None if there is none that states its usage."""
+    is_asked_again = False
+    for entry in entries:
+        event = entry.event
+        if entry.position <= at:
+            continue
+        if not isinstance(event, AssistantMessage) or not lane.owns(event):
+            is_asked_again = is_asked_again or _asks(event)
+            continue
+        if event.receipt is not None:
+            is_it = event.receipt.view == at
+        else:
+            is_it = not is_asked_again if event.cause is None else event.cause <= at
+        return entry if is_it and event.usage is not None else None
+    return None
+
+
+def last_answer(entries: Sequence[Entry], lane: LaneId, at: int) -> Entry | None:
+    """Return the last answer of the lane up to a position that states its usage."""
+    answers = (entry for entry in reversed(entries) if entry.position <= at and _states_usage(entry, lane))
+    return next(answers, None)
+
+
+def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
+    """Return the bill of the request at `at`, of which the log has `rebuilt` tokens, by its answer."""
+    event = answer.event
+    assert isinstance(event, AssistantMessage)
+    assert event.usage is not None
+    used = event.usage
+    return Bill(_program(event), answer.position, at, used.input, used.cache_read, rebuilt, is_its_own)
+
+
+def program_of(entries: Sequence[Entry], lane: LaneId) -> str:
+    """Return the program that sent the lane's last answered request, empty if stenolog or nobody did."""
+    answers = (entry.event for entry in reversed(entries) if isinstance(entry.event, AssistantMessage))
+    return next((_program(event) for event in answers if lane.owns(event)), "")
+
+
+def _program(event: AssistantMessage) -> str:
+    return event.source.system if event.receipt is None and event.source is not None else ""
+
+
+def _asks(event: Event) -> bool:
+    return isinstance(event, ToolResult) or (isinstance(event, UserMessage) and event.in_context)
+
+
+def _states_usage(entry: Entry, lane: LaneId) -> bool:
+    event = entry.event
+    return isinstance(event, AssistantMessage) and lane.owns(event) and event.usage is not None

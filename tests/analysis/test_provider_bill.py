@@ -1,0 +1,123 @@
+"""The API that an agent's answers came by, and what the provider billed beside what the log has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    LlmError,
+    ModeSwitch,
+    Origin,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from stenolog.projections.analysis.provider_bill import (
+    Bill,
+    answer_to,
+    bill,
+    last_answer,
+    program_of,
+    usual_api,
+)
+from stenolog.projections.requests import LaneId, build
+from stenolog.testing import entries
+
+LANE = LaneId("a")
+CLAUDE = Origin(system="claude-code", id="m1")
+USED = Usage(input=35_000, output=5, cache_read=30_000)
+
+
+def said(**fields: Any) -> AssistantMessage:
+    return AssistantMessage(agent="a", text="ok", **{"usage": USED, **fields})
+
+
+def asked(position: int) -> Sequence[Entry]:
+    """Two questions with an answer each; the receipt of the second was made at a position."""
+    log = entries(UserMessage(text="hi", to=["a"]), said(source=CLAUDE), UserMessage(text="more", to=["a"]))
+    receipt = build(log, "a").receipt
+    return entries(*(entry.event for entry in log), said(receipt=receipt))
+
+
+@pytest.mark.parametrize(
+    ("events", "api"),
+    [
+        ((), "openai-chat"),
+        ((said(source=CLAUDE),), "anthropic"),
+        ((said(source=Origin(system="codex")),), "openai-responses"),
+        ((said(model="claude-opus-4-6"),), "anthropic"),
+        ((said(model="litellm/gemini-2.5-flash"),), "gemini"),
+        ((ModeSwitch(cards={"a": AgentCard(provider="anthropic", model="opus")}),), "anthropic"),
+        ((ModeSwitch(cards={"b": AgentCard(provider="anthropic", model="opus")}),), "openai-chat"),
+        ((LlmError(agent="a", category="timeout", model="claude-x"),), "anthropic"),
+        ((said(model="gpt-5"),), "openai-chat"),
+    ],
+)
+def test_a_request_is_of_the_api_that_the_agents_answers_came_by(events: Any, api: str) -> None:
+    assert usual_api(entries(*events), LANE) == api
+
+
+def test_a_receipt_names_the_api_whatever_the_model_is_called() -> None:
+    receipt = build(entries(UserMessage(text="hi", to=["a"])), "a", api="openai-responses").receipt
+
+    assert usual_api(entries(said(model="claude-x", receipt=receipt)), LANE) == "openai-responses"
+
+
+def test_the_answer_to_a_request_is_found_by_its_cause() -> None:
+    log = entries(
+        UserMessage(text="hi"),
+        AssistantMessage(agent="b", text="not this one", usage=USED, cause=1),
+        said(cause=1),
+        UserMessage(text="and?"),
+        said(cause=4),
+    )
+
+    assert [getattr(answer_to(log, LANE, at), "position", None) for at in range(1, 6)] == [
+        3,
+        3,
+        None,
+        5,
+        None,
+    ]
+
+
+def test_an_answer_without_a_cause_answers_what_stands_last_before_it() -> None:
+    log = entries(UserMessage(text="hi"), ToolResult(call_id="1", text="x"), ModeSwitch(title="t"), said())
+
+    assert [getattr(answer_to(log, LANE, at), "position", None) for at in range(1, 5)] == [None, 4, 4, None]
+
+
+def test_an_answer_with_a_receipt_answers_the_request_that_the_receipt_names() -> None:
+    log = asked(3)
+
+    assert [getattr(answer_to(log, LANE, at), "position", None) for at in range(1, 5)] == [2, None, 4, None]
+
+
+def test_what_was_billed_beyond_the_log_is_missing_if_another_program_sent_it() -> None:
+    foreign, own = (entry for entry in asked(3) if entry.event.kind == "assistant_message")
+
+    assert bill(foreign, 1, 39, is_its_own=True) == Bill("claude-code", 2, 1, 35_000, 30_000, 39, True)
+    assert bill(foreign, 1, 39, is_its_own=True).missing == 34_961
+    assert bill(own, 3, 39, is_its_own=True).missing == 0
+
+
+@pytest.mark.parametrize(("rebuilt", "missing"), [(34_501, 0), (31_501, 0), (31_500, 3_500), (40_000, 0)])
+def test_a_small_difference_to_the_bill_is_one_of_counting(rebuilt: int, missing: int) -> None:
+    (answer,) = entries(said(source=CLAUDE))
+
+    assert bill(answer, 0, rebuilt, is_its_own=True).missing == missing
+
+
+def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
+    log = entries(said(source=CLAUDE), said(source=CLAUDE, usage=None), UserMessage(text="more"))
+
+    assert program_of(log, LANE) == "claude-code"
+    assert getattr(last_answer(log, LANE, 3), "position", None) == 1
+    assert program_of(log, LaneId("b")) == ""
+    assert last_answer(log, LaneId("b"), 3) is None
