@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from stenolog.domain import card, lifecycle, parts, values
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
-from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Row, Status, Trigger
+from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Status, Trigger
 from stenolog.domain.model import Integer, Json, Key, Utc
 from stenolog.domain.state import LaneState, State, decision
 from stenolog.domain.value_help import ATTRIBUTES
@@ -51,7 +51,6 @@ A position counts from 1 within its conversation; a time is written as ISO 8601 
 
 def lifecycle_page() -> str:
     """Return the states and triggers of a lane, as a diagram and as tables."""
-    diagram = "\n".join(["stateDiagram-v2", "    [*] --> idle", *_arrows()])
     states = "\n".join(f"| `{status}` | {_does(status)} |" for status in STATES)
     triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in _triggers().items())
     guards = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in GUARDS.items())
@@ -61,11 +60,9 @@ def lifecycle_page() -> str:
 {MADE}
 
 {LIFECYCLE}
-```mermaid
-{diagram}
-```
+![A lane that is asked calls its model, runs tools or asks for approval](../images/lifecycle.svg)
 
-Triggers that leave a lane where it is are not drawn.
+The picture has the usual ways; the table has all of them.
 
 | state | what the lane does next |
 |---|---|
@@ -87,22 +84,6 @@ Of the rows for a state and a trigger, the first whose guards hold decides.
 |---|---|---|---|
 {rows}
 """
-
-
-def _arrows() -> Iterator[str]:
-    labels: dict[tuple[Status, Status], list[str]] = {}
-    for (source, trigger), rows in TABLE.items():
-        for row in rows:
-            if row.target not in (None, source):
-                labels.setdefault((source, row.target), []).append(f"{trigger} {_guards(row)}".strip())
-    for source in STATES:
-        for target in STATES:
-            if (source, target) in labels:
-                yield f"    {source} --> {target}: {', '.join(labels[source, target])}"
-
-
-def _guards(row: Row) -> str:
-    return f"[{' and '.join(_guard(*guard) for guard in row.guards)}]" if row.guards else ""
 
 
 def _guard(name: str, wanted: bool) -> str:

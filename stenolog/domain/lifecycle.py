@@ -24,10 +24,10 @@ An example: an answer with two calls moves a lane from awaiting_llm to awaiting_
 leaves it there, because the guard `calls_open` holds. The second moves it to awaiting_llm, and the model is
 called with both results.
 
-The rows are declared once, as a machine of the `transitions` library, which also draws the diagram in the
-docs. `compile_table` turns them into a frozen table at import: a fold looks it up for each entry, and the
-table is some 25 times as fast as the library. It refuses callbacks, because a fold must not have side
-effects. What is due follows from the state: see `state.decision`.
+The rows are declared once, as a machine of the `transitions` library. `compile_table` turns them into a
+frozen table at import: a fold looks it up for each entry, and the table is some 25 times as fast as the
+library. It refuses callbacks, because a fold must not have side effects. What is due follows from the
+state: see `state.decision`.
 """
 
 from __future__ import annotations
