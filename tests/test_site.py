@@ -10,9 +10,12 @@ import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
+from inspect import signature
 from pathlib import Path
 
 import pytest
+
+from stenolog import AssistantMessage, Conversation, LlmError, ModeSwitch, ToolResult, UserMessage
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -109,12 +112,14 @@ def test_the_site_builds_without_a_warning_and_shows_what_the_api_takes(tmp_path
     assert [page for page in pages if ".py" in page.name] == []
 
     api = pages[tmp_path / "site/reference/api/stenolog/index.html"]
-    assert {"text", "to", "author", "replaces", "in_context"} <= _parameters(api, "UserMessage")
-    assert {"after", "name", "pending"} <= _parameters(api, "fork")
+    assert _parameters(api, "fork") == set(signature(Conversation.fork).parameters) - {"self"}
+    for cls in (AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage):
+        assert _parameters(api, cls.__name__) == set(signature(cls).parameters)
+    assert "The addresses that it is for" in api  # `UserMessage.to`
 
 
 def _parameters(page: str, name: str) -> set[str]:
     """Return the parameters in the first signature of a name."""
     text = re.sub(r"<[^>]+>", "", page)
-    found = re.search(rf"\b{name}\((.*?)\)\s*(->.*)?$", text, re.DOTALL | re.MULTILINE)
-    return set(re.findall(r"(\w+)\s*(?::|=)", found[1])) if found else set()
+    found = re.search(rf"\b{name}\(\n(.*?)\n\)", text, re.DOTALL)
+    return set(re.findall(r"^\s+(\w+)(?::| =)", found[1], re.MULTILINE)) if found else set()
