@@ -1,6 +1,7 @@
 """Models that answer requests: providers' models through their own SDKs, programs, scripts.
 
-No SDK is imported before a model of it is made.
+No SDK is imported before a model of it is made. `answer_from`, `recording` and `error_from` are for programs
+that call an SDK themselves: they make an event of what it returns, streams or raises.
 """
 
 from .adapters.agents.acp import ACP
@@ -18,6 +19,7 @@ from .adapters.llms.base import (
     StreamItem,
     Timeouts,
 )
+from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
 from .adapters.llms.gemini import Gemini
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
@@ -41,11 +43,15 @@ __all__ = [
     "Outgoing",
     "PermissionRequest",
     "Progress",
+    "Recording",
     "ResponseBuilder",
     "ResponseDelta",
     "Scripted",
     "StreamItem",
     "Timeouts",
     "Transport",
+    "answer_from",
+    "error_from",
     "model_from_string",
+    "recording",
 ]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stenolog import ReasoningPart, TextPart, ToolCall, Usage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.openai import ChatChunks, OpenAIChat
+from stenolog.adapters.llms.openai import OpenAIChat
+from stenolog.adapters.llms.openai_answers import ChatChunks
 from stenolog.domain.errors import ModelError
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse

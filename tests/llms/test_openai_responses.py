@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall, Usage, UserMessage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.openai import OpenAIResponses, ResponsesEvents
+from stenolog.adapters.llms.openai import OpenAIResponses
+from stenolog.adapters.llms.openai_answers import ResponsesEvents
 from stenolog.domain.errors import ModelError
 from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, get_args
 
 from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.deltas import drafted_parts, joined
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.results import error_text as words
 from stenolog.adapters.tools.results import leaves
@@ -21,7 +22,7 @@ from stenolog.domain.effects import CallModel
 from stenolog.domain.errors import CallerError, InvalidEventError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.model import clean
-from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.requests.transport import Outgoing
 
@@ -105,51 +106,6 @@ def _dumped(progress: Progress) -> dict[str, object]:
 def _loaded(row: dict[str, object]) -> Progress:
     usage = row.get("usage")
     return Progress(**{**row, "usage": Usage(**usage) if isinstance(usage, dict) else None})  # type: ignore[arg-type]
-
-
-def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
-    """Return the pieces, neighbours of one part as one; of an act the last."""
-    together: list[ResponseDelta] = []
-    texts: list[list[str]] = []
-    for piece in pieces:
-        if together and together[-1][:2] == piece[:2] and piece.kind == "act":
-            together[-1], texts[-1] = piece, [piece.text]
-        elif together and together[-1][:2] == piece[:2] and not (piece.id or piece.name):
-            texts[-1].append(piece.text)
-        else:
-            together.append(piece)
-            texts.append([piece.text])
-    return [piece._replace(text="".join(text)) for piece, text in zip(together, texts, strict=True)]
-
-
-def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
-    """Return the pieces as parts, in the order in which they began; a call's arguments may be incomplete."""
-    first: dict[int, ResponseDelta] = {}
-    texts: dict[int, list[str]] = {}
-    for piece in joined(said):
-        begun = first.setdefault(piece.part, piece)
-        first[piece.part] = begun._replace(id=begun.id or piece.id, name=begun.name or piece.name)
-        if piece.kind == "act":
-            texts[piece.part] = [piece.text]
-        else:
-            texts.setdefault(piece.part, []).append(piece.text)
-    made = (_part(begun, "".join(texts[index])) for index, begun in first.items())
-    return tuple(part for part in made if part is not None)
-
-
-def _part(begun: ResponseDelta, text: str) -> AssistantPart | None:
-    text = clean(text)
-    match begun.kind:
-        case "tool_call":
-            return ToolCall(id=clean(begun.id), name=clean(begun.name), arguments=text)
-        case "act":
-            return ProviderPart(provider=clean(begun.id), raw=text)
-        case "reasoning":
-            return ReasoningPart(text=text) if text else None
-        case "refusal":
-            return RefusalPart(text=text) if text else None
-        case "text":
-            return TextPart(text=text) if text else None
 
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)

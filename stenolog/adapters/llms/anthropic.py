@@ -7,12 +7,12 @@ would drop what they do not know, and send only what they do.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, usage
 from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str, compact_json
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str, compact_json
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
@@ -103,14 +103,14 @@ class Anthropic(HttpModel):
                 async for event in events:
                     yield event
         except Exception as error:
-            raise _failure(error, secrets) from None
+            raise sdk_error(error, secrets) from None
 
 
 async def _shut(client: AsyncAnthropic) -> None:
     await client.close()
 
 
-def _failure(error: Exception, secrets: list[str]) -> ModelError:
+def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     """Return the `ModelError` for an exception of the SDK."""
     import anthropic
 
@@ -191,6 +191,17 @@ class AnthropicEvents:
         except ModelError as nothing:
             why = as_str(as_dict(self._stopped.get("stop_details")).get("explanation"))
             raise ModelError(nothing.category, redact(why) or nothing.message) from None
+
+    def whole(self, message: Json) -> ModelResponse:
+        """Return the answer of a message that did not stream. Raises `ModelError` where there is none."""
+        given = as_dict(message)
+        self.read({"type": "message_start", "message": given})
+        for index, block in enumerate(as_list(given.get("content"))):
+            self.read({"type": "content_block_start", "index": index, "content_block": {**as_dict(block)}})
+            self.read({"type": "content_block_stop", "index": index})
+        self.read({"type": "message_delta", "delta": given})
+        self.read({"type": "message_stop"})
+        return self.answer()
 
     def _start(self, index: int, block: dict[str, Any]) -> list[ResponseDelta]:
         self._open[index] = block

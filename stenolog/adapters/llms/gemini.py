@@ -13,7 +13,7 @@ text goes on with the next, unless that is signed itself.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from functools import partial
@@ -117,7 +117,7 @@ class Gemini(HttpModel):
                         raise APIError(0, chunk)
                     yield chunk
         except Exception as error:
-            raise _failure(error, secrets) from None
+            raise sdk_error(error, secrets) from None
 
 
 def _model_path(model: str, vertexai: bool) -> str:
@@ -182,7 +182,7 @@ async def _shut(client: Client) -> None:
         await ours.aclose()
 
 
-def _failure(error: Exception, secrets: list[str]) -> ModelError:
+def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     """Return the `ModelError` for an exception of the SDK."""
     from google.genai.errors import APIError
 
@@ -197,7 +197,7 @@ def _failure(error: Exception, secrets: list[str]) -> ModelError:
             return connection_error(error, secrets)
 
 
-def _refusal(error: APIError, secrets: list[str]) -> ModelError:
+def _refusal(error: APIError, secrets: Iterable[str]) -> ModelError:
     """Return an error that Google reports.
 
     Of a limit it says the same whether waiting or money would help; only with the former does it name a time
@@ -268,6 +268,11 @@ class GeminiChunks:
             return self._collecting.answer(self.model, self._finish_reason, self.usage)
         except ModelError as nothing:
             raise ModelError(nothing.category, redact(f"{nothing.message} {self._why}")) from None
+
+    def whole(self, response: Json) -> ModelResponse:
+        """Return the answer of a response that did not stream. Raises `ModelError` where there is none."""
+        self.read(response)
+        return self.answer()
 
     def _count(self, counted: dict[str, Any]) -> None:
         """Merge the counts of a chunk: omitted ones stay as they were."""

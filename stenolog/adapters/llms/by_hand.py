@@ -1,0 +1,185 @@
+"""Events for programs that call the providers' SDKs themselves: an answer, a stream or an exception as one.
+
+request = conversation.request("coder")
+answer = answer_from(client.chat.completions.create(**request.body), request)
+conversation.append(answer)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from stenolog.adapters.providers.errors import connection_error, redact
+from stenolog.domain.errors import CallerError, ModelError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.parts import AssistantPart, TextPart, text_of
+from stenolog.projections.requests import Request
+
+from .base import ModelResponse, ResponseDelta
+from .deltas import drafted_parts
+from .http_model import ResponseReader
+from .sdk_answers import as_json, reader_of, whole_answer
+
+C = TypeVar("C")
+KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""The headers that hold the key of a request, by provider."""
+
+
+def answer_from(
+    answer: object, request: Request | None = None, *, agent: str = "", task: str = ""
+) -> AssistantMessage:
+    """Return the event of a provider's answer: its parts, its usage, its finish reason, its model.
+
+    `answer` is what the SDK of OpenAI (Chat Completions or Responses), Anthropic or Google returns, or its
+    JSON. With the `request` that was sent, the event has its receipt, so that `verify --requests` proves it;
+    without one, `agent` says who answers.
+
+    Raises `ModelError` for an answer with nothing in it, which `error_from` takes, and `CallerError`.
+    """
+    return _answer(whole_answer(answer), _lane(request, agent, task))
+
+
+def error_from(
+    error: BaseException,
+    request: Request | None = None,
+    *,
+    agent: str = "",
+    task: str = "",
+    text: str = "",
+    attempt: int = 1,
+) -> LlmError:
+    """Return the event of a call that failed, by the exception that the provider's SDK raised.
+
+    `text` is what had arrived of the answer; `attempt` counts the failures in a row. Its message has no keys.
+    Raises `CallerError` where neither `request` nor `agent` says whose call it was.
+    """
+    said = (TextPart(text=text),) if text else ()
+    return _failure(error, said, attempt, _lane(request, agent, task))
+
+
+class Recording(Generic[C]):
+    """A stream that is passed on chunk by chunk, and the answer that it adds up to.
+
+    Iterate it, with `for` or `async for`, in place of the stream. Then `answer()` is the event to append; if
+    the stream raised an exception, `error(exception)` is, with what had arrived. `text` is the text so far.
+    """
+
+    def __init__(self, stream: Iterable[C] | AsyncIterable[C], lane: dict[str, Any]) -> None:
+        self._stream = stream
+        self._lane = lane
+        self._reader: ResponseReader | None = None
+        self._said: list[ResponseDelta] = []
+
+    def __iter__(self) -> Iterator[C]:
+        if not isinstance(self._stream, Iterable):
+            raise CallerError(f"expected a stream for `for`, found {self._stream!r:.100}: use `async for`")
+        for chunk in self._stream:
+            self._take(chunk)
+            yield chunk
+
+    async def __aiter__(self) -> AsyncIterator[C]:
+        if not isinstance(self._stream, AsyncIterable):
+            raise CallerError(f"expected a stream for `async for`, found {self._stream!r:.100}: use `for`")
+        async for chunk in self._stream:
+            self._take(chunk)
+            yield chunk
+
+    @property
+    def text(self) -> str:
+        """The text that has arrived so far."""
+        return text_of(drafted_parts(self._said))
+
+    def answer(self) -> AssistantMessage:
+        """Return the event of the whole answer. Raises `ModelError` where the stream has not ended."""
+        if self._reader is None:
+            raise ModelError("invalid_response", "the stream ended before its first chunk")
+        return _answer(self._reader.answer(), self._lane)
+
+    def error(self, error: BaseException, *, attempt: int = 1) -> LlmError:
+        """Return the event of a stream that failed, with all that had arrived; see `error_from`."""
+        return _failure(error, drafted_parts(self._said), attempt, self._lane)
+
+    def _take(self, chunk: C) -> None:
+        event = as_json(chunk)
+        if self._reader is None:
+            self._reader = reader_of(event)
+        self._said.extend(self._reader.read(event))
+
+
+def recording(
+    stream: Iterable[C] | AsyncIterable[C],
+    request: Request | None = None,
+    *,
+    agent: str = "",
+    task: str = "",
+) -> Recording[C]:
+    """Return a stream of an SDK that passes each chunk on and gives the event in the end; see `Recording`.
+
+    `request` and `agent` are those of `answer_from`.
+    """
+    return Recording(stream, _lane(request, agent, task))
+
+
+def _lane(request: Request | None, agent: str, task: str) -> dict[str, Any]:
+    """Return the fields that say whose call it was. Raises `CallerError`."""
+    if request is not None:
+        return {"agent": agent or request.agent, "task": task or request.task, "receipt": request.receipt}
+    if not agent:
+        raise CallerError("expected the request that was sent, or agent=, found neither")
+    return {"agent": agent, "task": task}
+
+
+def _answer(answer: ModelResponse, lane: dict[str, Any]) -> AssistantMessage:
+    return AssistantMessage(
+        parts=answer.parts,
+        model=answer.model,
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
+        **lane,
+    )
+
+
+def _failure(
+    error: BaseException, parts: tuple[AssistantPart, ...], attempt: int, lane: dict[str, Any]
+) -> LlmError:
+    failed = model_error(error)
+    fields: dict[str, Any] = {"category": failed.category, "message": failed.message}
+    return LlmError(parts=parts, attempt=attempt, **fields, **lane)
+
+
+def model_error(error: BaseException) -> ModelError:
+    """Return the engine's error for an exception of a provider's SDK, or of the connection, without keys."""
+    secrets = [*_keys_of(error)]
+    if isinstance(error, ModelError):
+        return error
+    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
+        return ModelError("cancelled", redact(str(error), secrets) or "stopped")
+    if isinstance(error, Exception):
+        made_by = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+        if "openai" in made_by:
+            from .openai import sdk_error
+
+            return sdk_error(error, secrets)
+        if "anthropic" in made_by:
+            from .anthropic import sdk_error as of_anthropic
+
+            return of_anthropic(error, secrets)
+        if "google" in made_by:
+            from .gemini import sdk_error as of_google
+
+            return of_google(error, secrets)
+        if not made_by.isdisjoint(("httpx", "httpx2")):
+            return connection_error(error, secrets)
+    words = redact(f"{type(error).__name__}: {error}", secrets)
+    is_late, is_network = isinstance(error, TimeoutError), isinstance(error, OSError)
+    return ModelError("timeout" if is_late else "network" if is_network else "other", words)
+
+
+def _keys_of(error: BaseException) -> Iterator[str]:
+    """Yield the keys of the request that failed: a provider may repeat them in its words."""
+    sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
+    headers = getattr(sent, "headers", None) or {}
+    for name in KEYS:
+        yield from filter(None, [str(headers.get(name, "")).removeprefix("Bearer ")])
