@@ -1,6 +1,10 @@
-"""Tools that agents may call: plain functions, and the tools of MCP servers."""
+"""Tools that agents may call: plain functions, and the tools of MCP servers.
+
+A `Team` runs them. In a loop of your own, `run_calls` runs those calls of an agent that have no result yet.
+"""
 
 from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
+from .adapters.tools.by_hand import open_calls, run_call, run_call_async, run_calls, run_calls_async
 from .adapters.tools.functions import tool
 from .adapters.tools.mcp import MCPServer
 from .adapters.tools.results import ReadOutput
@@ -13,5 +17,10 @@ __all__ = [
     "ToolContext",
     "ToolOutput",
     "Toolset",
+    "open_calls",
+    "run_call",
+    "run_call_async",
+    "run_calls",
+    "run_calls_async",
     "tool",
 ]

@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.tools.base import ToolOutput
+from stenolog.adapters.tools.calls import call_at
 from stenolog.domain.effects import RunTool, ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
-from stenolog.domain.events import AssistantMessage, Event, UserMessage
-from stenolog.domain.parts import ToolCall
+from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.state import LaneState, OpenCall, named_call
 from stenolog.domain.turn_taking import hearing
 from stenolog.domain.values import CallRef, Control
@@ -103,13 +102,6 @@ def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
             yield PendingApproval(lane.address, ref(call), call.name, made.arguments, conversation.name)
 
 
-def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
-    """Return an open call as its model made it."""
-    made = conversation.entry(call.position).event
-    assert isinstance(made, AssistantMessage), "open calls are of answers"
-    return made.tool_calls[call.nth]
-
-
 Arguments = Mapping[str, Any] | str
 """Arguments as an object, or as the JSON of one."""
 
@@ -129,26 +121,6 @@ def approval(conversation: Conversation, call: CallRef, arguments: Arguments | N
         if wrong := misfit(given, schema):
             raise InvalidEventError(f"arguments of {open_call.name}: {wrong}")
     return Control(action="approve", call=call, arguments=_json(given))
-
-
-def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
-    """Return a call as it runs: with the arguments of its approval, where that has changed them."""
-    if not call.edited:
-        return made
-    said = conversation.entry(call.approved).event
-    assert isinstance(said, UserMessage), "approvals are messages"
-    control = said.control
-    assert control is not None, "approvals are controls"
-    assert control.call == ref(call), "the approval names this call"
-    return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
-
-
-def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
-    """Return a call's result; if its arguments were changed, it begins with those that were used."""
-    if not call.edited:
-        return outcome
-    note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
-    return outcome._replace(content=(note, *outcome.content))
 
 
 def _object(arguments: Arguments) -> dict[str, Any]:

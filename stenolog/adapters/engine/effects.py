@@ -14,6 +14,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
+from stenolog.adapters.tools.calls import with_metadata
 from stenolog.adapters.tools.execute import execute, needs_approval
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
 from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
@@ -27,7 +28,6 @@ from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of
 
 from .agent import Agent
-from .approvals import with_metadata
 from .dispatch import DispatchCheck
 from .effect_names import Key, key
 from .journal import Instead, Journal, Outcome, StartedEffect, since

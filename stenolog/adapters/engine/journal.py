@@ -13,6 +13,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
 from stenolog.adapters.store.claims import Claims, LivenessLock
 from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.tools.calls import as_approved
 from stenolog.domain.effects import (
     CallModel,
     Effect,
@@ -34,7 +35,6 @@ from stenolog.projections.requests import Request
 from stenolog.projections.usage import known_cost, unpriced
 
 from .agent import Agent
-from .approvals import as_approved
 from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState
 from .options import Options

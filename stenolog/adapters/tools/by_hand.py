@@ -1,0 +1,164 @@
+"""Tools for programs with a loop of their own: a call is run, and its result is an event.
+
+    for call in open_calls(conversation, "coder"):
+        conversation.append(run_call(call, [shell], conversation=conversation))
+
+`run_calls(conversation, "coder", [shell])` does both, and names each call exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.effects import ref
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.events import ToolResult
+from stenolog.domain.parts import TextPart, ToolCall
+from stenolog.domain.state import OpenCall, address
+
+from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
+from .calls import as_approved, call_at, with_metadata
+from .execute import execute
+from .functions import ToolLike, as_runnables, by_name
+from .results import failed, redacted_output, result_of
+
+T = TypeVar("T")
+NOWHERE = "a picture or a file came of it, which is kept in a log alone: give run_call conversation="
+
+
+class AsyncTalk(Protocol):
+    """An `AsyncConversation`, by what is needed of it here."""
+
+    async def sync(self) -> Conversation:
+        """Return the conversation underneath."""
+
+
+def open_calls(conversation: Conversation, agent: str, task: str = "") -> list[ToolCall]:
+    """Return the agent's calls that have no result yet, as they are to run; none that awaits approval."""
+    return [call for _, call in _open(conversation, agent, task)]
+
+
+def run_call(
+    call: ToolCall, tools: Iterable[ToolLike], *, conversation: Conversation | None = None
+) -> ToolResult:
+    """Run a call of a tool and return its result, for `conversation.append`; a failure is a result too.
+
+    `tools` are functions and values of `stenolog.tools`. In a `conversation` pictures, files and very long
+    texts are kept as blobs. Raises `CallerError` for what is no tool.
+    """
+    known = _tools(tools)
+    return _run(lambda: _result(call, known, conversation))
+
+
+async def run_call_async(
+    call: ToolCall, tools: Iterable[ToolLike], *, conversation: AsyncTalk | None = None
+) -> ToolResult:
+    """Run a call of a tool; see `run_call`."""
+    known = _tools(tools)
+    return await _result(call, known, None if conversation is None else await conversation.sync())
+
+
+def run_calls(
+    conversation: Conversation, agent: str, tools: Iterable[ToolLike], task: str = ""
+) -> list[Entry]:
+    """Run the agent's calls that have no result yet, one after another, and append their results.
+
+    A call runs again if the program died before its result was appended. Returns the results' entries: none
+    where nothing was to be done. Raises `CallerError` for what is no tool; otherwise as `append`.
+    """
+    known, lane = _tools(tools), address(agent, task)
+    return [
+        conversation.append(_run(partial(_result, call, known, conversation, made, lane)))
+        for made, call in _open(conversation, agent, task)
+    ]
+
+
+async def run_calls_async(
+    conversation: AsyncTalk, agent: str, tools: Iterable[ToolLike], task: str = ""
+) -> list[Entry]:
+    """Run the agent's calls that have no result yet; see `run_calls`."""
+    known, talk = _tools(tools), await conversation.sync()
+    entries = []
+    for made, call in await in_thread(partial(_open, talk, agent, task), "open calls"):
+        result = await _result(call, known, talk, made, address(agent, task))
+        entries.append(await in_thread(partial(talk.append, result), "result"))
+    return entries
+
+
+def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
+    """Return the tools by name. Raises `CallerError`, also for a toolset that would have to be opened."""
+    tools: Sequence[object] = as_runnables(given)
+    for each in tools:
+        if not isinstance(each, BaseTool):
+            raise CallerError(f"expected functions and tools, found {each!r:.100}: give `await its.open()`")
+    return by_name(each for each in tools if isinstance(each, BaseTool))
+
+
+def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenCall, ToolCall]]:
+    lane = conversation.state().lane(address(agent, task))
+    return [
+        (made, as_approved(conversation, call_at(conversation, made), made))
+        for made in lane.calls
+        if not made.approval
+    ]
+
+
+async def _result(
+    call: ToolCall,
+    tools: dict[str, BaseTool],
+    conversation: Conversation | None,
+    made: OpenCall | None = None,
+    lane: str = "",
+) -> ToolResult:
+    """Run a call and return its result, with the bytes of what it gave in the conversation's log."""
+    context = ToolContext(
+        name=call.name,
+        arguments=call.arguments,
+        key=f"{made.entry}:{made.nth}" if made else call.id,
+        lane=lane,
+        conversation_name=conversation.name if conversation else "",
+        id=call.id,
+        position=made.position if made else 0,
+        conversation=conversation,
+    )
+    start = monotonic()
+    output = await execute(tools.get(call.name), context, list(tools))
+    took = round((monotonic() - start) * 1000)
+    if conversation is None:
+        return _text_result(output, call, took)
+    output = output if made is None else with_metadata(output, call, made)
+    edge, put = conversation.log.edge, conversation.log.blobs.put
+    output = redacted_output(output, edge.redact) if edge.redact else output
+    where = None if made is None else ref(made)
+    return await in_thread(partial(result_of, output, call.id, where, call.name, put, took), "result")
+
+
+def _text_result(output: ToolOutput, call: ToolCall, took: int) -> ToolResult:
+    """Return a result that needs no blob, so that no log need be at hand."""
+    if any(isinstance(item, Attachment) for item in output.content):
+        output = failed(NOWHERE)
+    return ToolResult(
+        call_id=call.id,
+        name=call.name,
+        parts=[TextPart(text=item) for item in output.content if isinstance(item, str) and item],
+        is_error=output.is_error,
+        duration_ms=took,
+        meta=dict(output.meta),
+    )
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, also in a program whose event loop is running."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(work())).result()

@@ -1,0 +1,38 @@
+"""Calls of a conversation that have no result yet: as their models made them, and as they run."""
+
+from __future__ import annotations
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.effects import ref
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import OpenCall
+
+from .base import ToolOutput
+
+
+def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
+    """Return an open call as its model made it."""
+    made = conversation.entry(call.position).event
+    assert isinstance(made, AssistantMessage), "open calls are of answers"
+    return made.tool_calls[call.nth]
+
+
+def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
+    """Return a call as it runs: with the arguments of its approval, where that has changed them."""
+    if not call.edited:
+        return made
+    said = conversation.entry(call.approved).event
+    assert isinstance(said, UserMessage), "approvals are messages"
+    control = said.control
+    assert control is not None, "approvals are controls"
+    assert control.call == ref(call), "the approval names this call"
+    return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
+
+
+def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
+    """Return a call's result; if its arguments were changed, it begins with those that were used."""
+    if not call.edited:
+        return outcome
+    note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
+    return outcome._replace(content=(note, *outcome.content))

@@ -1,0 +1,149 @@
+"""A chat with a tool in 16 lines, over the real SDKs: killed and started again, it goes on."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import stenolog
+from stenolog.projections.requests.receipts import proofs
+from tests.llms.conftest import server as server
+from tests.llms.server import SILENCE, Reply, Server, failure
+
+ROOT = Path(__file__).parent.parent.parent
+LINES = 16
+CITY = '{"city": "Kyiv"}'
+
+
+class Loop(NamedTuple):
+    """An example: its file, the answer that calls the tool, an answer in words, and where the words are."""
+
+    file: str
+    calls: dict[str, Any]
+    says: dict[str, Any]
+    root: str
+
+
+def completion(finish: str, **message: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-5.2", "choices": [choice]}
+
+
+def message(stop: str, *content: dict[str, Any]) -> dict[str, Any]:
+    used = {"input_tokens": 1, "output_tokens": 1}
+    made = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-5", "content": content}
+    return {**made, "stop_reason": stop, "stop_sequence": None, "usage": used}
+
+
+FUNCTION = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": CITY}}
+USE = {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Kyiv"}}
+WORDS = {"type": "text", "text": "Take an umbrella."}
+LOOPS = [
+    Loop(
+        "own_loop",
+        completion("tool_calls", content=None, tool_calls=[FUNCTION]),
+        completion("stop", content="Take an umbrella."),
+        "/v1",
+    ),
+    Loop("own_loop_anthropic", message("tool_use", USE), message("end_turn", WORDS), ""),
+]
+every = pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.file)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Return the processes that a test starts; none of them outlives it."""
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def start(loop: Loop, folder: Path, server: Server) -> subprocess.Popen[str]:
+    """Start the example as a person does."""
+    url, key = server.url + loop.root, "sk-test-0123456789abcdef"
+    keys = {
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_KEY": key,
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": key,
+    }
+    return subprocess.Popen(
+        [sys.executable, ROOT / "examples" / f"{loop.file}.py"],
+        cwd=folder,
+        env={**os.environ, **keys, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@every
+def test_it_is_a_program_of_sixteen_lines(loop: Loop) -> None:
+    source = (ROOT / "examples" / f"{loop.file}.py").read_text()
+    said = ast.get_docstring(ast.parse(source))
+    lines = [line for line in source.splitlines() if line.strip()]
+
+    assert said is not None
+    assert len(lines) - len(said.splitlines()) <= LINES
+
+
+@every
+def test_killed_at_a_request_and_started_again_it_goes_on(
+    loop: Loop, tmp_path: Path, server: Server, started: list[subprocess.Popen[str]]
+) -> None:
+    server.add(failure(200, loop.calls), SILENCE)
+    started.append(first := start(loop, tmp_path, server))
+    assert first.stdin is not None
+    first.stdin.write("Do I need an umbrella in Kyiv?\n")
+    first.stdin.flush()
+    deadline = time.monotonic() + 60
+    while len(server.received) < 2 and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.kill()
+    first.communicate()
+
+    server.add(failure(200, loop.says), failure(200, loop.says))
+    started.append(again := start(loop, tmp_path, server))
+    out, err = again.communicate("Sure?\n", timeout=60)
+
+    assert out.count("Take an umbrella.") == 2
+    assert err.strip().endswith("EOFError: EOF when reading a line")
+    with stenolog.open(tmp_path / "chat.db") as log:
+        entries = [*log["chat"].entries()]
+        assert [entry.event.kind for entry in entries] == [
+            "mode_switch",
+            "user_message",
+            "assistant_message",
+            "tool_result",
+            "assistant_message",
+            "user_message",
+            "assistant_message",
+        ]
+        assert {proof.outcome for proof in proofs(entries)} == {"same"}
+    assert server.bodies[1] == server.bodies[2]
+    assert len(server.bodies) == 4
+
+
+@every
+def test_a_server_that_refuses_ends_it_and_the_question_stays(
+    loop: Loop, tmp_path: Path, server: Server, started: list[subprocess.Popen[str]]
+) -> None:
+    server.otherwise = lambda _: Reply([b'{"error": {"message": "no"}}'], status=401)
+    started.append(process := start(loop, tmp_path, server))
+    _, err = process.communicate("Rain?\n", timeout=60)
+
+    assert "AuthenticationError" in err
+    with stenolog.open(tmp_path / "chat.db") as log:
+        api = "anthropic" if loop.file.endswith("anthropic") else "openai-chat"
+        assert log["chat"].request("guide", api=api).sendable
