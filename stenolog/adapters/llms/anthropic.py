@@ -192,7 +192,7 @@ class AnthropicEvents:
             why = as_str(as_dict(self._stopped.get("stop_details")).get("explanation"))
             raise ModelError(nothing.category, redact(why) or nothing.message) from None
 
-    def whole(self, message: Json) -> ModelResponse:
+    def read_answer(self, message: Json) -> ModelResponse:
         """Return the answer of a message that did not stream. Raises `ModelError` where there is none."""
         given = as_dict(message)
         self.read({"type": "message_start", "message": given})

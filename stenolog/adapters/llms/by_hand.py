@@ -20,7 +20,7 @@ from stenolog.projections.requests import Request
 from .base import ModelResponse, ResponseDelta
 from .deltas import drafted_parts
 from .http_model import ResponseReader
-from .sdk_answers import as_json, reader_of, whole_answer
+from .sdk_answers import answer_of, as_json, reader_of
 
 C = TypeVar("C")
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
@@ -38,7 +38,7 @@ def answer_from(
 
     Raises `ModelError` for an answer with nothing in it, which `error_from` takes, and `CallerError`.
     """
-    return _answer(whole_answer(answer), _lane(request, agent, task))
+    return _answer(answer_of(answer), _lane(request, agent, task))
 
 
 def error_from(

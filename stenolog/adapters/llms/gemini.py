@@ -269,7 +269,7 @@ class GeminiChunks:
         except ModelError as nothing:
             raise ModelError(nothing.category, redact(f"{nothing.message} {self._why}")) from None
 
-    def whole(self, response: Json) -> ModelResponse:
+    def read_answer(self, response: Json) -> ModelResponse:
         """Return the answer of a response that did not stream. Raises `ModelError` where there is none."""
         self.read(response)
         return self.answer()

@@ -92,7 +92,7 @@ class ChatChunks:
             raise ModelError("invalid_response", "the stream ended without a finish reason")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 
-    def whole(self, completion: Json) -> ModelResponse:
+    def read_answer(self, completion: Json) -> ModelResponse:
         """Return the answer of a completion that did not stream. Raises `ModelError` where there is none."""
         given = as_dict(completion)
         choice = as_dict(next(iter(as_list(given.get("choices"))), None))
@@ -217,7 +217,7 @@ class ResponsesEvents:
             raise ModelError("invalid_response", "the stream ended before the response was completed")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 
-    def whole(self, response: Json) -> ModelResponse:
+    def read_answer(self, response: Json) -> ModelResponse:
         """Return the answer of a response that did not stream. Raises `ModelError` where there is none."""
         deque(self._over(as_dict(response)), maxlen=0)
         return self.answer()

@@ -18,20 +18,20 @@ KNOWN = "OpenAI Chat Completions, OpenAI Responses, Anthropic Messages or Gemini
 URL_SAFE = str.maketrans("-_", "+/")
 
 
-def whole_answer(answer: object) -> ModelResponse:
+def answer_of(answer: object) -> ModelResponse:
     """Return the answer that an SDK's object, or its JSON, holds.
 
     Raises `ModelError` where it says nothing, and `CallerError` where it is none.
     """
     match given := as_json(answer):
         case {"choices": list()}:
-            return ChatChunks("").whole(given)
+            return ChatChunks("").read_answer(given)
         case {"output": list()}:
-            return ResponsesEvents("").whole(given)
+            return ResponsesEvents("").read_answer(given)
         case {"type": "message", "content": list()}:
-            return AnthropicEvents().whole(given)
+            return AnthropicEvents().read_answer(given)
         case {"candidates": list()} | {"promptFeedback": dict()}:
-            return GeminiChunks("").whole(given)
+            return GeminiChunks("").read_answer(given)
         case {"error": dict() | str()}:
             raise refusal(given)
         case _:
