@@ -15,20 +15,11 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks._ratio import Row
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Entry,
-    Event,
-    ModeSwitch,
-    Request,
-    ToolCall,
-    ToolResult,
-    WorkflowRun,
-)
+from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, Request, ToolCall, ToolResult
 from stenolog import UserMessage as Said
 from stenolog.context import Budget, FullHistory, LastN, MissedMessages, Pins, Prompt, Reminder
 from stenolog.domain.policy import PolicyLike
+from stenolog.events import WorkflowRun
 from stenolog.projections.requests import every_request
 from stenolog.projections.requests.body_digest import MESSAGES
 from stenolog.testing import entries

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
-from stenolog import Agent, Conversation, ModeSwitch, StreamDelta, Team, TextPart, ToolCall, UserMessage
+from stenolog import Agent, Conversation, ModeSwitch, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters import log as logs
 from stenolog.adapters.queries.folds import Json
 from stenolog.adapters.store.claims import Claims
@@ -22,7 +22,7 @@ from stenolog.context import LastN
 from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.values import Receipt
-from stenolog.engine import Limits
+from stenolog.engine import Limits, StreamDelta
 from stenolog.models import Model, ModelCall, ModelResponse, OpenAIChat, ResponseDelta
 from stenolog.tools import ToolContext, tool
 from tests.llms.server import Received, Reply, Server

@@ -6,8 +6,9 @@ import shlex
 import sys
 from collections.abc import Container, Sequence
 
-from stenolog import AssistantMessage, Conversation, LlmError, ModelError
-from stenolog.domain.state import address
+from stenolog import AssistantMessage, Conversation, LlmError
+from stenolog.engine import address
+from stenolog.errors import ModelError
 
 
 def failures(conversation: Conversation, but: Container[str] = ("budget",)) -> list[LlmError]:

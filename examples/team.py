@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 import stenolog
-from stenolog import Agent, EntryAppended, StreamDelta, Team, ToolCall
-from stenolog.engine import RoundRobin
+from stenolog import Agent, Team, ToolCall
+from stenolog.engine import EntryAppended, RoundRobin, StreamDelta
 from stenolog.models import Scripted
 
 PASS = "....."

@@ -1,44 +1,31 @@
-"""Stenolog takes a conversation with LLM agents down word for word, and reads it back."""
+"""Stenolog records conversations with LLM agents event by event, and rebuilds what each agent was sent.
+
+Five kinds of event are all that can happen: `UserMessage`, `AssistantMessage`, `ToolResult`, `LlmError` and
+`ModeSwitch`. A `Log` is a file of conversations; a `Conversation` is the sequence of its entries. Everything
+else follows from the entries: `conversation.request("coder")` is the exact body that the agent's model is
+sent next, `conversation.timeline()` what a person sees, `conversation.state()` what the engine does next. A
+`Team` of agents is the loop that does it.
+
+    with stenolog.open("talks.db") as log:
+        log["demo"].append(UserMessage("Which test fails?"))
+
+The other public names stand in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
+`.importers`, `.analysis`, `.engine`, `.models`, `.tools`, `.tables`, `.chats`, `.frameworks`, `.maintenance`,
+`.plugins` and `.testing`. The modules of `stenolog.domain`, `.projections` and `.adapters` are private and
+move without notice: import from a face.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ._version import __version__ as __version__
-from .adapters.log import Conversation, Log, open
+from .adapters.log import Conversation, Log
+from .adapters.log import open as open
 from .domain.card import AgentCard
 from .domain.decide import decide
 from .domain.entry import Entry, NewEntry
-from .domain.errors import (
-    AgentNotFoundError,
-    BlobNotFoundError,
-    CallerError,
-    ClaimLostError,
-    ConversationExistsError,
-    ConversationNotFoundError,
-    CorruptLogError,
-    DuplicateIdError,
-    IllegalCommandError,
-    InvalidEventError,
-    InvalidPolicyError,
-    MissingExtraError,
-    ModelError,
-    NotADatabaseError,
-    OperationalError,
-    PositionNotFoundError,
-    ProviderError,
-    ReplayMismatchError,
-    RequestNotSendableError,
-    StenologError,
-    StoredDataError,
-    StoreError,
-    StoreTimeoutError,
-    TableError,
-    ToolError,
-    UnknownFormatError,
-    UnsupportedVersionError,
-    VersionConflictError,
-)
+from .domain.errors import StenologError, VersionConflictError
 from .domain.events import (
     UNCHANGED,
     AssistantMessage,
@@ -46,143 +33,109 @@ from .domain.events import (
     LlmError,
     ModeSwitch,
     ToolResult,
-    Unknown,
     UserMessage,
 )
-from .domain.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from .domain.parts import TextPart, ToolCall
 from .domain.settings import Settings
-from .domain.state import Decision, LaneState, State
-from .domain.step import StepResult, Transition, evolve, step
-from .domain.values import (
-    CallRef,
-    Control,
-    ConversationRef,
-    Origin,
-    PositionRange,
-    Receipt,
-    Tool,
-    TurnPolicy,
-    Usage,
-    WorkflowRun,
-)
+from .domain.state import State
+from .domain.step import evolve, step
+from .domain.values import Tool
 from .projections.fold import Fold, fold
-from .projections.timeline import TimelineItem
 
 if TYPE_CHECKING:
+    from . import analysis as analysis
+    from . import chats as chats
+    from . import context as context
+    from . import engine as engine
+    from . import errors as errors
+    from . import events as events
+    from . import frameworks as frameworks
+    from . import importers as importers
+    from . import maintenance as maintenance
+    from . import models as models
+    from . import parts as parts
+    from . import plugins as plugins
+    from . import requests as requests
+    from . import tables as tables
+    from . import testing as testing
+    from . import tools as tools
     from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
-    from .adapters.engine.options import EntryAppended, StreamDelta
     from .adapters.engine.team import Team
-    from .adapters.verify.integrity import restore
-    from .adapters.verify.salvage import salvage
-    from .projections.requests import Omission, Request, RequestPart
+    from .projections.requests import Request
 
 __all__ = [
     "UNCHANGED",
     "Agent",
     "AgentCard",
-    "AgentNotFoundError",
     "AssistantMessage",
     "AsyncConversation",
     "AsyncLog",
-    "BlobNotFoundError",
-    "CallRef",
-    "CallerError",
-    "ClaimLostError",
-    "Control",
     "Conversation",
-    "ConversationExistsError",
-    "ConversationNotFoundError",
-    "ConversationRef",
-    "CorruptLogError",
-    "Decision",
-    "DuplicateIdError",
     "Entry",
-    "EntryAppended",
     "Event",
-    "FilePart",
     "Fold",
-    "IllegalCommandError",
-    "ImagePart",
-    "InvalidEventError",
-    "InvalidPolicyError",
-    "LaneState",
     "LlmError",
     "Log",
-    "MissingExtraError",
     "ModeSwitch",
-    "ModelError",
     "NewEntry",
-    "NotADatabaseError",
-    "Omission",
-    "OperationalError",
-    "Origin",
-    "PositionNotFoundError",
-    "PositionRange",
-    "ProviderError",
-    "ProviderPart",
-    "ReasoningPart",
-    "Receipt",
-    "RefusalPart",
-    "ReplayMismatchError",
     "Request",
-    "RequestNotSendableError",
-    "RequestPart",
     "Settings",
     "State",
     "StenologError",
-    "StepResult",
-    "StoreError",
-    "StoreTimeoutError",
-    "StoredDataError",
-    "StreamDelta",
-    "TableError",
     "Team",
     "TextPart",
-    "TimelineItem",
     "Tool",
     "ToolCall",
-    "ToolError",
     "ToolResult",
-    "Transition",
-    "TurnPolicy",
-    "Unknown",
-    "UnknownFormatError",
-    "UnsupportedVersionError",
-    "Usage",
     "UserMessage",
     "VersionConflictError",
-    "WorkflowRun",
     "decide",
     "evolve",
     "fold",
-    "open",
     "open_async",
-    "restore",
-    "salvage",
     "step",
 ]
-
+"""The names that `from stenolog import *` gives; `open` is not among them, because it would hide Python's."""
 
 _LATE = {
     **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
-    **dict.fromkeys(("Omission", "Request", "RequestPart"), "projections.requests"),
     "Agent": "adapters.engine.agent",
-    **dict.fromkeys(("EntryAppended", "StreamDelta"), "adapters.engine.options"),
+    "Request": "projections.requests",
     "Team": "adapters.engine.team",
-    "restore": "adapters.verify.integrity",
-    "salvage": "adapters.verify.salvage",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 
 
+_FACES = (
+    "analysis",
+    "chats",
+    "context",
+    "engine",
+    "errors",
+    "events",
+    "frameworks",
+    "importers",
+    "maintenance",
+    "models",
+    "parts",
+    "plugins",
+    "requests",
+    "tables",
+    "testing",
+    "tools",
+)
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_FACES, "open"])
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _FACES:
+        return import_module(f".{name}", __name__)
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_LATE[name]}", __name__), name)

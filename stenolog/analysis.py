@@ -1,18 +1,64 @@
-"""What entries come to, what is in context, and (`trace_value`) where a value has gone in a log."""
+"""Answers from a log: what was used and what it cost, who is behind a call, where a text went, what differs.
 
+Each is a pure function of entries or of requests; `usage` is a fold. The short ways are on the objects:
+`conversation.explain(9)`, `conversation.timeline()`, `conversation.fold(usage)`, `request.diff(other)`.
+"""
+
+from .adapters.providers.prices import prices_of
 from .adapters.verify.trace import Reached, Trace, trace_value
 from .domain.settings import members_after, settings
 from .domain.state import decision
+from .projections.analysis.blame import Blame, BlameLink, blame
+from .projections.analysis.budget import BudgetRow, budget
+from .projections.analysis.explain import Bisected, Explanation, Reason, bisect, explain, why
+from .projections.analysis.knowledge import view
+from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context import Context, context, within
+from .projections.describe import call_in_words, describe
+from .projections.fold import transitions
+from .projections.requests.comparison import RequestDiff, diff
+from .projections.timeline import TimelineItem, changes, timeline
+from .projections.usage import By, Price, Prices, UsageTotals, cost, price_table, together, usage
 
 __all__ = [
+    "Bisected",
+    "Blame",
+    "BlameLink",
+    "BudgetRow",
+    "By",
     "Context",
+    "Explanation",
+    "Price",
+    "Prices",
     "Reached",
+    "Reason",
+    "RequestDiff",
+    "TimelineItem",
     "Trace",
+    "UsageTotals",
+    "WhatIf",
+    "bisect",
+    "blame",
+    "budget",
+    "call_in_words",
+    "changes",
     "context",
+    "cost",
     "decision",
+    "describe",
+    "diff",
+    "explain",
     "members_after",
+    "price_table",
+    "prices_of",
     "settings",
+    "timeline",
+    "together",
     "trace_value",
+    "transitions",
+    "usage",
+    "view",
+    "whatif",
+    "why",
     "within",
 ]

@@ -30,6 +30,7 @@ from .adapters.chats.rendering import (
     utf16_length,
 )
 from .adapters.chats.session import ChatSession
+from .projections.terminal_text import safe
 
 __all__ = [
     "CALL_CODE",
@@ -58,6 +59,7 @@ __all__ = [
     "mentioned",
     "render_entry",
     "retry_forever",
+    "safe",
     "split",
     "typed_command",
     "utf16_length",

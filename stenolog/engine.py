@@ -9,8 +9,12 @@ from .adapters.engine.replay import Replay
 from .adapters.engine.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.start import OnInput
 from .adapters.engine.team import Team
-from .domain.limits import LaneUsage, Limits, UsageByLane, delegated_usage, limit_reached, track_usage
+from .adapters.team_file import load as load_team
+from .domain.decide import decide
+from .domain.limits import LaneUsage, Limits, Tokens, UsageByLane, delegated_usage, limit_reached, track_usage
 from .domain.model import rule
+from .domain.state import Decision, LaneState, State, address, decision
+from .domain.step import INITIAL, StepResult, Transition, evolve, step
 from .domain.turns import (
     ByAddress,
     NextTurn,
@@ -25,11 +29,14 @@ from .domain.turns import (
 )
 
 __all__ = [
+    "INITIAL",
     "Agent",
     "AgentTool",
     "ByAddress",
     "CircuitBreaker",
+    "Decision",
     "EntryAppended",
+    "LaneState",
     "LaneUsage",
     "Limits",
     "NextTurn",
@@ -44,17 +51,27 @@ __all__ = [
     "RunEvent",
     "Runtime",
     "Sequential",
+    "State",
+    "StepResult",
     "StreamDelta",
     "Team",
+    "Tokens",
+    "Transition",
     "TurnRule",
     "TurnView",
     "UsageByLane",
+    "address",
     "compact",
+    "decide",
+    "decision",
     "delegated_usage",
+    "evolve",
     "limit_reached",
+    "load_team",
     "present",
     "regenerate",
     "register_turn_rule",
     "rule",
+    "step",
     "track_usage",
 ]

@@ -4,6 +4,7 @@
 it, and a `Check` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
 """
 
+from .adapters.queries.token_counters import COUNTERS
 from .projections.requests import (
     APIS,
     DEFAULT_API,
@@ -18,7 +19,11 @@ from .projections.requests import (
     register_api,
 )
 from .projections.requests.pipeline.prompt import Prefix
+from .projections.requests.receipts import Proof, proofs
 from .projections.requests.request import Message, Rendered
+from .projections.requests.rules import RULES
+from .projections.requests.tokens import COUNTERS as ESTIMATES
+from .projections.requests.tokens import Counter
 from .projections.requests.validation import Violation, validate
 from .projections.requests.validation.checks import Check, law
 from .projections.requests.wires import written_by
@@ -27,14 +32,19 @@ from .projections.requests.wires.writer import Writer
 
 __all__ = [
     "APIS",
+    "COUNTERS",
     "DEFAULT_API",
+    "ESTIMATES",
+    "RULES",
     "Api",
     "BodyBuilder",
     "Check",
+    "Counter",
     "LaneId",
     "Message",
     "Omission",
     "Prefix",
+    "Proof",
     "Rendered",
     "Request",
     "RequestPart",
@@ -45,6 +55,7 @@ __all__ = [
     "explain_tools",
     "lanes",
     "law",
+    "proofs",
     "register_api",
     "schema",
     "texts",

@@ -18,21 +18,15 @@ from pydantic import JsonValue
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
     Entry,
     Event,
-    IllegalCommandError,
     LlmError,
     ModeSwitch,
-    PositionRange,
-    ReasoningPart,
     State,
     TextPart,
     Tool,
     ToolCall,
     ToolResult,
-    UnsupportedVersionError,
     UserMessage,
     decide,
     evolve,
@@ -40,6 +34,9 @@ from stenolog import (
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.model import Integer, Json, Key, Name, Utc
 from stenolog.domain.step import INITIAL
+from stenolog.errors import IllegalCommandError, UnsupportedVersionError
+from stenolog.events import CallRef, Control, PositionRange
+from stenolog.parts import ReasoningPart
 from stenolog.testing import START, entries
 
 settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)

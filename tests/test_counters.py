@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken import registry
 
-from stenolog import MissingExtraError
 from stenolog.adapters.queries import token_counters
 from stenolog.adapters.queries.token_counters import COUNTERS, PIECE, tiktoken_counter
 from stenolog.domain.errors import InvalidPolicyError
+from stenolog.errors import MissingExtraError
 from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
 
 MERGES = [b"th", b"the", b" the", b"er", b"\xd0\xb0"]

@@ -11,19 +11,12 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    CallerError,
-    Conversation,
-    LlmError,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCall, ToolResult
 from stenolog.adapters.providers.prices import listed
 from stenolog.domain.limits import Limits, delegated_usage, no_price
 from stenolog.engine import Agent, AgentTool, Team
+from stenolog.errors import CallerError
+from stenolog.events import Usage
 from stenolog.models import CommandLine, Model, ModelCall, ModelResponse, ResponseDelta, Scripted
 from stenolog.projections.usage import Price, price_of, usage
 from stenolog.testing import entries

@@ -8,7 +8,8 @@ import os
 import sys
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, Entry, EntryAppended, Team
+from stenolog import AssistantMessage, Conversation, Entry, Team
+from stenolog.engine import EntryAppended
 from stenolog.models import Model, model_from_string
 
 from ..ends import command, ended, failures

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stenolog import Conversation, Entry, ModeSwitch, UserMessage, WorkflowRun
+from stenolog import Conversation, Entry, ModeSwitch, UserMessage
+from stenolog.events import WorkflowRun
 
 DIRECTIVE = "RUN: mend the date parser, and prove it."
 NODES = {

@@ -6,7 +6,8 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from stenolog import ModelError, ToolCall
+from stenolog import ToolCall
+from stenolog.errors import ModelError
 from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 FOUND = (

@@ -12,12 +12,11 @@ from stenolog import (
     Entry,
     LlmError,
     ModeSwitch,
-    Receipt,
     Request,
     ToolResult,
     UserMessage,
-    WorkflowRun,
 )
+from stenolog.events import Receipt, WorkflowRun
 
 ALWAYS = ("base-rules", "tool-policy")
 """What every request begins with."""

@@ -11,9 +11,8 @@ from textwrap import fill
 
 import stenolog
 from stenolog import Conversation
-from stenolog.adapters.team_file import load
-from stenolog.chats import Console
-from stenolog.projections.terminal_text import safe
+from stenolog.chats import Console, safe
+from stenolog.engine import load_team
 
 from ..shell import run
 from . import commands as commands  # registers them
@@ -45,7 +44,7 @@ def main() -> None:
 
 async def conversation(log: stenolog.Log, options: argparse.Namespace) -> None:
     """Run the room, on Telegram or at the console."""
-    async with load(CREW).team as team:
+    async with load_team(CREW).team as team:
         if options.telegram:
             await on_telegram(team, log, options.base_url)
         else:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, ModeSwitch, Request, UserMessage
-from stenolog.projections.requests.rules import RULES
+from stenolog.requests import RULES
 
 from .role import PASS
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 
-from stenolog import CallerError, Log, Team
+from stenolog import Log, Team
 from stenolog.contrib.telegram import Telegram
+from stenolog.errors import CallerError
 
 
 async def on_telegram(team: Team, log: Log, base_url: str | None) -> None:

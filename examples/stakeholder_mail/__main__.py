@@ -7,11 +7,11 @@ import asyncio
 from pathlib import Path
 
 import stenolog
-from stenolog import Agent, CallerError, Conversation, Log, ModelError, ReplayMismatchError, Team
-from stenolog.adapters.providers.prices import prices_of
+from stenolog import Agent, Conversation, Log, Team
+from stenolog.analysis import Prices, prices_of
 from stenolog.engine import Replay, regenerate
+from stenolog.errors import CallerError, ModelError, ReplayMismatchError
 from stenolog.models import Model, model_from_string
-from stenolog.projections.usage import Prices
 
 from ..shell import run
 from . import show

@@ -9,10 +9,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from stenolog import AssistantMessage, Conversation, EntryAppended, Log, StreamDelta
-from stenolog.domain.limits import Tokens
-from stenolog.engine import RunEvent
-from stenolog.projections.usage import By, Prices, cost, together, usage
+from stenolog import AssistantMessage, Conversation, Log
+from stenolog.analysis import By, Prices, cost, together, usage
+from stenolog.engine import EntryAppended, RunEvent, StreamDelta, Tokens
 
 from ..shell import Terminal
 from .workflow import answers, in_words, mails, quality_of, said

@@ -8,8 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from stenolog import AssistantMessage, CallerError, Entry, Log
+from stenolog import AssistantMessage, Entry, Log
 from stenolog.contrib.workflow import conversation_messages
+from stenolog.errors import CallerError
 from stenolog.tables import CONVERSATION, Table, attach_table
 
 from .workflow import lacks, quality_of

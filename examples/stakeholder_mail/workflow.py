@@ -11,18 +11,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    Entry,
-    ModelError,
-    ModeSwitch,
-    NewEntry,
-    Team,
-    UserMessage,
-    WorkflowRun,
-)
+from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, NewEntry, Team, UserMessage
 from stenolog.engine import RunEvent
+from stenolog.errors import ModelError
+from stenolog.events import WorkflowRun
 
 from ..ends import check, failures
 

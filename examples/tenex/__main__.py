@@ -8,9 +8,9 @@ from pathlib import Path
 from textwrap import fill
 
 import stenolog
-from stenolog import EntryAppended, LlmError, Log
+from stenolog import LlmError, Log
 from stenolog.chats import mentioned
-from stenolog.engine import Team
+from stenolog.engine import EntryAppended, Team
 from stenolog.importers import import_file
 from stenolog.models import model_from_string
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.table import Column, Table
 
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Request, ToolResult, UserMessage
-from stenolog.projections.describe import call_in_words
+from stenolog.analysis import call_in_words
 
 MARKS = {"attributed": "heard", "result": "own", "routing": "own"}
 MARKS |= {"delivered": "has it", "private-purpose": "private"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from stenolog import Agent, Conversation, Entry, EntryAppended, ModeSwitch, Team, UserMessage, WorkflowRun
+from stenolog import Agent, Conversation, Entry, ModeSwitch, Team, UserMessage
 from stenolog.context import Pins, Prompt
-from stenolog.engine import AgentTool, Limits, RetryPolicy, compact
+from stenolog.engine import AgentTool, EntryAppended, Limits, RetryPolicy, compact
+from stenolog.events import WorkflowRun
 from stenolog.models import Model
 
 from ..ends import failures

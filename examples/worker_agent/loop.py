@@ -14,21 +14,19 @@ from typing import NamedTuple
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
     Conversation,
-    Decision,
     Entry,
     Event,
     LlmError,
-    ModelError,
     ModeSwitch,
     State,
     ToolResult,
     UserMessage,
     step,
 )
-from stenolog.engine import Limits, UsageByLane, limit_reached, track_usage
+from stenolog.engine import Decision, Limits, UsageByLane, limit_reached, track_usage
+from stenolog.errors import ModelError
+from stenolog.events import CallRef, Control
 from stenolog.models import Model, ModelCall, ModelResponse
 
 from ..ends import failures

@@ -9,22 +9,20 @@ from textwrap import fill
 
 from stenolog import (
     AssistantMessage,
-    CallRef,
     Conversation,
     Entry,
     LlmError,
     ModeSwitch,
-    PositionRange,
     Request,
     State,
     ToolResult,
     UserMessage,
-    WorkflowRun,
     step,
 )
+from stenolog.analysis import changes
 from stenolog.context import Budget
 from stenolog.engine import UsageByLane, delegated_usage, track_usage
-from stenolog.projections.timeline import changes
+from stenolog.events import CallRef, PositionRange, WorkflowRun
 
 from .crew import BUDGET, CAREFUL, SHARE
 

@@ -146,7 +146,7 @@ def _millionths(price: Price, used: Tokens) -> int:
     return sum(amount * round(rate * MICRO_PER_USD) for amount, rate in zip(amounts, rates, strict=True))
 
 
-def table(given: Any, where: str = "prices") -> tuple[Price, ...]:
+def price_table(given: Any, where: str = "prices") -> tuple[Price, ...]:
     """Return the prices in a mapping: `input`, `cached`, `output`, `written` by name pattern, in order.
 
     What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says

@@ -7,8 +7,6 @@ from typing import Any
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
     Entry,
     Event,
     ModeSwitch,
@@ -18,6 +16,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget
+from stenolog.events import CallRef, Control
 from stenolog.projections.requests import build
 from stenolog.testing import entries
 

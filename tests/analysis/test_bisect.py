@@ -8,17 +8,17 @@ import pytest
 
 from stenolog import (
     AgentCard,
-    AgentNotFoundError,
     AssistantMessage,
     Event,
     LlmError,
     ModeSwitch,
-    PositionRange,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.context import Budget, LastN, SinceLastTurn
+from stenolog.errors import AgentNotFoundError
+from stenolog.events import PositionRange
 from stenolog.projections.analysis.explain import Bisected, bisect
 from stenolog.projections.requests import APIS
 from tests.requests.given import calls, log

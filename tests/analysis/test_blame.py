@@ -5,19 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from stenolog import (
-    AssistantMessage,
-    Control,
-    Entry,
-    LlmError,
-    ModeSwitch,
-    Origin,
-    PositionNotFoundError,
-    Receipt,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.errors import PositionNotFoundError
+from stenolog.events import Control, Origin, Receipt
 from stenolog.projections.analysis.blame import Blame, blame
 from stenolog.testing import entries
 from tests.analysis.crew import crew

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import (
-    AgentCard,
-    AgentNotFoundError,
-    AssistantMessage,
-    Event,
-    ModeSwitch,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.context import Budget, LastN, Pins, SinceLastTurn, policy
 from stenolog.domain.values import Usage
+from stenolog.errors import AgentNotFoundError
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
 from stenolog.projections.requests import every_request
 from stenolog.projections.usage import PRICES, Price, price_of

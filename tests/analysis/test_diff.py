@@ -7,18 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Entry,
-    Event,
-    ModeSwitch,
-    ToolCall,
-    ToolResult,
-    UnsupportedVersionError,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.context import Budget, LastN
+from stenolog.errors import UnsupportedVersionError
 from stenolog.projections.requests import APIS, Request, build, every_request, lanes
 from stenolog.projections.requests.comparison import Change, RequestDiff, diff, messages
 from stenolog.projections.requests.tokens import OVERHEAD

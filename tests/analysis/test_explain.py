@@ -10,16 +10,15 @@ from stenolog import (
     Entry,
     LlmError,
     ModeSwitch,
-    PositionNotFoundError,
-    PositionRange,
-    ReasoningPart,
     TextPart,
     ToolCall,
     ToolResult,
-    UnsupportedVersionError,
     UserMessage,
 )
 from stenolog.context import LastN
+from stenolog.errors import PositionNotFoundError, UnsupportedVersionError
+from stenolog.events import PositionRange
+from stenolog.parts import ReasoningPart
 from stenolog.projections.analysis.blame import references
 from stenolog.projections.analysis.explain import Explanation, explain, form
 from stenolog.projections.requests import build, every_request, lanes

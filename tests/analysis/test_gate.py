@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from stenolog import InvalidEventError, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog import ModeSwitch, ToolResult, UserMessage
 from stenolog.context import LastN, policy
 from stenolog.domain.codec import REGISTRY
+from stenolog.errors import InvalidEventError
+from stenolog.events import Unknown
 from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, RequestPlace
 from stenolog.projections.requests import APIS, every_request

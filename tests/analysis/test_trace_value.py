@@ -12,9 +12,7 @@ import stenolog
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallerError,
     Conversation,
-    ImagePart,
     Log,
     ModeSwitch,
     ToolCall,
@@ -23,6 +21,8 @@ from stenolog import (
 )
 from stenolog.adapters.store.store_values import Claim
 from stenolog.analysis import Reached, trace_value
+from stenolog.errors import CallerError
+from stenolog.parts import ImagePart
 from stenolog.tables import Table, attach_table
 
 SECRET = 'hunter2 "é"'

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentNotFoundError, AssistantMessage, ModeSwitch, Receipt, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.context import SinceLastTurn
+from stenolog.errors import AgentNotFoundError
+from stenolog.events import Receipt
 from stenolog.projections.analysis.knowledge import PROOFS, Seen, seen, view
 from stenolog.projections.requests import LaneId, build
 from stenolog.testing import entries

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import ModeSwitch, PositionNotFoundError, PositionRange, ToolResult, UserMessage
+from stenolog import ModeSwitch, ToolResult, UserMessage
 from stenolog.context import Budget, LastN
+from stenolog.errors import PositionNotFoundError
+from stenolog.events import PositionRange
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build
 from tests.requests.given import ASKED, CALL, calls, log

@@ -6,17 +6,9 @@ from typing import Literal
 
 import pytest
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    ImagePart,
-    ModeSwitch,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.context import Prompt
+from stenolog.parts import ImagePart
 from stenolog.projections.analysis.explain import left_out, why
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.comparison import text_of

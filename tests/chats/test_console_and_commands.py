@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Agent, Log, ModelError, Team, ToolCall, UserMessage
+from stenolog import Agent, Log, Team, ToolCall, UserMessage
 from stenolog.adapters.chats.commands import CommandContext, TypedCommand, call, typed_command
 from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
 from stenolog.engine import RoundRobin
+from stenolog.errors import ModelError
 from stenolog.models import ModelCall, Scripted
 
 from .given import at_once, echo, team, until
@@ -310,12 +311,12 @@ def test_what_cannot_be_said_is_told_to_whoever_says_it(log: Log) -> None:
         room = ChatSession(team(), Delivery(log["ann"], "mail:ann", _nothing, backoff=at_once))
         await room.receive("one", to="cook")
 
-    with pytest.raises(stenolog.AgentNotFoundError, match="cook"):
+    with pytest.raises(stenolog.errors.AgentNotFoundError, match="cook"):
         asyncio.run(main())
 
 
 def test_a_store_that_is_busy_stops_no_team(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    who, failures, texts = team(), [stenolog.StoreTimeoutError("busy")], list[str]()
+    who, failures, texts = team(), [stenolog.errors.StoreTimeoutError("busy")], list[str]()
     run = who.run
 
     def busy(*args: Any, **options: Any) -> Any:

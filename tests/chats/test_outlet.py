@@ -18,7 +18,6 @@ from stenolog import (
     LlmError,
     Log,
     ModeSwitch,
-    PositionRange,
     Tool,
     ToolCall,
     UserMessage,
@@ -26,6 +25,7 @@ from stenolog import (
 from stenolog.adapters.engine.approvals import waiting
 from stenolog.chats import Delivery, OutgoingMessage, render_entry
 from stenolog.engine import RoundRobin
+from stenolog.events import PositionRange
 
 from .given import at_once, until
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import CallerError
 from stenolog.adapters.chats.rendering import Fence, fence_of
 from stenolog.chats import split, utf16_length
 from stenolog.contrib.telegram.incoming import weigh
+from stenolog.errors import CallerError
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), max_size=30)
 LINES = st.one_of(

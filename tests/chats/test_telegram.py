@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, FilePart, ImagePart, Log, ModeSwitch, ToolCall, UserMessage
+from stenolog import AssistantMessage, Log, ModeSwitch, ToolCall, UserMessage
 from stenolog.adapters.llms.base import Model, ResponseDelta, StreamItem
 from stenolog.adapters.llms.base import ModelResponse as ModelAnswer
 from stenolog.chats import split, utf16_length
@@ -18,6 +18,7 @@ from stenolog.contrib.telegram import Telegram
 from stenolog.contrib.telegram import chat as telegram_chat
 from stenolog.engine import RoundRobin
 from stenolog.models import ModelCall, Scripted
+from stenolog.parts import FilePart, ImagePart
 
 from .given import BOT, OTHER, ROLE, asked, echo, run, said, served, team, until
 from .standin import KICKED, TOKEN, USER, StandIn
@@ -28,7 +29,7 @@ def test_a_message_is_answered(api: StandIn, log: Log) -> None:
 
     assert run(api, log, 1) == ["you said Hello."]
     assert [(m.author, m.text) for m in said(log)] == [("Ann Lee", "Hello.")]
-    assert said(log)[0].source == stenolog.Origin(system="telegram", id=f"1/{message}")
+    assert said(log)[0].source == stenolog.events.Origin(system="telegram", id=f"1/{message}")
     assert f"telegram:{BOT}:1:{message}" in [entry.id for entry in log["telegram-1"].entries()]
     assert api.sent[0].mode == "MarkdownV2"
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import CallerError, Log
+from stenolog import Log
 from stenolog.contrib.telegram import Telegram
+from stenolog.errors import CallerError
 
 from .given import at_once, echo, run, served, team
 from .standin import BROKEN, FLOOD, HANGS_UP, TOKEN, Answer, StandIn
@@ -35,7 +36,7 @@ def test_without_the_library_the_error_is_the_line_that_installs_it() -> None:
         "import sys; sys.modules['telegram'] = None\n"
         "import stenolog; from stenolog.contrib.telegram import Telegram\n"
         "try: Telegram(None, None, token='1:abc')\n"
-        "except stenolog.MissingExtraError as error: print(error)"
+        "except stenolog.errors.MissingExtraError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

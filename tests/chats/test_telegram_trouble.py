@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import FilePart, Log, TextPart, UserMessage
+from stenolog import Log, TextPart, UserMessage
 from stenolog.contrib.telegram import Telegram
+from stenolog.parts import FilePart
 
 from .given import BOT, OTHER, ROLE, echo, run, said, served, team, until
 from .standin import BROKEN, FLOOD, HANGS_UP, KICKED, TOKEN, Answer, StandIn
@@ -38,7 +39,10 @@ def test_a_store_that_is_busy_delays_a_message_and_loses_none(
     api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.say("Hello")
-    who, failures = team(), [stenolog.StoreTimeoutError("busy"), stenolog.StoreTimeoutError("busy")]
+    who, failures = (
+        team(),
+        [stenolog.errors.StoreTimeoutError("busy"), stenolog.errors.StoreTimeoutError("busy")],
+    )
     say = who.send
 
     async def busy(*args: Any, **options: Any) -> Any:
@@ -171,7 +175,7 @@ def test_a_message_that_cannot_be_taken_stops_no_other(
 def _broken_for(chat: int, enter: Any) -> Any:
     async def broken(self: Telegram, id: int) -> Any:
         if id == chat:
-            raise stenolog.CorruptLogError("broken")
+            raise stenolog.errors.CorruptLogError("broken")
         return await enter(self, id)
 
     return broken
@@ -224,7 +228,7 @@ def test_what_was_not_taken_when_it_was_stopped_is_told_again(api: StandIn, log:
 def test_a_store_that_is_busy_while_a_chat_is_opened_leaves_it_deaf_no_longer(
     api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = stenolog.Conversation.position, [stenolog.StoreTimeoutError("busy")]
+    real, failures = stenolog.Conversation.position, [stenolog.errors.StoreTimeoutError("busy")]
 
     def busy(conversation: stenolog.Conversation) -> int:
         if failures:

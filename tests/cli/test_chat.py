@@ -12,18 +12,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    LlmError,
-    ModeSwitch,
-    TextPart,
-    Tool,
-    ToolCall,
-    Usage,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, TextPart, Tool, ToolCall, UserMessage
 from stenolog.adapters.cli.chat_status import Hints
+from stenolog.events import Usage
 from stenolog.models import ModelResponse
 from tests.cli.conftest import Ran
 from tests.cli.teams import LOOKS, SELLS, events, script, team

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ModeSwitch, PositionRange, ReasoningPart, TextPart, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, TextPart, UserMessage
 from stenolog.adapters.log import open as open_log
+from stenolog.events import PositionRange
+from stenolog.parts import ReasoningPart
 from tests.analysis.crew import crew
 
 TRANSCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "transcripts"

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Receipt, UserMessage
+from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.log import open as open_log
+from stenolog.events import Receipt
 from stenolog.projections.requests.receipts import proofs
 from stenolog.projections.requests.transport import Transport
 

@@ -17,13 +17,12 @@ from stenolog import (
     Conversation,
     ModeSwitch,
     NewEntry,
-    Origin,
-    ReasoningPart,
     TextPart,
     ToolCall,
-    Usage,
     UserMessage,
 )
+from stenolog.events import Origin, Usage
+from stenolog.parts import ReasoningPart
 from stenolog.projections.timeline import timeline
 from stenolog.testing import entries
 from tests.cli.conftest import Ran

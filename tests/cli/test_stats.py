@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, Usage, UserMessage
+from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.events import Usage
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]

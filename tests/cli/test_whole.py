@@ -12,10 +12,11 @@ import pytest
 from rich.cells import cell_len
 
 import stenolog
-from stenolog import AssistantMessage, ReasoningPart, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.cli import run, terminal
 from stenolog.adapters.cli.layout import table, wrapped
 from stenolog.adapters.cli.lines import line, paragraph
+from stenolog.parts import ReasoningPart
 
 PROMPT = "Eliminate double work. " + "Read each of the files with care. " * 30 + "THE END"
 CALL = ToolCall(id="c1", name="Task", arguments=f'{{"description":"x","prompt":"{PROMPT}"}}')

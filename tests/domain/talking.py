@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog import (
-    AssistantMessage,
-    Control,
-    Event,
-    LlmError,
-    ModeSwitch,
-    Receipt,
-    State,
-    ToolCall,
-    Transition,
-    TurnPolicy,
-    UserMessage,
-    evolve,
-    step,
-)
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, State, ToolCall, UserMessage, evolve, step
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL, fold
 from stenolog.domain.turns import TurnRule
+from stenolog.engine import Transition
+from stenolog.events import Control, Receipt, TurnPolicy
 from stenolog.testing import entries
 
 PASS = "....."

@@ -11,20 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from stenolog import (
-    AgentCard,
-    CorruptLogError,
-    Event,
-    InvalidEventError,
-    LlmError,
-    ModeSwitch,
-    Tool,
-    Unknown,
-    UserMessage,
-)
+from stenolog import AgentCard, Event, LlmError, ModeSwitch, Tool, UserMessage
 from stenolog.domain.codec import REGISTRY, JsonObject, Registry, Upcast
 from stenolog.domain.events import Common, Known
 from stenolog.domain.model import DEEPEST, frozen_value
+from stenolog.errors import CorruptLogError, InvalidEventError
+from stenolog.events import Unknown
 from stenolog.testing import examples
 from tests.strategies import events, unknowns
 

@@ -10,19 +10,13 @@ from hypothesis import given
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
     Event,
-    IllegalCommandError,
     LlmError,
     ModeSwitch,
-    PositionRange,
     State,
     Tool,
     ToolCall,
     ToolResult,
-    Unknown,
-    UnsupportedVersionError,
     UserMessage,
     decide,
     step,
@@ -30,6 +24,8 @@ from stenolog import (
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.state import find_call
 from stenolog.domain.step import INITIAL, fold
+from stenolog.errors import IllegalCommandError, UnsupportedVersionError
+from stenolog.events import CallRef, Control, PositionRange, Unknown
 from stenolog.testing import START, entries, example_conversation
 from tests.strategies import decided, histories
 

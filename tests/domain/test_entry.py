@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import CorruptLogError, Entry, Event, InvalidEventError, UserMessage
+from stenolog import Entry, Event, UserMessage
 from stenolog.domain.entry import (
     NewEntry,
     Record,
@@ -21,6 +21,7 @@ from stenolog.domain.entry import (
     microseconds,
     to_entry,
 )
+from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.testing import START, entries, examples, records
 from tests.strategies import histories, times
 

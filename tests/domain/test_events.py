@@ -17,20 +17,19 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    InvalidEventError,
     LlmError,
     ModeSwitch,
-    PositionRange,
-    ReasoningPart,
     TextPart,
     Tool,
     ToolCall,
     ToolResult,
-    Unknown,
     UserMessage,
 )
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Known
+from stenolog.errors import InvalidEventError
+from stenolog.events import PositionRange, Unknown
+from stenolog.parts import ReasoningPart
 from stenolog.testing import examples
 from tests.strategies import events
 

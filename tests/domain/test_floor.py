@@ -11,21 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pydantic import TypeAdapter
 
-from stenolog import (
-    AssistantMessage,
-    CallerError,
-    Event,
-    IllegalCommandError,
-    InvalidEventError,
-    InvalidPolicyError,
-    LlmError,
-    ModeSwitch,
-    State,
-    ToolResult,
-    TurnPolicy,
-    decide,
-    evolve,
-)
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, State, ToolResult, decide, evolve
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL, fold
 from stenolog.domain.turns import (
@@ -43,6 +29,8 @@ from stenolog.domain.turns import (
     register_turn_rule,
     rule_of,
 )
+from stenolog.errors import CallerError, IllegalCommandError, InvalidEventError, InvalidPolicyError
+from stenolog.events import TurnPolicy
 from stenolog.testing import entries
 from tests.domain.talking import (
     GO_ON,

@@ -9,24 +9,20 @@ import pytest
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
-    ConversationRef,
     Event,
     LlmError,
     ModeSwitch,
-    PositionRange,
     State,
     Tool,
     ToolCall,
     ToolResult,
-    Transition,
-    Unknown,
     UserMessage,
     step,
 )
 from stenolog.domain.state import LaneState
 from stenolog.domain.step import fold
+from stenolog.engine import Transition
+from stenolog.events import CallRef, Control, ConversationRef, PositionRange, Unknown
 from stenolog.testing import START, entries
 
 SHELL = ToolCall(id="c1", name="shell")

@@ -9,23 +9,12 @@ import pytest
 from hypothesis import given
 from pydantic import TypeAdapter
 
-from stenolog import (
-    AssistantMessage,
-    CallRef,
-    Control,
-    Entry,
-    Event,
-    ImagePart,
-    InvalidPolicyError,
-    LlmError,
-    ModeSwitch,
-    ToolCall,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.domain.limits import NEW, LaneUsage, Limits, Tokens, UsageByLane, limit_reached, track_usage
 from stenolog.domain.turns import RoundRobin
+from stenolog.errors import InvalidPolicyError
+from stenolog.events import CallRef, Control, Usage
+from stenolog.parts import ImagePart
 from stenolog.testing import entries
 from tests.strategies import logs
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AgentCard, InvalidPolicyError
+from stenolog import AgentCard
 from stenolog.context import (
     Attribution,
     Budget,
@@ -27,6 +27,7 @@ from stenolog.context import (
     TruncateToolOutput,
     policy,
 )
+from stenolog.errors import InvalidPolicyError
 
 from_one = st.integers(min_value=1, max_value=10**6)
 HISTORIES = st.one_of(

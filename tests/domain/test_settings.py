@@ -8,19 +8,9 @@ import pytest
 from hypothesis import given
 from pydantic import TypeAdapter
 
-from stenolog import (
-    AgentCard,
-    ConversationRef,
-    Entry,
-    Event,
-    ModeSwitch,
-    PositionRange,
-    Settings,
-    TurnPolicy,
-    UserMessage,
-    WorkflowRun,
-)
+from stenolog import AgentCard, Entry, Event, ModeSwitch, Settings, UserMessage
 from stenolog.domain.settings import NOTHING, configure, settings
+from stenolog.events import ConversationRef, PositionRange, TurnPolicy, WorkflowRun
 from stenolog.testing import entries, examples
 from tests.strategies import logs
 

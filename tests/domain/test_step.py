@@ -10,23 +10,20 @@ from pydantic import TypeAdapter
 
 from stenolog import (
     AssistantMessage,
-    CallRef,
-    Control,
     Entry,
     Event,
     ModeSwitch,
-    PositionRange,
     State,
     ToolCall,
     ToolResult,
-    Transition,
-    Unknown,
     UserMessage,
     evolve,
     step,
 )
 from stenolog.domain.lifecycle import GUARDS
 from stenolog.domain.step import HOLDS, INITIAL, fold
+from stenolog.engine import Transition
+from stenolog.events import CallRef, Control, PositionRange, Unknown
 from stenolog.testing import entries, example_conversation
 from tests.strategies import events, logs
 

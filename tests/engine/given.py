@@ -10,18 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    Entry,
-    EntryAppended,
-    LlmError,
-    StreamDelta,
-    Team,
-    ToolCall,
-    ToolResult,
-)
-from stenolog.engine import Runtime
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, Team, ToolCall, ToolResult
+from stenolog.engine import EntryAppended, Runtime, StreamDelta
 from tests import virtual_time
 
 T = TypeVar("T")

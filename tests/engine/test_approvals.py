@@ -9,23 +9,13 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    CallRef,
-    Conversation,
-    IllegalCommandError,
-    InvalidEventError,
-    ModeSwitch,
-    Team,
-    Tool,
-    ToolCall,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Conversation, ModeSwitch, Team, Tool, ToolCall, UserMessage
 from stenolog.adapters.importers.importer import import_file
 from stenolog.adapters.importers.jsonl import export_jsonl
 from stenolog.domain.values import Control
 from stenolog.engine import Agent, AgentTool, RoundRobin
+from stenolog.errors import IllegalCommandError, InvalidEventError
+from stenolog.events import CallRef
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import answers, call, opened, results, run, worked

@@ -10,21 +10,11 @@ from typing import Any
 
 import pytest
 
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    Event,
-    LlmError,
-    StreamDelta,
-    Team,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from stenolog import AssistantMessage, Conversation, Event, LlmError, Team, TextPart, ToolCall, ToolResult
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
 from stenolog.domain.errors import ModelError
-from stenolog.engine import Agent
+from stenolog.engine import Agent, StreamDelta
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, call, heard, opened, run, worked

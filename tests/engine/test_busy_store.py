@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import EntryAppended, LlmError, ModelError, StoreTimeoutError, Team
-from stenolog.engine import Agent, RetryPolicy
+from stenolog import LlmError, Team
+from stenolog.engine import Agent, EntryAppended, RetryPolicy
+from stenolog.errors import ModelError, StoreTimeoutError
 from stenolog.models import ModelCall, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, answers, call, results, run, worked

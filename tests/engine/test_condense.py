@@ -16,16 +16,11 @@ from hypothesis import strategies as st
 from stenolog import (
     Agent,
     AssistantMessage,
-    Control,
     Conversation,
     Entry,
     Event,
-    IllegalCommandError,
     LlmError,
-    ModelError,
     ModeSwitch,
-    PositionRange,
-    Receipt,
     State,
     Team,
     ToolCall,
@@ -37,6 +32,8 @@ from stenolog.adapters.engine import forks
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.decide import decide
 from stenolog.engine import compact
+from stenolog.errors import IllegalCommandError, ModelError
+from stenolog.events import Control, PositionRange, Receipt
 from stenolog.models import ModelCall, Scripted
 from stenolog.projections.context import context, middle
 from stenolog.projections.requests import lanes

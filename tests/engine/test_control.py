@@ -9,17 +9,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import (
-    CallRef,
-    Conversation,
-    EntryAppended,
-    LlmError,
-    StreamDelta,
-    Team,
-    ToolResult,
-    UserMessage,
-)
-from stenolog.engine import Agent
+from stenolog import Conversation, LlmError, Team, ToolResult, UserMessage
+from stenolog.engine import Agent, EntryAppended, StreamDelta
+from stenolog.events import CallRef
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, call, opened, run, told, worked
@@ -84,7 +76,7 @@ def test_a_tool_that_is_cancelled_is_stopped_and_its_call_closed(tmp_path: Path)
 
 
 def test_a_lane_that_waits_to_try_again_can_be_cancelled(tmp_path: Path) -> None:
-    from stenolog import ModelError
+    from stenolog.errors import ModelError
 
     team = Team([Agent("coder", llm=Scripted(ModelError("overloaded", "busy", retry_after=500.0), "never"))])
     with opened(tmp_path / "t.db") as conversation:

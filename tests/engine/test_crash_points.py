@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
-from stenolog import Log, ModelError, Team, ToolResult, UserMessage
+from stenolog import Log, Team, ToolResult, UserMessage
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
+from stenolog.errors import ModelError
 from stenolog.models import ModelCall, Scripted
 from stenolog.testing import CrashPoint, crash_points
 from stenolog.tools import ToolContext, tool

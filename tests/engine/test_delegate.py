@@ -11,24 +11,14 @@ from typing import Any
 
 import pytest
 
-from stenolog import (
-    CallerError,
-    Conversation,
-    EntryAppended,
-    Log,
-    ModelError,
-    ModeSwitch,
-    ReplayMismatchError,
-    Team,
-    TextPart,
-    ToolResult,
-    Usage,
-)
+from stenolog import Conversation, Log, ModeSwitch, Team, TextPart, ToolResult
 from stenolog.adapters.engine import delegate
 from stenolog.adapters.engine.approvals import waiting
 from stenolog.adapters.store.claims import Claims
 from stenolog.domain.limits import delegated_usage
-from stenolog.engine import Agent, AgentTool, Limits
+from stenolog.engine import Agent, AgentTool, EntryAppended, Limits
+from stenolog.errors import CallerError, ModelError, ReplayMismatchError
+from stenolog.events import Usage
 from stenolog.models import ModelCall, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import call, opened, run, told, worked

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    CallRef,
-    StreamDelta,
-    Team,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import Team, ToolResult, UserMessage
 from stenolog.adapters.engine import effects
 from stenolog.adapters.engine.effects import GOES_ON
 from stenolog.adapters.engine.live_state import enqueue
@@ -29,7 +23,8 @@ from stenolog.domain.decide import CANCELLED
 from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
 from stenolog.domain.values import Control
-from stenolog.engine import Agent
+from stenolog.engine import Agent, StreamDelta
+from stenolog.events import CallRef
 from stenolog.models import ResponseDelta, Scripted
 from stenolog.testing import crash_points
 from stenolog.tools import BaseTool, tool

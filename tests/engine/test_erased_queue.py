@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from stenolog import Entry, EntryAppended, StreamDelta, Team, UserMessage
-from stenolog.engine import Agent
+from stenolog import Entry, Team, UserMessage
+from stenolog.engine import Agent, EntryAppended, StreamDelta
 from stenolog.models import Scripted
 from tests.engine.given import answers, opened, run
 

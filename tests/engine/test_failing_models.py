@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stenolog import (
-    ModelError,
-    Team,
-)
+from stenolog import Team
 from stenolog.engine import Agent, CircuitBreaker, RetryPolicy
+from stenolog.errors import ModelError
 from stenolog.models import ModelCall, Scripted
 from tests.engine.given import Clock, answers, errors, opened, run, worked
 

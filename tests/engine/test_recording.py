@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, ModelError, ReplayMismatchError, Team, ToolResult
+from stenolog import AssistantMessage, Conversation, Team, ToolResult
 from stenolog.adapters.engine import replay
 from stenolog.engine import Agent, Replay
+from stenolog.errors import ModelError, ReplayMismatchError
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
 from stenolog.tools import Attachment, tool

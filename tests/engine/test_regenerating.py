@@ -9,20 +9,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    Agent,
-    AssistantMessage,
-    Conversation,
-    Entry,
-    Event,
-    ModeSwitch,
-    PositionRange,
-    Team,
-    UserMessage,
-)
+from stenolog import Agent, AssistantMessage, Conversation, Entry, Event, ModeSwitch, Team, UserMessage
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.engine import regenerate
+from stenolog.events import PositionRange
 from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, LlmError, ModelError, Team
+from stenolog import Agent, AssistantMessage, LlmError, Team
 from stenolog.contrib.workflow import messages_in
 from stenolog.engine import RetryPolicy
+from stenolog.errors import ModelError
 from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
 
 WHOLE = "Dear Ann, we owe you 412,000 dollars. Yours, Acme"

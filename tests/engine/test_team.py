@@ -10,21 +10,11 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    CallerError,
-    Control,
-    EntryAppended,
-    LlmError,
-    ModelError,
-    ModeSwitch,
-    Team,
-    ToolResult,
-    UserMessage,
-    WorkflowRun,
-)
+from stenolog import AssistantMessage, LlmError, ModeSwitch, Team, ToolResult, UserMessage
 from stenolog.adapters.engine import streaming
-from stenolog.engine import Agent, CircuitBreaker, Limits, RetryPolicy, RoundRobin
+from stenolog.engine import Agent, CircuitBreaker, EntryAppended, Limits, RetryPolicy, RoundRobin
+from stenolog.errors import CallerError, ModelError
+from stenolog.events import Control, WorkflowRun
 from stenolog.models import Scripted, Timeouts
 from stenolog.tools import tool
 from tests.engine.given import Clock, call, heard, opened, run, told, worked
@@ -267,9 +257,11 @@ def test_a_team_works_on_an_async_log_too(tmp_path: Path) -> None:
 
 def test_the_log_refuses_to_be_worked_on_after_an_event_of_a_later_release(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        conversation.append(stenolog.Unknown(topic="user_message@9", payload=b'{"needs":"9.0"}', needs="9.0"))
+        conversation.append(
+            stenolog.events.Unknown(topic="user_message@9", payload=b'{"needs":"9.0"}', needs="9.0")
+        )
 
-        with pytest.raises(stenolog.UnsupportedVersionError, match=r"9\.0"):
+        with pytest.raises(stenolog.errors.UnsupportedVersionError, match=r"9\.0"):
             run(heard(Team([Agent("coder", llm=Scripted("no"))]), conversation))
 
 
@@ -284,7 +276,9 @@ def test_a_message_with_an_id_is_said_once(tmp_path: Path) -> None:
 
 def test_settings_and_the_first_message_are_recorded_in_one_go(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        with pytest.raises(stenolog.AgentNotFoundError, match="no agent 'bob' takes part; known are coder"):
+        with pytest.raises(
+            stenolog.errors.AgentNotFoundError, match="no agent 'bob' takes part; known are coder"
+        ):
             run(worked(Team([Agent("coder", llm=Scripted("no"))]), conversation, "Hi", to="bob"))
 
         assert conversation.position == 0
@@ -294,7 +288,7 @@ def test_a_turn_rule_that_names_a_stranger_is_refused(tmp_path: Path) -> None:
     team = Team([Agent("a", llm=Scripted("no"))], turns=RoundRobin(order=["a", "bob"]))
     with (
         opened(tmp_path / "t.db") as conversation,
-        pytest.raises(stenolog.AgentNotFoundError, match="no agent 'bob'"),
+        pytest.raises(stenolog.errors.AgentNotFoundError, match="no agent 'bob'"),
     ):
         run(worked(team, conversation, "Hi"))
 
@@ -334,7 +328,7 @@ def test_an_open_call_that_another_program_made_is_not_run(tmp_path: Path) -> No
         return "fed"
 
     imported = AssistantMessage(
-        agent="coder", tool_calls=[call("feed")], source=stenolog.Origin(system="claude-code", id="1")
+        agent="coder", tool_calls=[call("feed")], source=stenolog.events.Origin(system="claude-code", id="1")
     )
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([UserMessage(text="Feed it", to=["coder"]), imported])

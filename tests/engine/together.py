@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog import Agent, AssistantMessage, StreamDelta, Team, TextPart, ToolCall
+from stenolog import Agent, AssistantMessage, Team, TextPart, ToolCall
 from stenolog.adapters.store.claims import LivenessLock
+from stenolog.engine import StreamDelta
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.tools import ToolContext, tool
 from tests.engine.workload import Files, Ledger, lines

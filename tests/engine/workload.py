@@ -17,10 +17,10 @@ from random import Random
 from typing import NamedTuple
 
 import stenolog
-from stenolog import Agent, Conversation, EntryAppended, Team, TextPart, ToolCall
+from stenolog import Agent, Conversation, Team, TextPart, ToolCall
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.engine import RetryPolicy, RunEvent
+from stenolog.engine import EntryAppended, RetryPolicy, RunEvent
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool
 

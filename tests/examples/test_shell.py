@@ -41,7 +41,7 @@ def test_what_it_returns_is_its_exit_code() -> None:
 
 def test_an_error_is_one_line() -> None:
     assert ended("open('no/such')") == (1, "", "✗ [Errno 2] No such file or directory: 'no/such'\n")
-    assert ended("import stenolog; raise stenolog.CallerError('so\\n so')") == (1, "", "✗ so so\n")
+    assert ended("import stenolog; raise stenolog.errors.CallerError('so\\n so')") == (1, "", "✗ so so\n")
 
 
 def test_ctrl_c_is_an_end() -> None:

@@ -16,11 +16,12 @@ from ag_ui.encoder import EventEncoder
 from hypothesis import given, settings
 
 import stenolog
-from stenolog import Agent, Entry, Log, ModelError, Team
+from stenolog import Agent, Entry, Log, Team
 from stenolog.adapters.frameworks.ag_ui_events import messages
 from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
+from stenolog.errors import ModelError
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
 from stenolog.models import Scripted
 from stenolog.testing import entries
@@ -46,7 +47,7 @@ def looking(name: str = "coder") -> Agent:
     """Return an agent that thinks, says something, calls a tool twice at once, and answers."""
     calls = [stenolog.ToolCall(id=f"c{n}", name="look", arguments=f'{{"where": "{n}"}}') for n in (1, 2)]
     script = Scripted(
-        [stenolog.ReasoningPart(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
+        [stenolog.parts.ReasoningPart(text="A cat, perhaps. " * 3), "Let me see.", *calls], "I know it now."
     )
     return Agent(name, llm=script, tools=[look])
 
@@ -226,8 +227,8 @@ def test_what_a_client_has_said_is_told_where_a_snapshot_would_take_it_away(log:
 
 
 def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
-    async def failing() -> AsyncGenerator[stenolog.StreamDelta, None]:
-        yield stenolog.StreamDelta("coder", 1, "Half a w")
+    async def failing() -> AsyncGenerator[stenolog.engine.StreamDelta, None]:
+        yield stenolog.engine.StreamDelta("coder", 1, "Half a w")
         raise StenologError("the disk is full")
 
     heard: list[BaseEvent] = []
@@ -265,7 +266,7 @@ def test_a_snapshot_holds_what_is_in_context_and_each_edit_in_its_place() -> Non
     note = stenolog.UserMessage(text="for the screen", in_context=False)
     edit, pop = (
         stenolog.UserMessage(text="v2", replaces=2),
-        stenolog.ModeSwitch(hides=[stenolog.PositionRange(first=3, last=3)]),
+        stenolog.ModeSwitch(hides=[stenolog.events.PositionRange(first=3, last=3)]),
     )
     log = entries(stenolog.ModeSwitch(), *said, summary, note, edit, pop)
 
@@ -278,7 +279,8 @@ def test_a_snapshot_holds_what_is_in_context_and_each_edit_in_its_place() -> Non
 
 def test_the_nodes_of_a_workflow_are_steps() -> None:
     nodes = [
-        stenolog.ModeSwitch(active_run=stenolog.WorkflowRun(id="r", node=node)) for node in ("plan", "write")
+        stenolog.ModeSwitch(active_run=stenolog.events.WorkflowRun(id="r", node=node))
+        for node in ("plan", "write")
     ]
     log = entries(*nodes, stenolog.ModeSwitch(active_run=None))
     steps = [(e["type"], e["stepName"]) for e in api(ag_ui_events(log)) if e["type"].startswith("STEP")]

@@ -16,7 +16,8 @@ from pydantic_ai import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, T
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Agent, Conversation, MissingExtraError, Team, ToolCall
+from stenolog import Agent, Conversation, Team, ToolCall
+from stenolog.errors import MissingExtraError
 from stenolog.frameworks import OpenAIAgentsSession, PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from stenolog.models import Scripted
 from tests.examples.harness import clean

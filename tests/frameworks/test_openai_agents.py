@@ -13,18 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    ImagePart,
-    LlmError,
-    Log,
-    ModeSwitch,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, LlmError, Log, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.frameworks import OpenAIAgentsSession
+from stenolog.parts import ImagePart
 from tests.examples.harness import clean
 from tests.strategies import json_values
 
@@ -368,6 +359,6 @@ def test_settings_may_be_a_dict_and_a_closed_session_says_that_it_is_closed(tmp_
             session.pop_item(),
             session.clear_session(),
         ):
-            with pytest.raises(stenolog.CallerError, match="the session 's' is closed"):
+            with pytest.raises(stenolog.errors.CallerError, match="the session 's' is closed"):
                 run(closed)
         assert len(items(OpenAIAgentsSession(log["s"]))) == 3

@@ -16,15 +16,9 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as co
 from opentelemetry.trace import SpanKind, StatusCode
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    ConversationNotFoundError,
-    LlmError,
-    OperationalError,
-    ToolCall,
-    ToolResult,
-)
+from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult
 from stenolog.engine import Agent, Team, regenerate
+from stenolog.errors import ConversationNotFoundError, OperationalError
 from stenolog.frameworks import export_spans
 from stenolog.models import Scripted
 from tests.engine.given import Clock, opened, run, worked

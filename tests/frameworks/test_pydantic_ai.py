@@ -42,15 +42,15 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
-    ImagePart,
     ModeSwitch,
     ToolCall,
     ToolResult,
-    Usage,
     UserMessage,
     VersionConflictError,
 )
+from stenolog.events import Usage
 from stenolog.frameworks import append_pydantic_ai, to_pydantic_ai
+from stenolog.parts import ImagePart
 from tests.examples.harness import clean
 from tests.strategies import json_values
 

@@ -16,7 +16,8 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import stenolog
-from stenolog import Conversation, InvalidEventError
+from stenolog import Conversation
+from stenolog.errors import InvalidEventError
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
 

@@ -13,8 +13,9 @@ from itertools import count
 from pathlib import Path
 
 import stenolog
-from stenolog import Event, FilePart, ImagePart, Log, UserMessage
+from stenolog import Event, Log, UserMessage
 from stenolog.importers import import_file
+from stenolog.parts import FilePart, ImagePart
 from stenolog.testing import START, example_conversation, examples
 from tests.golden.recording import facts
 from tests.simulation.actions import script

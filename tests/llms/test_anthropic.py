@@ -11,9 +11,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
+from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.anthropic import Anthropic
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
+from stenolog.events import Usage
+from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_anthropic as api
 from tests.llms.listening import ask, failure, heard, prompt, streamed

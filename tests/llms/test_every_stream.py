@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall
+from stenolog import AssistantMessage, TextPart, ToolCall
 from stenolog.adapters.llms import anthropic, gemini
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
+from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api
 from tests.llms.listening import streamed

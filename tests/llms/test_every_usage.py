@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from stenolog import AssistantMessage, LlmError, Team, TextPart, Usage
+from stenolog import AssistantMessage, LlmError, Team, TextPart
 from stenolog.adapters.cli import run as stenolog
 from stenolog.adapters.llms.base import ModelResponse, Progress, Timeouts
 from stenolog.domain.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
+from stenolog.events import Usage
 from stenolog.projections.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_responses

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from google import genai
 
-from stenolog import ProviderPart, ReasoningPart, TextPart, ToolCall, Usage
+from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.gemini import Gemini
+from stenolog.events import Usage
+from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE

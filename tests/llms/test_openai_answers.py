@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stenolog import ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.base import ResponseDelta
+from stenolog.parts import ReasoningPart, RefusalPart
 from tests.llms.apis import CHAT, Api, both_of_openai, closed_after
 from tests.llms.listening import ask, prompt, streamed
 from tests.llms.server import Reply, Server

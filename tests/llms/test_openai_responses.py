@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, ProviderPart, ReasoningPart, TextPart, ToolCall, Usage, UserMessage
+from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIResponses
 from stenolog.adapters.llms.openai_answers import ResponsesEvents
 from stenolog.domain.errors import ModelError
+from stenolog.events import Usage
+from stenolog.parts import ProviderPart, ReasoningPart
 from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed
 from tests.llms.server import Reply, Server, sse

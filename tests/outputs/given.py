@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog import FilePart, Log
+from stenolog import Log
+from stenolog.parts import FilePart
 
 RESULTS = "@state/logs/tool-results"
 PLAN = "@project/artifacts/docs/plan.md"

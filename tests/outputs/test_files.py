@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import CallerError, Conversation, ToolResult, UserMessage
+from stenolog import Conversation, ToolResult, UserMessage
 from stenolog.domain.errors import StoreError
+from stenolog.errors import CallerError
 from tests.outputs.given import PLAN, RESULTS, artifact
 
 

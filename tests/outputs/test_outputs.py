@@ -10,19 +10,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    BlobNotFoundError,
-    CallerError,
-    Conversation,
-    FilePart,
-    Log,
-    PositionNotFoundError,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries.outputs import (
     READ,
     read_output,
@@ -30,6 +18,8 @@ from stenolog.adapters.queries.outputs import (
     run_read_output,
     store_large,
 )
+from stenolog.errors import BlobNotFoundError, CallerError, PositionNotFoundError
+from stenolog.parts import FilePart
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ, alias
 from tests.outputs.given import LARGE, PLAN, RESULTS, artifact
 
@@ -273,7 +263,7 @@ def test_a_large_result_leaves_a_small_event_and_loses_nothing(log: Log) -> None
 
 
 def test_pictures_stay_beside_the_preview(log: Log) -> None:
-    picture = stenolog.ImagePart(blob=log.blobs.put(b"png"))
+    picture = stenolog.parts.ImagePart(blob=log.blobs.put(b"png"))
 
     stored = store_large(log, ToolResult(call_id="c", parts=[picture, TextPart(text=LARGE)]))
 

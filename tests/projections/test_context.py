@@ -5,19 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from stenolog import (
-    AssistantMessage,
-    CallRef,
-    Entry,
-    Event,
-    LlmError,
-    ModeSwitch,
-    PositionRange,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.domain.step import fold
+from stenolog.events import CallRef, PositionRange
 from stenolog.projections.context import Context, context
 from stenolog.testing import entries
 from tests.strategies import decided, logs

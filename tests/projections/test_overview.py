@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, Control, LlmError, ModeSwitch, Origin, Usage, UserMessage
+from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.limits import Tokens
+from stenolog.events import Control, Origin, Usage
 from stenolog.projections.overview import overview, person_words
 from stenolog.projections.usage import understates
 from stenolog.testing import entries

@@ -10,19 +10,17 @@ from hypothesis import given, settings
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    ConversationRef,
     Entry,
     LlmError,
     ModeSwitch,
     NewEntry,
     ToolCall,
     ToolResult,
-    TurnPolicy,
-    Usage,
     UserMessage,
 )
 from stenolog.domain.settings import settings as fold
 from stenolog.domain.values import PositionRange as Covered
+from stenolog.events import ConversationRef, TurnPolicy, Usage
 from stenolog.projections.otel_spans import Span, inherited, spans
 from stenolog.testing import START, entries
 from tests.strategies import logs

@@ -8,26 +8,20 @@ from hypothesis import given
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
-    ConversationRef,
     Entry,
     Event,
     LlmError,
     ModeSwitch,
-    PositionRange,
-    ReasoningPart,
     TextPart,
-    TimelineItem,
     Tool,
     ToolCall,
     ToolResult,
-    TurnPolicy,
-    Unknown,
     UserMessage,
-    WorkflowRun,
 )
+from stenolog.analysis import TimelineItem
 from stenolog.domain.parts import text_of
+from stenolog.events import CallRef, Control, ConversationRef, PositionRange, TurnPolicy, Unknown, WorkflowRun
+from stenolog.parts import ReasoningPart
 from stenolog.projections.timeline import changes, timeline
 from stenolog.testing import entries, example_conversation
 from tests.strategies import logs

@@ -14,15 +14,15 @@ from stenolog import (
     AssistantMessage,
     Entry,
     Event,
-    InvalidEventError,
     LlmError,
     ModeSwitch,
     ToolCall,
     ToolResult,
     UserMessage,
 )
-from stenolog import Usage as Counted
 from stenolog.domain.limits import Tokens
+from stenolog.errors import InvalidEventError
+from stenolog.events import Usage as Counted
 from stenolog.projections.usage import (
     BOUNDS,
     LARGEST,
@@ -33,7 +33,7 @@ from stenolog.projections.usage import (
     UsageTotals,
     cost,
     price_of,
-    table,
+    price_table,
     usage,
 )
 from stenolog.testing import START, entries
@@ -208,8 +208,8 @@ def test_micro_dollars_are_whole_and_rounded_once() -> None:
 def test_a_price_table_is_read_from_a_mapping() -> None:
     given = {"gpt-*": {"input": 1, "output": 2.5}, "*": {"input": 3, "cached": 0, "written": 4}}
 
-    assert table(given) == (Price("gpt-*", 1, 1, 2.5), Price("*", 3, 0, 0, 4))
-    assert price_of("gpt-5", table(given)) == Price("gpt-*", 1, 1, 2.5)
+    assert price_table(given) == (Price("gpt-*", 1, 1, 2.5), Price("*", 3, 0, 0, 4))
+    assert price_of("gpt-5", price_table(given)) == Price("gpt-*", 1, 1, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,6 @@ def test_a_price_table_is_read_from_a_mapping() -> None:
 )
 def test_a_price_table_that_makes_no_sense_is_refused(given: object, complaint: str) -> None:
     with pytest.raises(InvalidEventError) as caught:
-        table(given)
+        price_table(given)
 
     assert complaint in str(caught.value)

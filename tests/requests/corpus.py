@@ -9,18 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    Entry,
-    Event,
-    ModeSwitch,
-    Request,
-    ToolCall,
-    ToolResult,
-    UnknownFormatError,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Entry, Event, ModeSwitch, Request, ToolCall, ToolResult, UserMessage
 from stenolog.domain.policy import PolicyLike
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.projections.requests.builder import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows

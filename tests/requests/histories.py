@@ -12,28 +12,18 @@ from pydantic import JsonValue
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallRef,
-    Control,
     Entry,
     Event,
-    FilePart,
-    ImagePart,
     LlmError,
     ModeSwitch,
-    Origin,
-    PositionRange,
-    ProviderPart,
-    ReasoningPart,
-    Receipt,
-    RefusalPart,
     TextPart,
     Tool,
     ToolCall,
     ToolResult,
-    Unknown,
     UserMessage,
-    WorkflowRun,
 )
+from stenolog.events import CallRef, Control, Origin, PositionRange, Receipt, Unknown, WorkflowRun
+from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 AGENTS = ("coder", "reviewer")

@@ -14,13 +14,10 @@ from random import Random
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    Control,
     Entry,
     Event,
     LlmError,
     ModeSwitch,
-    PositionRange,
-    ReasoningPart,
     TextPart,
     Tool,
     ToolCall,
@@ -28,6 +25,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.domain.policy import Policy
+from stenolog.events import Control, PositionRange
+from stenolog.parts import ReasoningPart
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AgentCard, AssistantMessage, ModeSwitch, ProviderPart
+from stenolog import AgentCard, AssistantMessage, ModeSwitch
+from stenolog.parts import ProviderPart
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.validation import LAWS, validate
 from stenolog.projections.requests.wires.openai_responses import STANDING

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import (
-    AssistantMessage,
-    Event,
-    ImagePart,
-    LlmError,
-    ModeSwitch,
-    PositionRange,
-    TextPart,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.context import Budget, FullHistory, MemoriesAndRecent, Pins, Policy, policy
+from stenolog.events import PositionRange
+from stenolog.parts import ImagePart
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.incremental.window import Window

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, PositionRange, Receipt, UserMessage
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.context import Budget, LastN, SinceLastTurn, policy
+from stenolog.events import PositionRange, Receipt
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.incremental.window import Window

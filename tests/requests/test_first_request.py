@@ -8,17 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AgentNotFoundError,
-    AssistantMessage,
-    Entry,
-    Log,
-    ModeSwitch,
-    RequestNotSendableError,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Entry, Log, ModeSwitch, UserMessage
 from stenolog.context import Budget, Prompt
+from stenolog.errors import AgentNotFoundError, RequestNotSendableError
 from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import bisect, explain
 from stenolog.projections.requests import APIS, LaneId, build, builder, lanes

@@ -16,18 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import (
-    AssistantMessage,
-    Event,
-    FilePart,
-    ImagePart,
-    LlmError,
-    PositionRange,
-    TextPart,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Event, LlmError, TextPart, ToolResult, UserMessage
 from stenolog.context import Attribution, MissedMessages, Policy, policy
+from stenolog.events import PositionRange
+from stenolog.parts import FilePart, ImagePart
 from stenolog.projections.requests import APIS, Request, build
 from stenolog.projections.requests.pipeline.quoting import TAGS, markers, unforged
 from stenolog.projections.requests.request import texts

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog import (
-    CallRef,
-    LlmError,
-    Origin,
-    Receipt,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.events import CallRef, Origin, Receipt
 from tests.requests.given import ASKED, CALL, calls, chat, said
 
 

@@ -10,16 +10,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    ModeSwitch,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
+from stenolog.parts import ReasoningPart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.validation import LAWS, Check, validate
 from stenolog.testing import entries

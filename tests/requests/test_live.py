@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 
-from stenolog import AssistantMessage, Entry, Event, Receipt, Request, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, Entry, Event, Request, ToolCall, ToolResult, UserMessage
 from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
+from stenolog.events import Receipt
 from stenolog.projections.requests import APIS, LaneId, build, lanes
 from stenolog.projections.requests.incremental.frozen import LONG
 from stenolog.projections.requests.incremental.session import (

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, Entry, FilePart, ImagePart, ModeSwitch, Tool, ToolCall
+from stenolog import AgentCard, Entry, ModeSwitch, Tool, ToolCall
 from stenolog.context import Budget
+from stenolog.parts import FilePart, ImagePart
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
 from stenolog.projections.requests.request import Message, Size

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, CallerError, Event, ModeSwitch, Request, Tool, UserMessage
+from stenolog import AgentCard, Event, ModeSwitch, Request, Tool, UserMessage
+from stenolog.errors import CallerError
 from stenolog.projections.requests import build
 from stenolog.projections.requests.wires.parameters import merged
 from stenolog.testing import entries

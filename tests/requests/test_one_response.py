@@ -15,7 +15,6 @@ from stenolog import (
     AssistantMessage,
     Event,
     ModeSwitch,
-    Origin,
     TextPart,
     ToolCall,
     ToolResult,
@@ -24,6 +23,7 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN, Policy, Reminder, policy
 from stenolog.domain.step import INITIAL, fold
+from stenolog.events import Origin
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.incremental.session import from_window, window
 from stenolog.projections.requests.pipeline.budget import limits

@@ -10,17 +10,16 @@ import stenolog
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    CallerError,
     Event,
-    ImagePart,
     ModeSwitch,
-    ReasoningPart,
     TextPart,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
 )
+from stenolog.errors import CallerError
+from stenolog.parts import ImagePart, ReasoningPart
 from stenolog.projections.requests import build
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import PNG
@@ -48,7 +47,9 @@ def test_an_agent_without_a_card_has_its_model_and_stubs_of_its_tools_from_the_l
 
 
 def test_an_agent_that_does_not_take_part_is_refused_by_name() -> None:
-    with pytest.raises(stenolog.AgentNotFoundError, match="no agent 'codr' takes part; known are coder"):
+    with pytest.raises(
+        stenolog.errors.AgentNotFoundError, match="no agent 'codr' takes part; known are coder"
+    ):
         chat(ASKED, calls("ok"), agent="codr")
 
 

@@ -17,7 +17,6 @@ from stenolog import (
     AssistantMessage,
     Entry,
     Event,
-    ImagePart,
     LlmError,
     ModeSwitch,
     Tool,
@@ -28,6 +27,7 @@ from stenolog.context import Budget, LastN, Policy, SinceLastTurn, policy
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.registry import HINT
 from stenolog.domain.values import Receipt
+from stenolog.parts import ImagePart
 from stenolog.projections.requests import APIS, PIPELINE, Api, build
 from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
 from stenolog.projections.requests.receipts import Proof, proofs

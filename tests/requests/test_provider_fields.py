@@ -10,16 +10,14 @@ import pytest
 from stenolog import (
     AgentCard,
     AssistantMessage,
-    FilePart,
     ModeSwitch,
-    ProviderPart,
-    ReasoningPart,
     TextPart,
     Tool,
     ToolCall,
     ToolResult,
     UserMessage,
 )
+from stenolog.parts import FilePart, ProviderPart, ReasoningPart
 from stenolog.projections.requests import APIS, Request, build
 from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, log

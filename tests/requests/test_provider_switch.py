@@ -14,12 +14,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    FilePart,
-    ImagePart,
     ModeSwitch,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
     TextPart,
     Tool,
     ToolCall,
@@ -27,6 +22,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Prompt
+from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 from stenolog.projections.requests import APIS, build
 from stenolog.projections.requests.wires.gemini import UNSIGNED
 from tests.requests.given import log

@@ -7,20 +7,11 @@ from dataclasses import replace
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    LlmError,
-    ModeSwitch,
-    PositionRange,
-    ReasoningPart,
-    Receipt,
-    TextPart,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
+from stenolog import AssistantMessage, LlmError, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.step import fold
+from stenolog.events import PositionRange, Receipt, Unknown
+from stenolog.parts import ReasoningPart
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import START
 
@@ -101,7 +92,7 @@ def test_under_scope_addressed_an_agent_sees_its_own_and_what_names_it_or_nobody
 
 def test_nothing_is_sent_past_an_event_that_only_a_later_release_understands() -> None:
     with pytest.raises(
-        stenolog.UnsupportedVersionError, match=r"telepathy@1 at position 2 needs stenolog 9\.9"
+        stenolog.errors.UnsupportedVersionError, match=r"telepathy@1 at position 2 needs stenolog 9\.9"
     ):
         chat(ASKED, Unknown(topic="telepathy@1", payload=b"{}", needs="9.9"), calls("ok"))
 

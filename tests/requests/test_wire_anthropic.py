@@ -11,10 +11,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    FilePart,
-    ImagePart,
     ModeSwitch,
-    ProviderPart,
     Request,
     TextPart,
     Tool,
@@ -22,6 +19,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.domain.policy import Prompt
+from stenolog.parts import FilePart, ImagePart, ProviderPart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, CALL, calls, log

@@ -10,11 +10,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    FilePart,
-    ImagePart,
     ModeSwitch,
-    ProviderPart,
-    ReasoningPart,
     Request,
     TextPart,
     Tool,
@@ -22,6 +18,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.wires.gemini import UNSIGNED, function_name
 from tests.requests.given import ASKED, CALL, calls, log

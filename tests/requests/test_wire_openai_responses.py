@@ -14,13 +14,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    FilePart,
-    ImagePart,
     ModeSwitch,
-    PositionRange,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
     Request,
     TextPart,
     Tool,
@@ -28,6 +22,8 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.events import PositionRange
+from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.validation import validate
 from stenolog.testing import entries

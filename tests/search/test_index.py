@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, Log, StoreError, ToolResult, UserMessage
+from stenolog import Conversation, Log, ToolResult, UserMessage
 from stenolog.adapters.search import indexing
 from stenolog.adapters.store import conversation_rows, search_index
+from stenolog.errors import StoreError
 from tests.search.conftest import places
 from tests.stores.conftest import said
 

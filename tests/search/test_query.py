@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stenolog import InvalidEventError
 from stenolog.adapters.search.lookup import snippets
 from stenolog.adapters.store.search_index import TOKENIZER, expression, folded, unfolded
+from stenolog.errors import InvalidEventError
 
 SYNTAX = ['"', "'", "*", "-", "+", "^", ":", "(", ")", "{", "}", "\\", "\0", "\ud800", "%", ";", "--", "/*"]
 WORDS = ["OR", "AND", "NOT", "NEAR", "rowid", "said", "fail", "ё", "会議", "\u0301", "\ue000", "½", "💥"]

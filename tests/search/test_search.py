@@ -13,22 +13,17 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
-    ConversationNotFoundError,
     Event,
-    FilePart,
-    InvalidEventError,
     LlmError,
     Log,
     ModeSwitch,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
     ToolCall,
     ToolResult,
-    Unknown,
     UserMessage,
-    WorkflowRun,
 )
+from stenolog.errors import ConversationNotFoundError, InvalidEventError
+from stenolog.events import Unknown, WorkflowRun
+from stenolog.parts import FilePart, ProviderPart, ReasoningPart, RefusalPart
 from tests.search.conftest import places
 from tests.stores.conftest import START, said
 

@@ -9,16 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol
 
-from stenolog import (
-    AssistantMessage,
-    Entry,
-    Event,
-    InvalidEventError,
-    ModeSwitch,
-    PositionRange,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Entry, Event, ModeSwitch, UserMessage
 from stenolog.engine import Agent, OnInput, compact, regenerate
+from stenolog.errors import InvalidEventError
+from stenolog.events import PositionRange
 from stenolog.importers import import_file
 
 from .process import Process

@@ -8,17 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    Entry,
-    LaneState,
-    LlmError,
-    Log,
-    State,
-    ToolResult,
-    evolve,
-)
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
 from stenolog.adapters.engine.live_state import queue
 from stenolog.adapters.store.claims import OpenClaim
 from stenolog.adapters.verify.integrity import verify
@@ -27,6 +17,7 @@ from stenolog.domain.entry import GENESIS, seal
 from stenolog.domain.erasure import erasure_of, is_erased
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
+from stenolog.engine import LaneState
 from stenolog.projections.requests.builder import build
 from stenolog.requests import Request, validate
 

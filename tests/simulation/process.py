@@ -20,11 +20,12 @@ from unittest import mock
 import stenolog
 import stenolog.adapters.engine.recovery as recovery
 import stenolog.adapters.engine.runner as runner
-from stenolog import Log, StoreTimeoutError, Team
+from stenolog import Log, Team
 from stenolog.adapters.engine.options import WORLD
 from stenolog.adapters.store.claims import LivenessLock
 from stenolog.adapters.store.transaction import CommitNotifier
 from stenolog.engine import Runtime
+from stenolog.errors import StoreTimeoutError
 
 from .clock_loop import OWNER, ClockLoop
 from .decisions import Decisions

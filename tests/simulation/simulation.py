@@ -21,18 +21,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import stenolog
-from stenolog import (
+from stenolog import Entry, Log
+from stenolog.engine import Agent, EntryAppended, OnInput
+from stenolog.errors import (
     AgentNotFoundError,
     ConversationExistsError,
     ConversationNotFoundError,
-    Entry,
-    EntryAppended,
     IllegalCommandError,
-    Log,
     ModelError,
     StoreTimeoutError,
 )
-from stenolog.engine import Agent, OnInput
 
 from . import actions
 from .actions import Action

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from stenolog import ModelError, TextPart, Tool, ToolCall, Usage
+from stenolog import TextPart, Tool, ToolCall
 from stenolog.adapters.engine import dispatch
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
 from stenolog.engine import Agent, AgentTool, Parallel, RoundRobin, Team
+from stenolog.errors import ModelError
+from stenolog.events import Usage
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Timeouts
 from stenolog.requests import validate
 from stenolog.tools import BaseTool, ToolContext, ToolOutput

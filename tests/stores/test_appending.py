@@ -15,15 +15,13 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     Conversation,
-    ConversationNotFoundError,
-    DuplicateIdError,
-    InvalidEventError,
     Log,
     ModeSwitch,
     NewEntry,
     UserMessage,
     VersionConflictError,
 )
+from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError
 from tests.stores.conftest import START, said, texts
 
 HI = UserMessage(text="hi")

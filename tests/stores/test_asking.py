@@ -11,19 +11,15 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
+from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, UserMessage
+from stenolog.adapters.queries.folds import STATE
+from stenolog.errors import (
     AgentNotFoundError,
-    AssistantMessage,
     CallerError,
-    Conversation,
     ConversationNotFoundError,
     InvalidEventError,
-    Log,
-    ModeSwitch,
     PositionNotFoundError,
-    UserMessage,
 )
-from stenolog.adapters.queries.folds import STATE
 from tests.stores.conftest import said, turns
 
 Look = Callable[[Conversation, Any], object]

@@ -13,15 +13,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    DuplicateIdError,
-    ModeSwitch,
-    StoreError,
-    UserMessage,
-    VersionConflictError,
-)
+from stenolog import AssistantMessage, ModeSwitch, UserMessage, VersionConflictError
 from stenolog.adapters.aio import AsyncConversation, AsyncLog, open_async
+from stenolog.errors import DuplicateIdError, StoreError
 from stenolog.projections.fold import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 

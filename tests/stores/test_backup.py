@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log, StoreError, UserMessage
+from stenolog import Log, UserMessage
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import StoreTimeoutError
+from stenolog.errors import StoreError
 from tests.stores import workers
 from tests.stores.conftest import said, texts
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import BlobNotFoundError, Log, StoredDataError
+from stenolog import Log
+from stenolog.errors import BlobNotFoundError, StoredDataError
 
 
 def test_a_blob_is_known_by_its_sha256(log: Log) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Conversation, ConversationExistsError, ConversationNotFoundError, InvalidEventError, Log
+from stenolog import Conversation, Log
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import ConversationExistsError, ConversationNotFoundError, InvalidEventError
 from tests.stores.conftest import said, texts
 
 

@@ -12,17 +12,10 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    ImagePart,
-    Log,
-    StenologError,
-    StoreError,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Log, StenologError, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import StoreError
+from stenolog.parts import ImagePart
 from stenolog.testing import examples
 from tests.stores import workers
 from tests.stores.conftest import said, texts

@@ -10,20 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    BlobNotFoundError,
-    ImagePart,
-    Log,
-    ModeSwitch,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.store import blob_rows
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim, Collected
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import BlobNotFoundError
+from stenolog.parts import ImagePart
 from tests.stores import workers
 
 WORD = "canaryword"
@@ -251,5 +244,5 @@ def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.Monk
     log["a"].delete()
 
     assert sha in log.blobs
-    with pytest.raises(stenolog.StoreError, match="on Linux alone"):
+    with pytest.raises(stenolog.errors.StoreError, match="on Linux alone"):
         log.collect()

@@ -10,22 +10,17 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
+from stenolog import AssistantMessage, Log, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.verify.integrity import verify
+from stenolog.domain.erasure import erasure_of
+from stenolog.errors import (
     ConversationExistsError,
     ConversationNotFoundError,
     CorruptLogError,
     InvalidEventError,
-    Log,
-    ModeSwitch,
     PositionNotFoundError,
-    ToolCall,
-    ToolResult,
-    Unknown,
-    UserMessage,
 )
-from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.erasure import erasure_of
+from stenolog.events import Unknown
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"

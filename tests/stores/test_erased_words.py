@@ -20,8 +20,6 @@ from stenolog import (
     Conversation,
     Entry,
     Event,
-    ImagePart,
-    InvalidEventError,
     Log,
     ModeSwitch,
     ToolResult,
@@ -31,6 +29,8 @@ from stenolog.adapters.store import erasures
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
 from stenolog.context import LastN
+from stenolog.errors import InvalidEventError
+from stenolog.parts import ImagePart
 from stenolog.projections.requests.builder import build
 from stenolog.tables import Table, attach_table
 

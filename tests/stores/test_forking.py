@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    ConversationExistsError,
-    ConversationNotFoundError,
-    ConversationRef,
-    Log,
-    ModeSwitch,
-    PositionNotFoundError,
-    State,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, State, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries import folds
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import ConversationExistsError, ConversationNotFoundError, PositionNotFoundError
+from stenolog.events import ConversationRef
 from tests.stores.conftest import said, texts
 
 

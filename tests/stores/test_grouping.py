@@ -18,15 +18,11 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import (
     Conversation,
-    ConversationNotFoundError,
-    DuplicateIdError,
     Entry,
-    InvalidEventError,
     Log,
     ModeSwitch,
     NewEntry,
     StenologError,
-    StoreError,
     UserMessage,
     VersionConflictError,
 )
@@ -35,6 +31,7 @@ from stenolog.adapters.store.group_commit import PendingWrite, Savepoint
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
+from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError, StoreError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts
 from tests.stores.together import at_once, in_groups, outcome, sealing
 from tests.stores.workers import PATIENCE

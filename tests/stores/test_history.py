@@ -9,13 +9,14 @@ from threading import Event, Thread
 import pytest
 
 import stenolog
-from stenolog import CorruptLogError, Entry, Log
+from stenolog import Entry, Log
 from stenolog.adapters.store import durable_head, schema
 from stenolog.adapters.verify import one_conversation
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.report import Report
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
+from stenolog.errors import CorruptLogError
 from tests.stores.conftest import said, texts
 
 

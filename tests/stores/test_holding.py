@@ -13,21 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Conversation,
-    Entry,
-    Event,
-    ImagePart,
-    Log,
-    ModeSwitch,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
 from stenolog.adapters.queries import window_cache
 from stenolog.adapters.store import damage
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
+from stenolog.parts import ImagePart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.window import Window
 from tests.strategies import events

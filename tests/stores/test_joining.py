@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AgentCard, CallerError, Conversation, InvalidEventError, ModeSwitch, Tool, UserMessage
+from stenolog import AgentCard, Conversation, ModeSwitch, Tool, UserMessage
 from stenolog.context import LastN
+from stenolog.errors import CallerError, InvalidEventError
 from stenolog.tools import ToolContext, tool
 from tests.requests.judging import needs_judges
 

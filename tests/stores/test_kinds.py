@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, CorruptLogError, Event, Fold, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog import Conversation, Event, Fold, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.queries import folds
 from stenolog.adapters.queries.folds import SETTINGS, persistent
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.reader import DECODERS
 from stenolog.domain.settings import settings as settings_of
+from stenolog.errors import CorruptLogError
+from stenolog.events import Unknown
 from stenolog.testing import examples
 from tests.stores.conftest import turns
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 import stenolog
-from stenolog import Conversation, ConversationExistsError, NewEntry, UserMessage, VersionConflictError
+from stenolog import Conversation, NewEntry, UserMessage, VersionConflictError
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import ConversationExistsError
 from tests.stores.conftest import texts
 
 WORDS = st.text("abc \n\0é🙂", max_size=8)

@@ -72,7 +72,7 @@ def test_whoever_appends_the_request_is_that_of_the_whole_log(
             for text in step.texts:
                 try:
                     (there if step.elsewhere else here).extend([NewEntry(UserMessage(text=text), step.id)])
-                except stenolog.DuplicateIdError:
+                except stenolog.errors.DuplicateIdError:
                     assert step.id
             if renamed and nth == 3:
                 there.rename("another name")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import CorruptLogError, StoreError
 from stenolog.adapters.store import durable_head
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import CorruptLogError, StoreError
 from tests.stores.conftest import said, texts
 
 KILLED = """

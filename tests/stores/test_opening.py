@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import (
+from stenolog import StenologError, UserMessage
+from stenolog.adapters.store import schema
+from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import (
     CorruptLogError,
     NotADatabaseError,
-    StenologError,
     StoredDataError,
     StoreError,
     UnsupportedVersionError,
-    UserMessage,
 )
-from stenolog.adapters.store import schema
-from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 VERSION = schema.VERSION

@@ -11,22 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    ConversationNotFoundError,
-    CorruptLogError,
-    Entry,
-    Log,
-    PositionNotFoundError,
-    PositionRange,
-    Unknown,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Conversation, Entry, Log, UserMessage
 from stenolog.adapters.store import event_rows
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.entry import digest_of
 from stenolog.domain.events import Damaged
+from stenolog.errors import ConversationNotFoundError, CorruptLogError, PositionNotFoundError
+from stenolog.events import PositionRange, Unknown
 from stenolog.importers import export_jsonl, import_file
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts

@@ -11,21 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    Agent,
-    AssistantMessage,
-    Event,
-    InvalidEventError,
-    LlmError,
-    Log,
-    Team,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import Agent, AssistantMessage, Event, LlmError, Log, Team, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries.outputs import store_large
 from stenolog.domain.redaction import REDACTED, redacted, without
 from stenolog.domain.values import CallRef, Control
+from stenolog.errors import InvalidEventError
 from stenolog.models import Scripted
 from stenolog.parts import ProviderPart
 from stenolog.testing import examples

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError, UserMessage
+from stenolog import UserMessage
 from stenolog.adapters.store import backups
 from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError
 from tests.cli.conftest import cli
 from tests.stores import workers
 from tests.stores.conftest import path, said, texts
@@ -43,7 +44,7 @@ def words(path: Path) -> list[str]:
 
 
 def test_the_log_is_the_backup_and_what_was_there_opens_by_another_name(path: Path, backup: Path) -> None:
-    done = stenolog.restore(backup, path)
+    done = stenolog.maintenance.restore(backup, path)
 
     assert (done.conversations, done.entries) == (1, 2)
     assert words(path) == ["old"]
@@ -61,13 +62,13 @@ def test_the_log_is_the_backup_and_what_was_there_opens_by_another_name(path: Pa
 def test_where_there_is_no_log_the_backup_becomes_one(path: Path, backup: Path) -> None:
     new = path.with_name("new.db")
 
-    assert stenolog.restore(backup, new).moved == ()
+    assert stenolog.maintenance.restore(backup, new).moved == ()
     assert words(new) == ["old"]
 
 
 def test_a_damaged_log_is_replaced_too(path: Path, backup: Path) -> None:
     path.write_bytes(b"garbage" * 1000)
-    (aside, *_) = stenolog.restore(backup, path).moved
+    (aside, *_) = stenolog.maintenance.restore(backup, path).moved
 
     assert words(path) == ["old"]
     assert Path(aside).read_bytes() == b"garbage" * 1000
@@ -76,7 +77,7 @@ def test_a_damaged_log_is_replaced_too(path: Path, backup: Path) -> None:
 def test_a_backup_with_a_write_ahead_log_is_restored_with_it(path: Path, backup: Path) -> None:
     for end in ("", "-wal"):
         shutil.copy(f"{path}{end}", f"{path}.copied{end}")
-    stenolog.restore(f"{path}.copied", path)
+    stenolog.maintenance.restore(f"{path}.copied", path)
 
     assert words(path) == ["old", "new", "newer"]
 
@@ -96,7 +97,7 @@ class TestRefused:
     def test_while_this_process_has_the_log_open(self, path: Path, backup: Path) -> None:
         with stenolog.open(path) as log:
             with pytest.raises(StoreTimeoutError, match="open in this process"):
-                stenolog.restore(backup, path)
+                stenolog.maintenance.restore(backup, path)
             assert texts(log["demo"]) == ["old", "new", "newer"]
 
     def test_while_another_process_has_the_log_open(self, path: Path, backup: Path) -> None:
@@ -105,7 +106,7 @@ class TestRefused:
         assert receiver.poll(workers.PATIENCE)
         try:
             with pytest.raises(StoreTimeoutError, match="another process has it open"):
-                stenolog.restore(backup, path)
+                stenolog.maintenance.restore(backup, path)
         finally:
             process.kill()
             process.join(workers.PATIENCE)
@@ -118,13 +119,13 @@ class TestRefused:
         with pytest.raises(
             CorruptLogError, match="not restored, because it is damaged: 'demo' at position 2"
         ):
-            stenolog.restore(backup, path)
+            stenolog.maintenance.restore(backup, path)
 
     def test_what_is_no_backup(self, path: Path, backup: Path) -> None:
         backup.write_text("something else")
         for no_backup in (backup, path.parent, path.with_name("nowhere.db")):
             with pytest.raises(NotADatabaseError):
-                stenolog.restore(no_backup, path)
+                stenolog.maintenance.restore(no_backup, path)
 
     def test_a_place_where_a_name_cannot_be_given(
         self, path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +135,7 @@ class TestRefused:
 
         monkeypatch.setattr(backups, "publish", fail)
         with pytest.raises(StoreError, match="No space left"):
-            stenolog.restore(backup, path)
+            stenolog.maintenance.restore(backup, path)
 
 
 @pytest.mark.parametrize("steps", range(11))
@@ -147,7 +148,7 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
     if path.with_name(f"{path.name}{backups.RESTORE_MARK}").exists():
         with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog restore` again"):
             stenolog.open(path)
-        stenolog.restore(backup, path)
+        stenolog.maintenance.restore(backup, path)
     found = words(path)
     assert not [each for each in path.parent.iterdir() if "stenolog" in each.name]
     aside = sorted(path.parent.glob("talks.db.before-*"), key=lambda each: len(each.name))

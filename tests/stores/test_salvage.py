@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, ImagePart, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.store import raw_pages
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.salvage import Salvaged, salvage
@@ -21,6 +21,7 @@ from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import CallerError, NotADatabaseError, StenologError
 from stenolog.domain.events import Damaged
+from stenolog.parts import ImagePart
 from stenolog.testing import examples
 from tests.stores.conftest import said, texts
 
@@ -219,7 +220,7 @@ class TestSalvage:
         return path
 
     def test_a_tool_whose_result_is_lost_does_not_run_again(self, path: Path, tmp_path: Path) -> None:
-        done = stenolog.salvage(path, tmp_path / "new.db")
+        done = stenolog.maintenance.salvage(path, tmp_path / "new.db")
 
         assert [(one.name, one.entries, one.same_until) for one in done.conversations] == [
             ("demo", 3, 3),
@@ -239,15 +240,15 @@ class TestSalvage:
         self, path: Path, tmp_path: Path
     ) -> None:
         before = path.read_bytes()
-        stenolog.salvage(path, tmp_path / "new.db")
+        stenolog.maintenance.salvage(path, tmp_path / "new.db")
         assert path.read_bytes() == before
         with pytest.raises(CallerError, match="exists already"):
-            stenolog.salvage(path, tmp_path / "new.db")
+            stenolog.maintenance.salvage(path, tmp_path / "new.db")
         with pytest.raises(NotADatabaseError, match="found no file"):
-            stenolog.salvage(tmp_path / "none.db", tmp_path / "newer.db")
+            stenolog.maintenance.salvage(tmp_path / "none.db", tmp_path / "newer.db")
         (tmp_path / "text").write_text("no log" * 1000)
         with pytest.raises(NotADatabaseError, match="no conversation"):
-            stenolog.salvage(tmp_path / "text", tmp_path / "newer.db")
+            stenolog.maintenance.salvage(tmp_path / "text", tmp_path / "newer.db")
         assert not [*tmp_path.glob("newer.db*")]
 
     def test_a_sound_log_comes_through_whole(self, sound: Sound, tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ class TestSalvage:
             said(log["demo"], "a", "b")
             for end in ("", "-wal"):
                 shutil.copy(tmp_path / f"talks.db{end}", tmp_path / f"copy.db{end}")
-        done = stenolog.salvage(tmp_path / "copy.db", tmp_path / "new.db")
+        done = stenolog.maintenance.salvage(tmp_path / "copy.db", tmp_path / "new.db")
         with stenolog.open(done.path) as log:
             assert texts(log["demo"]) == ["a", "b"]
 
@@ -282,7 +283,7 @@ class TestSalvage:
         (tmp_path / "talks.db-wal").write_bytes(b"")
         grown = path.read_bytes()
         path.write_bytes(grown + content[len(content) // 2 // 1024 * 1024 :])
-        done = stenolog.salvage(path, tmp_path / "new.db")
+        done = stenolog.maintenance.salvage(path, tmp_path / "new.db")
         assert [one.name for one in done.conversations] == ["demo"]
         assert b"zebra" not in Path(done.path).read_bytes()
 
@@ -293,7 +294,7 @@ class TestSalvage:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("UPDATE stored_events SET originator_version = 5 + 64 WHERE rowid = 5")
             connection.commit()
-        done = stenolog.salvage(path, tmp_path / "new.db")
+        done = stenolog.maintenance.salvage(path, tmp_path / "new.db")
         assert done.is_whole
         with stenolog.open(done.path) as log:
             assert texts(log["demo"]) == [*"abcdefgh"]

@@ -10,19 +10,11 @@ import pytest
 from eventsourcing.persistence import StoredEvent
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    FilePart,
-    ImagePart,
-    LlmError,
-    Log,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
+from stenolog import AssistantMessage, LlmError, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.report import Report
+from stenolog.events import Unknown
+from stenolog.parts import FilePart, ImagePart
 from stenolog.projections.json_checks import JsonDifference, first_difference
 from tests.stores.conftest import said
 

@@ -17,9 +17,11 @@ from typing import Any
 from unittest.mock import patch
 
 import stenolog
-from stenolog import ImagePart, NewEntry, StoreTimeoutError, UserMessage, VersionConflictError
+from stenolog import NewEntry, UserMessage, VersionConflictError
 from stenolog.adapters.store import backups
 from stenolog.adapters.store.file_locks import FileLock
+from stenolog.errors import StoreTimeoutError
+from stenolog.parts import ImagePart
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["stenolog", "tests.stores.workers"])
@@ -104,7 +106,7 @@ def restore_and_die(path: str, backup: str, steps: int) -> None:
     with ExitStack() as patches:
         for name in ("rename", "replace", "unlink", "truncate"):
             patches.enter_context(patch.object(os, name, counting(getattr(os, name))))
-        stenolog.restore(backup, path)
+        stenolog.maintenance.restore(backup, path)
 
 
 def crash_after(path: str, texts: list[str]) -> None:
@@ -130,7 +132,7 @@ def restore_often(path: str, backup: str, times: int) -> None:
     """Restore a backup whenever nobody has the log open."""
     for _ in range(times):
         with suppress(StoreTimeoutError):
-            stenolog.restore(backup, path)
+            stenolog.maintenance.restore(backup, path)
 
 
 def try_lock(number: int, barrier: Barrier, path: str) -> bool:

@@ -8,19 +8,11 @@ import pytest
 import tiktoken
 from tiktoken import Encoding, registry
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Event,
-    ModeSwitch,
-    PositionRange,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries import token_counters
 from stenolog.context import Budget, LastN, Pins, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
+from stenolog.events import PositionRange
 from tests.systems.given import Room, left_out, shown, words
 from tests.test_counters import SMALL, small
 

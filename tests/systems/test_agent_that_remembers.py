@@ -22,9 +22,7 @@ from stenolog import (
     Team,
     TextPart,
     ToolResult,
-    Usage,
     UserMessage,
-    WorkflowRun,
     evolve,
     step,
 )
@@ -38,6 +36,7 @@ from stenolog.engine import (
     limit_reached,
     track_usage,
 )
+from stenolog.events import Usage, WorkflowRun
 from stenolog.models import Model, ModelCall, ModelResponse, Scripted
 from stenolog.tools import tool
 from tests.engine.given import call, run

@@ -12,14 +12,13 @@ from stenolog import (
     Event,
     LlmError,
     ModeSwitch,
-    PositionRange,
     ToolCall,
     ToolResult,
     UserMessage,
-    WorkflowRun,
 )
 from stenolog.adapters.queries.outputs import read_output, read_output_tool
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
+from stenolog.events import PositionRange, WorkflowRun
 from stenolog.projections.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 

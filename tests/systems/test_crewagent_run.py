@@ -13,8 +13,6 @@ import stenolog
 from stenolog import (
     Agent,
     AssistantMessage,
-    EntryAppended,
-    FilePart,
     LlmError,
     ModeSwitch,
     Request,
@@ -22,14 +20,15 @@ from stenolog import (
     ToolCall,
     ToolResult,
     UserMessage,
-    WorkflowRun,
 )
 from stenolog.context import Budget, TruncateToolOutput
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.policy import PolicyLike
-from stenolog.engine import RetryPolicy, compact
+from stenolog.engine import EntryAppended, RetryPolicy, compact
+from stenolog.events import WorkflowRun
 from stenolog.importers import import_file
 from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted, Timeouts
+from stenolog.parts import FilePart
 from stenolog.tools import ReadOutput, tool
 from tests.systems.given import Room, around, left_out, shown, words
 from tests.systems.test_crewagent import AROUND, FIVE_MB, PERSONA, SIDE_BY_SIDE, THE_RUN

@@ -7,16 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Event,
-    LlmError,
-    ModeSwitch,
-    PositionRange,
-    TurnPolicy,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.adapters.cli import run
 from stenolog.context import (
     Attribution,
@@ -32,6 +23,7 @@ from stenolog.context import (
     SummaryAndRecent,
     policy,
 )
+from stenolog.events import PositionRange, TurnPolicy
 from tests.systems.given import Room, left_out, roles, shown, words
 
 DEV, TESTER = "Backend Dev", "Tester"

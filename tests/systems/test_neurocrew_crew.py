@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, EntryAppended, LlmError, ModelError, ModeSwitch, UserMessage
+from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, UserMessage
 from stenolog.adapters.cli import run
 from stenolog.adapters.team_file import load
 from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
-from stenolog.engine import Agent, RetryPolicy, RoundRobin, Team
+from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
+from stenolog.errors import ModelError
 from stenolog.models import CommandLine, Model, Scripted
 from tests.agents.given import PYTHON, killed, runs_on
 from tests.engine.given import Clock

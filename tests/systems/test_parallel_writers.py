@@ -8,18 +8,9 @@ from threading import Barrier
 import pytest
 
 import stenolog
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Entry,
-    Event,
-    ModeSwitch,
-    PositionRange,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.context import Budget, FullHistory, LastN, Pins, Policy
+from stenolog.events import PositionRange
 from stenolog.projections.requests import LaneId, lanes
 from tests.systems.given import Room, left_out, roles, shown, words
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, PositionRange, UserMessage, WorkflowRun
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, UserMessage
 from stenolog.context import Attribution, FullHistory, MissedMessages, Policy, SinceLastTurn, policy
+from stenolog.events import PositionRange, WorkflowRun
 from stenolog.projections.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 

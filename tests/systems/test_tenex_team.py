@@ -17,10 +17,8 @@ from examples.tenex.completions import Task, completions
 from stenolog import (
     AssistantMessage,
     Conversation,
-    CorruptLogError,
     Entry,
     LlmError,
-    ModelError,
     ModeSwitch,
     NewEntry,
     TextPart,
@@ -30,6 +28,7 @@ from stenolog.adapters.store import reader
 from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
+from stenolog.errors import CorruptLogError, ModelError
 from stenolog.models import ModelCall, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import opened, run, worked

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, ConversationExistsError, Entry, Log, UserMessage
+from stenolog import AssistantMessage, Entry, Log, UserMessage
+from stenolog.errors import ConversationExistsError
 from stenolog.tables import Delete, attach_table
 from tests.tables.given import lines, plain_sql, scores, scores_in
 

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Log,
-    ModeSwitch,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.contrib.workflow import conversation_messages
+from stenolog.parts import ReasoningPart
 from stenolog.tables import attach_table
 
 CALL = ToolCall(id="c1", name="list", arguments='{"in": "."}')

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 import stenolog
-from stenolog import CallerError, Entry, Log, TableError, UserMessage
+from stenolog import Entry, Log, UserMessage
+from stenolog.errors import CallerError, TableError
 from stenolog.tables import Follower, Table
 from tests.tables.given import lines
 from tests.tables.test_postgres import asked, say

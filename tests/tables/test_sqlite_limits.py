@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import CallerError, Entry, Log, TableError, UserMessage
+from stenolog import Entry, Log, UserMessage
+from stenolog.errors import CallerError, TableError
 from stenolog.tables import Delete, Table, attach_table
 from tests.tables.given import lines
 

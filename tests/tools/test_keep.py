@@ -8,24 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    CallRef,
-    Conversation,
-    FilePart,
-    ImagePart,
-    Log,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolOutput, Toolset
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.functions import as_runnables, opened, tool
 from stenolog.adapters.tools.results import ReadOutput, result_of
 from stenolog.context import TruncateToolOutput
 from stenolog.domain.errors import CallerError
+from stenolog.events import CallRef
+from stenolog.parts import FilePart, ImagePart
 from tests.tools.given import call, outcome, text
 
 LARGE = "".join(f"line {n}, all is well\n" for n in range(230_000))

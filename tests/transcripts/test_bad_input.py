@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import UnknownFormatError
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import Report, Skipped, import_file
 from tests.transcripts.given import Import, assistant, lines, record, text, tool_result, tool_use, user
 from tests.transcripts.soundness import assert_sound, said, sound_in_the_end, with_raw, words

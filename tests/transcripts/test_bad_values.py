@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, CallRef, ToolResult
+from stenolog import AssistantMessage, ToolResult
+from stenolog.events import CallRef
 from tests.transcripts.given import (
     SESSION,
     Import,

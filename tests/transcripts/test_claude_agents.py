@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog import AssistantMessage, CallRef, Event, ToolResult, Unknown, UserMessage
+from stenolog import AssistantMessage, Event, ToolResult, UserMessage
+from stenolog.events import CallRef, Unknown
 from stenolog.projections.requests import build
 from tests.transcripts.given import (
     SESSION,

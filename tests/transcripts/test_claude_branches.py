@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import PositionRange
+from stenolog.events import PositionRange
 from stenolog.projections.requests import build
 from tests.transcripts.given import (
     SESSION,

@@ -6,20 +6,9 @@ import base64
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from stenolog import (
-    AssistantMessage,
-    CallRef,
-    ImagePart,
-    LlmError,
-    PositionRange,
-    ProviderPart,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
+from stenolog import AssistantMessage, LlmError, TextPart, ToolCall, ToolResult, UserMessage
+from stenolog.events import CallRef, PositionRange, Usage
+from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
 from tests.transcripts.given import (
     SESSION,
     Import,

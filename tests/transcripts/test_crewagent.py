@@ -14,15 +14,14 @@ from stenolog import (
     Event,
     LlmError,
     ModeSwitch,
-    Origin,
     TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
-    WorkflowRun,
 )
 from stenolog.adapters.importers import known_files
 from stenolog.domain.events import UNCHANGED, Known
+from stenolog.events import Origin, WorkflowRun
 from stenolog.importers import import_file, recognise
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message

@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Conversation, Event, Log, NewEntry, Unknown
+from stenolog import Conversation, Event, Log, NewEntry
 from stenolog.contrib.crewagent import export_crewagent
+from stenolog.events import Unknown
 from stenolog.importers import import_file
 from stenolog.projections.requests import lanes
 from stenolog.testing import example_conversation

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import UnknownFormatError, UserMessage
+from stenolog import UserMessage
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import Report, import_file
 from tests.transcripts.crewagent_given import folder, imported, index, message
 from tests.transcripts.given import Import

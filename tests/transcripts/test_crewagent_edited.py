@@ -13,7 +13,6 @@ from stenolog import (
     Agent,
     AgentCard,
     AssistantMessage,
-    Control,
     Event,
     Log,
     ModeSwitch,
@@ -26,6 +25,7 @@ from stenolog import (
 from stenolog.adapters.verify.requests import prove
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.values import CallRef, PositionRange
+from stenolog.events import Control
 from stenolog.importers import import_file
 from stenolog.models import Scripted
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message, read

@@ -12,23 +12,19 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     Event,
-    FilePart,
-    ImagePart,
     LlmError,
     Log,
     ModeSwitch,
-    Origin,
-    PositionRange,
     ToolCall,
     ToolResult,
-    Unknown,
     UserMessage,
-    WorkflowRun,
 )
 from stenolog.adapters.queries.outputs import store_large
 from stenolog.contrib.crewagent import folder as folder_module
 from stenolog.contrib.crewagent.export import export_crewagent
 from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
+from stenolog.events import Origin, PositionRange, Unknown, WorkflowRun
+from stenolog.parts import FilePart, ImagePart
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (
     Message,

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import CallerError, Conversation, ModeSwitch, UserMessage
+from stenolog import Conversation, ModeSwitch, UserMessage
 from stenolog.contrib.crewagent import export_crewagent
+from stenolog.errors import CallerError
 from stenolog.importers import import_file
 from tests.transcripts.crewagent_given import Message, folder, imported, index, read
 from tests.transcripts.given import Import

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stenolog import UnknownFormatError
 from stenolog.adapters.importers import json_lines
 from stenolog.adapters.importers.json_lines import DEEPEST, JsonLinesReader
+from stenolog.errors import UnknownFormatError
 
 NUMBERS = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 VALUES = some.recursive(

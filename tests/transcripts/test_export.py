@@ -13,20 +13,16 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import (
+from stenolog import Entry, Log, NewEntry, StenologError, UserMessage
+from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import (
     BlobNotFoundError,
     ConversationExistsError,
     CorruptLogError,
-    Entry,
-    ImagePart,
-    Log,
-    NewEntry,
-    StenologError,
     UnsupportedVersionError,
-    UserMessage,
 )
-from stenolog.adapters.verify.integrity import verify
 from stenolog.importers import Report, export_jsonl, import_file
+from stenolog.parts import ImagePart
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.validation import LAWS
 from stenolog.testing import START, example_conversation, examples

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AgentNotFoundError, Conversation, Log, ModeSwitch
+from stenolog import Conversation, Log, ModeSwitch
+from stenolog.errors import AgentNotFoundError
 from stenolog.importers import export_openai, import_file
 from stenolog.testing import example_conversation
 from tests.requests.corpus import TRANSCRIPTS

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, UnknownFormatError, UserMessage
+from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.importers.detect import recognise
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import Imported, import_file
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import sound_in_the_end, words

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, CallerError, Entry, LlmError, ReasoningPart, Usage, UserMessage
+from stenolog import AssistantMessage, Entry, LlmError, UserMessage
 from stenolog.context import Attribution, MissedMessages
 from stenolog.contrib.nostr.events import checker, event_of
+from stenolog.errors import CallerError
+from stenolog.events import Usage
+from stenolog.parts import ReasoningPart
 from tests.transcripts.given import Import, lines
 from tests.transcripts.signing import NOON, Json, bot, entity, event, key, profile, signed
 from tests.transcripts.soundness import assert_sound

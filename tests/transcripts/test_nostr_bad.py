@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import Entry, MissingExtraError
+from stenolog import Entry
 from stenolog.adapters.cli import run
 from stenolog.contrib.nostr.events import NostrEvent, checker
+from stenolog.errors import MissingExtraError
 from stenolog.importers import import_file
 from tests.transcripts.given import Import, importing, lines
 from tests.transcripts.signing import NOON, Json, bot, event, key, profile, signed

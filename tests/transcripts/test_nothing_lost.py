@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import ProviderPart, ReasoningPart, ToolCall, UnknownFormatError
+from stenolog import ToolCall
 from stenolog.domain.codec import REGISTRY
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
+from stenolog.parts import ProviderPart, ReasoningPart
 from tests.requests.corpus import TRANSCRIPTS, files
 
 HERE = TRANSCRIPTS.is_dir()

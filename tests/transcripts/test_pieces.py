@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log, UnknownFormatError
+from stenolog import Log
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.projections.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, files

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stenolog import AssistantMessage, FilePart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserMessage
+from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
+from stenolog.parts import FilePart, ProviderPart, ReasoningPart
 from stenolog.projections.requests import build
 from tests.transcripts.given import Import, codex, item, meta
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import CallerError
+from stenolog.errors import CallerError
 from stenolog.importers import import_file, size_of
 from tests.transcripts.given import Import
 from tests.transcripts.signing import key

@@ -5,7 +5,8 @@ import json
 from collections.abc import AsyncGenerator
 from urllib.request import Request, urlopen
 
-from stenolog import ModelError, TextPart
+from stenolog import TextPart
+from stenolog.errors import ModelError
 from stenolog.models import MODELS, Model, ModelCall, ModelResponse, StreamItem, Transport
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.usage import PRICES, PRICES_AS_OF, Price, Prices, table
+from stenolog.projections.usage import PRICES, PRICES_AS_OF, Price, Prices, price_table
 
 PACKAGE = "genai-prices"
 ROUTED = "openrouter"
@@ -89,5 +89,5 @@ def prices_of(file: Path | None) -> Prices:
     except ValueError as error:
         raise InvalidEventError(f"{file}: {error}") from None
     if isinstance(given, dict) and "agents" in given:
-        return (*table(given.get("prices", {}), f"{file}: prices"), *listed())
-    return table(given, str(file))
+        return (*price_table(given.get("prices", {}), f"{file}: prices"), *listed())
+    return price_table(given, str(file))

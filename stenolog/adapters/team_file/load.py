@@ -34,7 +34,7 @@ from stenolog.domain.policy_text import policy_of
 from stenolog.domain.turns import TURN_RULES, TurnRule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
-from stenolog.projections.usage import table
+from stenolog.projections.usage import price_table
 
 from .model_names import model_from_string
 from .schema import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
@@ -71,7 +71,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         parallel=file.parallel,
         mentions=file.mentions,
         breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.recovery_time),
-        prices=(*table(file.prices, f"{path}: prices"), *listed()),
+        prices=(*price_table(file.prices, f"{path}: prices"), *listed()),
     )
     return TeamFile(team, file.conversation or path.stem, file.title)
 
