@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from stenolog import (
-    AgentCard,
-    AssistantMessage,
-    Entry,
-    LlmError,
-    ModeSwitch,
-    Origin,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
+from stenolog import AgentCard, AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.events import Origin, Usage
 from stenolog.projections.analysis.provider_bill import (
     Bill,
     answer_to,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AgentCard, AssistantMessage, ModeSwitch, Origin, Usage, UserMessage
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.events import Origin, Usage
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
