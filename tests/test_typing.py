@@ -13,7 +13,15 @@ PROGRAM = Path(__file__).parent / "typing" / "program.py"
 
 
 def test_pyright_in_strict_mode_finds_the_planted_mistakes_and_no_other() -> None:
-    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "-p", str(PROGRAM.parent)]
+    command = [
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "--pythonpath",
+        sys.executable,
+        "-p",
+        str(PROGRAM.parent),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (found.returncode, found.stdout) == (0, "0 errors, 0 warnings, 0 notes\n")

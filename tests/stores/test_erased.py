@@ -20,7 +20,7 @@ from stenolog.errors import (
     InvalidEventError,
     PositionNotFoundError,
 )
-from stenolog.events import Unknown
+from stenolog.events import Unknown, dump_event
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"
@@ -63,7 +63,7 @@ def test_a_payload_behind_the_mark_of_an_erasure_is_never_read(kept: str, path: 
     erased(path, payload=FORGED)
 
     with stenolog.open(path) as log:
-        assert "Mallory" not in repr([*log["demo"].entries(), *log.tail(0)])
+        assert "Mallory" not in repr([dump_event(e.event) for e in (*log["demo"].entries(), *log.tail(0))])
         with pytest.raises(CorruptLogError, match="position 2 is damaged"):
             log["demo"].request("a")
         assert "Mallory" not in repr(log.application.recorder.select_events("demo"))

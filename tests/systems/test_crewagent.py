@@ -18,7 +18,7 @@ from stenolog import (
 )
 from stenolog.adapters.queries.outputs import read_output, read_output_tool
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
-from stenolog.events import PositionRange, WorkflowRun
+from stenolog.events import PositionRange, WorkflowRun, dump_event
 from stenolog.projections.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
@@ -79,7 +79,7 @@ def test_the_system_prompt_is_configuration_and_no_message_of_the_history(room: 
 
     assert roles(before)[0] == ("system", PERSONA)
     assert roles(after) == [("system", "You are the tester."), *roles(before)[1:]]
-    with_persona = [e.position for e in room.entries() if PERSONA in repr(e.event)]
+    with_persona = [e.position for e in room.entries() if PERSONA in str(dump_event(e.event))]
     assert with_persona == [1]
     assert [
         item.text for item in room.look(lambda conversation: conversation.timeline()) if PERSONA in item.text
