@@ -12,8 +12,9 @@ import pytest
 from google import genai
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCall, Usage, UserMessage
+from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCall, UserMessage
 from stenolog.errors import CallerError, ModelError
+from stenolog.events import Usage
 from stenolog.models import Recording, answer_from, error_from, recording
 from stenolog.projections.requests.receipts import proofs
 from tests.llms.apis import APIS, KEY
