@@ -18,16 +18,16 @@ An entry moves a lane in three steps, all of them pure:
    is a question about the updated lane, such as "does some call still have no result?"; `step.HOLDS`
    answers it.
 3. `step` stores the state that the row names. Without a row the lane stays as it was, and the entry is
-   counted as an anomaly: a fold has to read any log, also an imported one.
+   counted as an anomaly. A fold has to read any log, also an imported one.
 
 An example: an answer with two calls moves a lane from awaiting_llm to awaiting_tools. The first result
 leaves it there, because the guard `calls_open` holds. The second moves it to awaiting_llm, and the model is
 called with both results.
 
 The rows are declared once, as a machine of the `transitions` library. `compile_table` turns them into a
-frozen table at import: a fold looks it up for each entry, and the table is some 25 times as fast as the
-library. It refuses callbacks, because a fold must not have side effects. What is due follows from the
-state: see `state.decision`.
+frozen table at import, some 25 times as fast as the library: a fold looks it up for each entry. It refuses
+callbacks, because a fold must not have side effects. What is due follows from the state: see
+`state.decision`.
 """
 
 from __future__ import annotations

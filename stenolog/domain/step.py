@@ -1,31 +1,31 @@
 """The pure step: a state and an entry give the next state, and what each lane did.
 
 The state of a conversation is a fold: `evolve(state, entry)` for each entry, from `INITIAL`. The same
-entries give the same state in any process, so a process that starts after a crash knows what the dead one
+entries give the same state in any process. So a process that starts after a crash knows what the dead one
 knew. `step` is `evolve` with its reasons: it also returns a `Transition` for each lane that the entry
 moved.
 
 `_advance` takes one entry in:
 
-1. `triggers.interpret` translates the entry. It returns the changes of the state at large (members,
-   summaries, the turn order), and a `LaneTrigger` for each lane that the entry concerns. A trigger carries
-   the lane with its new fields and its old status.
+1. `triggers.interpret` translates the entry. It changes the state at large: members, summaries, the turn
+   order. It returns a `LaneTrigger` for each lane that the entry concerns. A trigger carries the lane with
+   its new fields and its old status.
 2. `_moved` gives each trigger to the lifecycle. The table decides the new status; its guards, in `HOLDS`,
    look at the new fields.
-3. If the lanes that had the turn have come to rest, or if a message was waiting for an agent to join,
-   `triggers.following` says which lanes are asked next. They are moved as in 2.
+3. The lanes that had the turn may have come to rest, or a message may have waited for an agent to join.
+   Then `triggers.following` says which lanes are asked next. They are moved as in 2.
 4. The position advances. If anything was out of order, `anomalies` grows by one.
 
-`step` is total. An entry of the log has happened, so a fold cannot refuse it: the lane stays as it was, and
+`step` is total. An entry of the log has happened, so a fold cannot refuse it. The lane stays as it was, and
 the transition names the anomaly. Refusing is for `decide`, which is asked before an append. An event that
 `decide` has accepted is never an anomaly here; the tests compare the two on random conversations.
 
 What a lane must do next is not stored. `state.decision` derives it from the status and the fields of the
 lane, and `effects` turns it into work for the engine.
 
-A state holds counters and references, never text, so it stays small however long the conversation is. It is
-made of tuples that are replaced and never changed, so a caller may keep an earlier state, and unchanged
-lanes are shared between states.
+A state holds counters and references, never text, so it stays small however long the conversation is. Its
+tuples are replaced and never changed. So a caller may keep an earlier state, and states share the lanes
+that did not change.
 """
 
 from __future__ import annotations

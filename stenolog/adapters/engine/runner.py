@@ -4,7 +4,7 @@ A poll (`_look_now`) folds new entries, recovers the effects of dead processes, 
 claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
 an answer streams, another process appends, or a retry is due. It ends when nothing is under way or due.
 
-The runner's own thread makes all calls that touch the log, one at a time, so the journal needs no lock and
+The runner's own thread makes all calls that touch the log, one at a time. So the journal needs no lock, and
 a slow disk stops no stream. The event loop waits for models and tools alone.
 
 No state of the runner matters: the log, and the claims and drafts beside it, say everything. So it can be

@@ -22,10 +22,10 @@ Jobs of one group do not notice each other:
 A stream learns its new head after the commit (`remember`). A head that never became durable would leave a
 gap in the positions.
 
-An error that ends the transaction, such as a full disk, is raised in every caller of the group, and nothing
-of the group is written. After `StoreTimeoutError` the queued jobs fail too, so that no caller waits for the
-same lock twice. A caller that is interrupted while it sleeps does not stop its job: it has to append again
-with the same entry id to learn whether the job was done.
+An error that ends the transaction, such as a full disk, is raised in every caller of the group. Nothing of
+the group is written then. After `StoreTimeoutError` the queued jobs fail too, so that no caller waits for
+the same lock twice. A caller that is interrupted while it sleeps does not stop its job. To learn whether it
+was done, append again with the same entry id.
 
 `_guard` protects `_thread`: a job is queued only while a writer thread is alive that will see it. The turn
 among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).

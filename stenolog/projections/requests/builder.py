@@ -3,8 +3,8 @@
 Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give
 the same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
 
-A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named behind it,
-and records what it did with every entry, so that the explanation accounts for all of them:
+A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named behind it.
+It records what it did with every entry, so that the explanation accounts for all of them:
 
     1 visible      drop entries that the lane may not see (`visibility`)
     2 edited       put edits and summaries in the place of what they replace (`edits`)
