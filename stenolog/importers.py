@@ -2,7 +2,8 @@
 
 `import_file` takes a file of any registered format, recognised by its content; `import_files` takes many, and
 `files_in` finds those in a folder. `export_jsonl` writes what another database takes in with the same
-digests, `export_openai` the messages of one agent. `docs/how-to/extend.md` shows an importer of one's own.
+digests, `export_openai` the messages of one agent. `events_from` takes a list of messages that a program
+holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
 what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the like pick fields out of foreign
@@ -22,6 +23,7 @@ from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import EventWriter, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
+from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
     LONGEST_LINE,
     JsonLinesReader,
@@ -94,6 +96,7 @@ __all__ = [
     "conversation_name",
     "entry_converter",
     "error_category",
+    "events_from",
     "export_jsonl",
     "export_openai",
     "files_in",

@@ -53,8 +53,9 @@ class OpenAIChat:
     1970-01-01T00:00:00Z, so that an import is the same on every day.
     """
 
-    def __init__(self, log: ExistingLog, card: AgentCard) -> None:
-        self.writer = EventWriter("openai", MAIN, log)
+    def __init__(self, log: ExistingLog, card: AgentCard, agent: str = MAIN) -> None:
+        self.agent = agent
+        self.writer = EventWriter("openai", agent, log)
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self._card = card
@@ -70,7 +71,7 @@ class OpenAIChat:
             self.ignored[f"role {role or message.get('role')!r}"] += 1
             return []
         self._at = as_time(message.get("timestamp"), self._at)
-        persona = _persona(message) if role in SYSTEM and not self._opened else None
+        persona = persona_of(message) if role in SYSTEM and not self._opened else None
         self._open(key, persona, role if persona is not None else "system")
         match role:
             case "assistant":
@@ -95,7 +96,10 @@ class OpenAIChat:
         dealt = AgentCard(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
         lines = (key,) if persona is not None else ()
         switch = ModeSwitch(
-            mode="chat", joins=(MAIN,), cards={MAIN: dealt}, source=self.writer.source("", role, *lines)
+            mode="chat",
+            joins=(self.agent,),
+            cards={self.agent: dealt},
+            source=self.writer.source("", role, *lines),
         )
         self.writer.write(switch, f"{key}:settings", self._at)
 
@@ -116,7 +120,7 @@ class OpenAIChat:
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
         parts = [*openai_answer_parts(message), *self._calls(key, message)]
         said = AssistantMessage(
-            agent=MAIN,
+            agent=self.agent,
             parts=tuple(parts),
             model=as_str(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
             meta=_other_fields(message, "assistant"),
@@ -166,7 +170,7 @@ def _goes_back(parts: Iterable[AssistantPart]) -> bool:
     )
 
 
-def _persona(message: dict[str, Any]) -> str | None:
+def persona_of(message: dict[str, Any]) -> str | None:
     """Return the text of a system message that is one text and nothing else."""
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1:
