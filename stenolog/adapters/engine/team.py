@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import TypeAlias
 
@@ -134,7 +135,8 @@ class Team:
     ) -> str:
         """Write a message, and return the text of the last answer; empty if there was none.
 
-        Raises `ModelError` where a lane that was at work has failed, whoever else answered; and as `run`.
+        A retry is logged as a warning. Raises `ModelError` where a lane that was at work has failed, whoever
+        else answered; and as `run`.
         """
         text, failed = "", dict[str, LlmError]()
         async for happened in self.run(conversation, message, to=to, id=id):
@@ -146,6 +148,10 @@ class Team:
                     error.category != "cancelled"
                 ):
                     failed[address(error.agent, error.task)] = error
+                case EntryAppended(Entry(event=LlmError(retry_at=datetime() as again) as error)):
+                    # The caller sees no events: retries would look like a program that hangs.
+                    where, when = address(error.agent, error.task), again.isoformat(timespec="seconds")
+                    LOGGER.warning("%s: %s: %s; next try at %s", where, error.category, error.message, when)
                 case _:
                     pass
         for where, error in failed.items():
@@ -160,7 +166,13 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
     ) -> str:
-        """Ask as `ask` does, for programs without an event loop."""
+        """Ask as `ask` does, for programs without an event loop.
+
+        Raises `CallerError` where an event loop runs, as in Jupyter: await `ask` there.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise CallerError("an event loop is running here, as in Jupyter: use `await team.ask(…)` instead")
         return asyncio.run(self.ask(conversation, message, to=to, id=id))
 
     async def advance(self, conversation: AnyConversation) -> list[Entry]:
