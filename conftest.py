@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from sybil.sybil import SybilCollection
 ROOT = Path(__file__).parent
 hypothesis.settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, and no test measures time
+OWN_LOOP = "how-to/own-loop.md"
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1"}
 
 
@@ -104,6 +105,19 @@ def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     namespace["__undo__"] = (patch.undo, folder.cleanup, registries_as_they_are().close)
 
 
+def beside_a_provider(namespace: dict[str, Any]) -> None:
+    """Run a document as `in_a_folder_of_its_own`, where the SDKs ask a server that answers by rule."""
+    from tests.llms.server import Server
+    from tests.llms.stand_in import answered, environment
+
+    in_a_folder_of_its_own(namespace)
+    stack = contextlib.ExitStack()
+    server = stack.enter_context(Server(answered))
+    for name, value in environment(server).items():
+        namespace["__patch__"].setenv(name, value)
+    namespace["__undo__"] = (stack.close, *namespace["__undo__"])
+
+
 def back_again(namespace: dict[str, Any]) -> None:
     """Undo `in_a_folder_of_its_own`."""
     for undo in namespace["__undo__"]:
@@ -167,7 +181,12 @@ def _shell(command: str) -> str:
     return done.stdout + done.stderr + (f"[{done.returncode}]\n" if done.returncode else "")
 
 
-def _markdown(path: str, *patterns: str) -> Sybil:
+def _markdown(
+    path: str,
+    *patterns: str,
+    excludes: tuple[str, ...] = (),
+    setup: Callable[[dict[str, Any]], None] = in_a_folder_of_its_own,
+) -> Sybil:
     return Sybil(
         parsers=[
             PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
@@ -176,7 +195,8 @@ def _markdown(path: str, *patterns: str) -> Sybil:
         ],
         path=path,
         patterns=patterns,
-        setup=in_a_folder_of_its_own,
+        excludes=excludes,
+        setup=setup,
         teardown=back_again,
     )
 
@@ -189,5 +209,10 @@ docstrings = Sybil(
     teardown=back_again,
 )
 pytest_collect_file = SybilCollection(
-    [_markdown(".", "README.md"), _markdown("docs", "*.md"), docstrings]
+    [
+        _markdown(".", "README.md"),
+        _markdown("docs", "*.md", excludes=(OWN_LOOP,)),
+        _markdown("docs", OWN_LOOP, setup=beside_a_provider),
+        docstrings,
+    ]
 ).pytest()

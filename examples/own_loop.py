@@ -20,4 +20,4 @@ while True:
         chat.append(answer := answer_from(client.chat.completions.create(**request.body), request))
         print(answer.text)
     elif not run_calls(chat, "guide", [weather]):
-        chat.append(stenolog.UserMessage(text=input("> ")))
+        chat.append(stenolog.UserMessage(input("> ")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,43 +18,23 @@ import stenolog
 from stenolog.projections.requests.receipts import proofs
 from tests.llms.conftest import server as server
 from tests.llms.server import SILENCE, Reply, Server, failure
+from tests.llms.stand_in import ADVICE, completion, environment, message
 
 ROOT = Path(__file__).parent.parent.parent
 LINES = 16
-CITY = '{"city": "Kyiv"}'
 
 
 class Loop(NamedTuple):
-    """An example: its file, the answer that calls the tool, an answer in words, and where the words are."""
+    """An example: its file, an answer that calls the tool, and one in words."""
 
     file: str
     calls: dict[str, Any]
     says: dict[str, Any]
-    root: str
 
 
-def completion(finish: str, **message: Any) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-    return {"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-5.2", "choices": [choice]}
-
-
-def message(stop: str, *content: dict[str, Any]) -> dict[str, Any]:
-    used = {"input_tokens": 1, "output_tokens": 1}
-    made = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-5", "content": content}
-    return {**made, "stop_reason": stop, "stop_sequence": None, "usage": used}
-
-
-FUNCTION = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": CITY}}
-USE = {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Kyiv"}}
-WORDS = {"type": "text", "text": "Take an umbrella."}
 LOOPS = [
-    Loop(
-        "own_loop",
-        completion("tool_calls", content=None, tool_calls=[FUNCTION]),
-        completion("stop", content="Take an umbrella."),
-        "/v1",
-    ),
-    Loop("own_loop_anthropic", message("tool_use", USE), message("end_turn", WORDS), ""),
+    Loop("own_loop", completion(calls=True), completion(ADVICE)),
+    Loop("own_loop_anthropic", message(calls=True), message(ADVICE)),
 ]
 every = pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.file)
 
@@ -70,17 +51,10 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 def start(loop: Loop, folder: Path, server: Server) -> subprocess.Popen[str]:
     """Start the example as a person does."""
-    url, key = server.url + loop.root, "sk-test-0123456789abcdef"
-    keys = {
-        "OPENAI_BASE_URL": url,
-        "OPENAI_API_KEY": key,
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": key,
-    }
     return subprocess.Popen(
         [sys.executable, ROOT / "examples" / f"{loop.file}.py"],
         cwd=folder,
-        env={**os.environ, **keys, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **environment(server), "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -96,6 +70,13 @@ def test_it_is_a_program_of_sixteen_lines(loop: Loop) -> None:
 
     assert said is not None
     assert len(lines) - len(said.splitlines()) <= LINES
+
+
+def test_the_readme_shows_it_word_for_word() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    source = (ROOT / "examples" / "own_loop.py").read_text()
+
+    assert source.partition('"""\n\n')[2] in blocks
 
 
 @every
@@ -117,7 +98,7 @@ def test_killed_at_a_request_and_started_again_it_goes_on(
     started.append(again := start(loop, tmp_path, server))
     out, err = again.communicate("Sure?\n", timeout=60)
 
-    assert out.count("Take an umbrella.") == 2
+    assert out.count(ADVICE) == 2
     assert err.strip().endswith("EOFError: EOF when reading a line")
     with stenolog.open(tmp_path / "chat.db") as log:
         entries = [*log["chat"].entries()]
