@@ -29,7 +29,7 @@ PREFACE = """\
 | `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `fork_of` |
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
-| `search` | `query`, `hits`; of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
+| `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
 | `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
 | `steps` | `conversation`, `transitions` |

@@ -33,6 +33,9 @@ from stenolog.domain.values import Control, WorkflowRun
 
 from .timeline import CUT_OFF, changes, cut_words, lost_words
 
+USER = "user"
+"""The address of the person, whom an agent speaks to unless it names another."""
+
 
 class Description(NamedTuple):
     """An entry in words, as they were said: nothing in them is escaped."""
@@ -53,7 +56,8 @@ def describe(entry: Entry) -> Description:
             purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
             # What was said and called comes first: on one line a long thought would hide it.
             said = in_words([part for part in parts if not isinstance(part, ReasoningPart)])
-            return Description(_to(lane, event.to), _joined(purpose, _cut(event), said, thoughts(event)))
+            to = [each for each in event.to if each not in (lane, USER)]
+            return Description(_to(lane, to), _joined(purpose, _cut(event), said, thoughts(event)))
         case ToolResult(parts=parts):
             return Description(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
         case LlmError(parts=parts):

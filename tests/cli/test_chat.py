@@ -198,7 +198,7 @@ def test_why_shows_the_last_request_with_its_reasons(chat: Chat, folder: Path) -
 def test_commands_show_the_log_the_agents_and_the_cost(chat: Chat, folder: Path) -> None:
     out = commanded(chat, folder, "/log 2", "/agents", "/cost", "/help").out
 
-    assert "user_message       user              Second" in out
+    assert "user       user              Second" in out
     assert "First" not in out
     assert "assistant  script  idle" in out
     assert "MODEL   CALLS" in out

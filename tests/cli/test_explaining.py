@@ -49,7 +49,7 @@ def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Calla
         "9 on dropped",
         "over-budget: it is older than what the budget has room for",
     ]
-    assert "2 cause user_message Ada → planner Make the parser faster, then ship it." in lines
+    assert "2 cause user Ada → planner Make the parser faster, then ship it." in lines
 
 
 def test_explain_takes_positions_in_words_and_stops_where_it_is_told_to(
@@ -70,9 +70,9 @@ def test_a_span_that_goes_on_for_ever_is_drawn_as_its_ends(cli: Callable[..., An
 def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[..., list[str]]) -> None:
     lines = told("blame", "crew", "7/1")
 
-    assert lines[2] == '7 assistant_message coder → deploy({"what": "live"})'
-    assert lines[3] == "↳ 8 control.call user_message Ada [approve] e7"
-    assert lines[-1] == "← 2 cause user_message Ada → planner Make the parser faster, then ship it."
+    assert lines[2] == '7 assistant coder → deploy({"what": "live"})'
+    assert lines[3] == "↳ 8 control.call user Ada [approve] e7"
+    assert lines[-1] == "← 2 cause user Ada → planner Make the parser faster, then ship it."
 
 
 def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[..., Any]) -> None:
@@ -146,7 +146,7 @@ def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
     lines = told("view", "crew", "--agent", "coder", "--minus", "reviewer", "--at", "10")
 
     assert lines[0] == "coder has seen 4 entries that reviewer has not, at 10"
-    assert lines[3].startswith("3 assistant_message planner → coder receipt 4 not-addressed Profile")
+    assert lines[3].startswith("3 assistant planner → coder receipt 4 not-addressed Profile")
     assert lines[-1] == "receipt in a request that its receipt proves, to the byte"
     assert told("view", "crew", "--agent", "coder", "--minus", "coder") == [
         "coder has seen 0 entries that coder has not, at 14"

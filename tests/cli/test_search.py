@@ -13,9 +13,29 @@ from stenolog.domain.events import UserMessage
 Cli = Callable[..., Any]
 
 
-def test_a_hit_is_where_when_what_and_who_and_the_words_below(demo: Cli) -> None:
+def test_hits_stand_below_their_conversation_with_when_what_who_and_the_words(demo: Cli) -> None:
     assert demo("search", "failed", "dates").out.splitlines() == [
-        "demo@4  2026-11-20 09:01  tool_result  shell",
+        "demo  the flaky parser",
+        "  4  2026-11-20 09:01  tool  shell",
+        "     FAILED test_dates: 23:00 != 00:00 1 failed",
+    ]
+
+
+def test_each_conversation_is_named_once_however_many_hits_it_has(demo: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["other"].extend([UserMessage(text="dates"), UserMessage(text="dates again")])
+    rows = demo("search", "dates").out.splitlines()
+
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == ["other", "demo"]
+
+
+def test_in_a_pipe_each_hit_names_its_conversation_and_its_words_are_on_one_line(
+    demo: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+
+    assert demo("search", "failed", "dates").out.splitlines() == [
+        "demo@4  2026-11-20 09:01  tool  shell",
         "    FAILED test_dates: 23:00 != 00:00 1 failed",
     ]
 
@@ -28,7 +48,7 @@ def test_words_obey_nobody(cli: Cli) -> None:
     with open_log("talks.db") as log:
         log["talk"].append(UserMessage(text="a \x1b[31mred\u202e needle"))
 
-    assert cli("search", "needle").out.splitlines()[1] == r"    a \x1b[31mred\u202e needle"
+    assert cli("search", "needle").out.splitlines()[2] == r"     a \x1b[31mred\u202e needle"
 
 
 def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
@@ -37,8 +57,8 @@ def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
 
     lines = cli("search", "needle").out.splitlines()
 
-    assert len(lines) == 4
-    assert all(len(line) <= 100 and line.startswith("    ") for line in lines[1:])
+    assert len(lines) == 5
+    assert all(len(line) <= 100 and line.startswith("     ") for line in lines[2:])
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
         "calls": 2,
         "answers": 1,
         "answers_without_usage": 0,
+        "answers_understated": 0,
         "errors": {"overloaded": 1},
         "retries": 0,
         "tools": 1,

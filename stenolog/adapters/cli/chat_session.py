@@ -18,8 +18,8 @@ from stenolog.domain.values import PositionRange
 from .app import Terminated
 from .chat_status import at_work, awaiting, failed, is_words, last_exchange, stopped
 from .chat_terminal import message, minute
+from .entry_lines import entry_line
 from .lines import Piece, counted
-from .log_commands import entry_line
 from .position_argument import backwards
 from .run_session import RunSession
 

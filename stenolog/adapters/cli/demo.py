@@ -20,9 +20,9 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control, Tool
 
+from .entry_lines import entry_line
 from .framework import command
 from .lines import CommandResult, Piece, line
-from .log_commands import entry_line
 from .options import takes_db
 from .verify_commands import replay_lines, replayed
 from .view_commands import request_data, request_of

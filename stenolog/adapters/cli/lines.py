@@ -158,6 +158,20 @@ def _kept_blanks(words: str) -> str:
     return " " * left + inner + " " * right
 
 
+def shortened(words: str, cells: int) -> str:
+    """Return one line of words with an ellipsis for its middle, if it has more than so many cells."""
+    whole = one_line(words)
+    if len(whole) <= cells and whole.isascii():
+        return whole
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(whole) <= cells:
+        return whole
+    behind = (cells - 1) // 2
+    front = set_cell_size(whole, cells - 1 - behind).rstrip()
+    return f"{front}…{set_cell_size(whole[::-1], behind)[::-1].lstrip()}"
+
+
 def styled(words: str, style: str) -> str:
     """Return words that are safe already, in a style."""
     codes = ";".join(CODES[word] for word in style.split())

@@ -13,26 +13,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.values import CallRef, Control
+from stenolog.domain.events import AssistantMessage
 from stenolog.projections.timeline import cut_words
 
 from .conversation_list import conversation_data, list_drawn
+from .entry_lines import entry_line, log_lines
 from .framework import command
 from .lines import (
     STYLES,
     CommandResult,
-    Description,
     Diagnostic,
     Piece,
-    TextLine,
     counted,
-    describe,
     entry_data,
     field,
     line,
     paragraph,
-    thoughts,
 )
 from .lookup import find_conversation, open_log
 from .options import names, takes_conversation, takes_db, takes_kinds
@@ -44,27 +40,27 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
 
 
-NEAR = 1000
-"""A call is looked for among so many entries before its approval."""
-
-
 @command("log")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
 @click.option("--after", default="0", help="Only what comes after this position.")
 @click.option("--at", default="@", help="As it stood at this position or time.")
+@click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_kinds
 @takes_conversation
 def log_command(
-    db: Path, target: str, last: int | None, after: str, at: str, kinds: tuple[str, ...]
+    db: Path, target: str, last: int | None, after: str, at: str, whole: bool, kinds: tuple[str, ...]
 ) -> CommandResult:
     """Show the entries, one a line. Position, time (UTC), kind, who, what."""
     conversation = find_conversation(open_log(db), target)
-    entries = _chosen(
-        conversation, resolve(conversation, after, least=0), resolve(conversation, at), last, kinds
-    )
+    first, position = resolve(conversation, after, least=0), resolve(conversation, at)
     return CommandResult(
-        lambda: {"conversation": conversation.name, "entries": entries},
-        lambda: _lines(entries, conversation),
+        lambda: {
+            "conversation": conversation.name,
+            "entries": _chosen(conversation, first, position, last, kinds),
+        },
+        lambda: log_lines(
+            _chosen(conversation, first, position, last, kinds), conversation, all=whole or bool(kinds)
+        ),
     )
 
 
@@ -82,57 +78,13 @@ def _chosen(
     return reversed(list(islice(back, last)))
 
 
-def _lines(entries: Iterable[Entry], conversation: Conversation) -> Iterator[Piece]:
-    day, head = None, conversation.position
-    for entry in entries:
-        if entry.time.date() != day:
-            day = entry.time.date()
-            yield line((f"{'':{len(str(head))}}  {day}", "dim"))
-        yield entry_line(entry, len(str(head)), conversation)
-
-
-def entry_line(entry: Entry, width: int = 4, conversation: Conversation | None = None) -> TextLine:
-    """Return an entry on one line.
-
-    `width` is that of the positions, in digits. With its `conversation` calls have names.
-    """
-    words, style = describe(entry), STYLES[entry.event.kind]
-    thought = thoughts(entry.event)
-    return line(
-        (f"{entry.position:>{width}}", "bold"),
-        (f"  {entry.time:%H:%M:%S}  ", "dim"),
-        (f"{entry.event.kind:<17}  ", style),
-        (f"{words.who:<16}  ", ""),
-        (_verdict(entry, conversation) or words.what.removesuffix(thought), _style(words)),
-        (thought, "dim"),
-    )
-
-
-def _style(words: Description) -> str:
-    return "red" if words.what.startswith("✗") else ""
-
-
-def _verdict(entry: Entry, conversation: Conversation | None) -> str:
-    """Return an approval's or refusal's action and tool name; empty for all other entries."""
-    match entry.event:
-        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
-            near = islice(backwards(conversation, entry.position), NEAR)
-            called = (earlier.event for earlier in near if earlier.id == made)
-            for event in called:
-                if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
-                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
-        case _:
-            pass
-    return ""
-
-
 @command("show")
 @click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
 @click.argument("target", metavar="CONVERSATION", shell_complete=names)
-@click.argument("position")
+@click.argument("position", required=False, default="@")
 @takes_db
 def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResult:
-    """Show one entry whole. Where it stands, all its fields, its text unabridged."""
+    """Show one entry whole. The last one unless another is named; all its fields, its text unabridged."""
     conversation = find_conversation(open_log(db), target)
     wanted = resolve(conversation, position)
     (shown,) = conversation.entries(after=wanted - 1, at=wanted)

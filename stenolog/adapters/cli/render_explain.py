@@ -26,16 +26,19 @@ from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
+from stenolog.projections.terminal_text import one_line
 
+from .entry_lines import entry_line, short_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import STYLES, Piece, counted, describe, line, paragraph
-from .log_commands import entry_line
 from .render_views import DISPOSITIONS, folded, head_lines, spans
 from .view_commands import step_lines
 
 FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
 SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 LINES_OF_TEXT = 40
+BEFORE = 30
+"""The characters that are shown before a text that was looked for."""
 
 
 def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece]:
@@ -124,7 +127,13 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
     if entry is None or first != last:
         return (_from_to(first, last), ref.field, "", "", "")
     who, what = describe(entry)
-    return (str(first), ref.field, (entry.event.kind, STYLES[entry.event.kind]), who, (what, "dim"))
+    return (
+        str(first),
+        ref.field,
+        (short_kind(entry.event.kind), STYLES[entry.event.kind]),
+        who,
+        (what, "dim"),
+    )
 
 
 def blame_drawn(told: Blame) -> Iterator[Piece]:
@@ -143,7 +152,7 @@ def blame_drawn(told: Blame) -> Iterator[Piece]:
 def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
-    kind = (link.kind, "dim" if mark else STYLES[link.kind])
+    kind = (short_kind(link.kind), "dim" if mark else STYLES[link.kind])
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
 
 
@@ -262,7 +271,7 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
     style = "yellow" if seen.proof in ("next", "rebuilt") else "green"
     return (
         str(seen.position),
-        (entry.event.kind, STYLES[entry.event.kind]),
+        (short_kind(entry.event.kind), STYLES[entry.event.kind]),
         who,
         (seen.proof, style),
         str(seen.by or ""),
@@ -379,4 +388,18 @@ def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Ite
     for title, position in (*(("said at", at) for at in made.source), ("after", made.vanished)):
         if position in entries:
             told = describe(entries[position])
-            yield line((f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}", f"  {told.what}")
+            place = (f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}  "
+            yield line(*place, *_marked(told.what, made.text))
+
+
+def _marked(said: str, text: str) -> Iterator[Cell]:
+    """Yield what was said with the text in it marked, from a few words before it."""
+    whole, wanted = one_line(said), one_line(text)
+    at = whole.find(wanted) if wanted else -1
+    if at < 0:
+        yield whole
+        return
+    first = max(0, at - BEFORE)
+    yield f"…{whole[first:at]}" if first else whole[:at]
+    yield wanted, "bold yellow"
+    yield whole[at + len(wanted) :]

@@ -23,6 +23,7 @@ from stenolog.projections.usage import Prices, UsageTotals, together, unpriced
 
 from .layout import Cell, table, wrapped
 from .lines import Piece, counted, describe, in_words, line, paragraph
+from .terminal import width
 
 Row: TypeAlias = RequestPart | tuple[Omission, int]
 """A part of the request; or what was left out, and how often."""
@@ -180,13 +181,20 @@ def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Itera
             case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
                 yield line((f"{item.author} passes  {item.position}", "dim"))
             case "mode":
-                yield Rule(Text(one_line(item.detail), style="magenta"), style="dim", align="left")
+                yield _mode_rule(item.detail)
             case "tool":
                 yield from _tool(item)
             case "running":
                 yield line((f"… {item.author} is {item.detail}", "yellow"))
             case "message" | "error" | "cut" | "unknown" | "erased" | "damaged":
                 yield from _message(item)
+
+
+def _mode_rule(detail: str) -> Piece:
+    """Return a rule across the terminal; in a pipe, which has no width, its words alone."""
+    if width() is None:
+        return line((detail, "magenta"))
+    return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
 
 
 def _message(item: TimelineItem) -> Iterator[Piece]:
@@ -222,6 +230,10 @@ def _tool(item: TimelineItem) -> Iterator[Piece]:
         yield paragraph(output, "dim", indent=4, lines=LINES_OF_OUTPUT)
 
 
+NAMES = 24
+"""The cells that names of agents, models and conversations keep."""
+SPARE = ("FIRST", "P95", "MEDIAN", "CACHED", "ERRORS")
+"""The columns that a narrow terminal does without, the first one first."""
 COLUMNS = (
     ">CALLS", ">ERRORS", ">TOOLS", ">INPUT", ">CACHED", ">OUTPUT", ">MEDIAN", ">P95", ">FIRST",
 )  # fmt: skip
@@ -238,13 +250,22 @@ def drawn(
     whole = together(tally for _, tally in rows)
     if len(rows) > 1:
         shown.append(_stats_row(("all", "bold"), whole, prices))
-    yield table((f"~{by.upper()}", *COLUMNS, *([">USD"] if prices is not None else [])), shown)
+    columns = (f"~{by.upper()}", *COLUMNS, *([">USD"] if prices is not None else []))
+    kept = [at for at in range(len(columns)) if any(row[at] != "-" for row in shown)]
+    yield table(
+        [columns[at] for at in kept], [[row[at] for at in kept] for row in shown], names=NAMES, spare=SPARE
+    )
     if whole.errors:
         counted = ", ".join(f"{count:,} {name}" for name, count in whole.errors.items())
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
     if prices is not None:
         yield wrapped((_on_prices(whole, prices, source), "dim"), hang=2)
+    if whole.understated:
+        partial = (
+            f"≥: {whole.understated:,} of {whole.answers:,} answers state fewer output tokens than they have"
+        )
+        yield wrapped((f"{partial}: they were written down before their streams ended", "yellow"), hang=2)
     if whole.untold:
         untold = f"{whole.untold:,} of {whole.answers:,} answers do not say how many tokens they used"
         yield wrapped((untold, "dim"), hang=2)
@@ -260,7 +281,7 @@ def _stats_row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Ce
         f"{tally.tools:,}{failed}" if tally.tools else "-",
         f"{tokens.input:,}" if any(tokens) else "-",
         f"{tokens.cache_read * 100 // tokens.input}%" if tokens.input else "-",
-        f"{tokens.output:,}" if any(tokens) else "-",
+        f"{_least(tally)}{tokens.output:,}" if any(tokens) else "-",
         _seconds(tally.took.percentile(50)),
         _seconds(tally.took.percentile(95)),
         _seconds(tally.first.percentile(50)),
@@ -280,7 +301,12 @@ def _usd(tally: UsageTotals, prices: Prices) -> str:
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
         return "?"
     usd = f"{known / MICRO_PER_USD:,.2f}" if known >= MICRO_PER_USD else f"{known / MICRO_PER_USD:.4f}"
-    return f"≥{usd}" if missing else usd
+    return f"≥{usd}" if missing else f"{_least(tally)}{usd}"
+
+
+def _least(tally: UsageTotals) -> str:
+    """Return the mark of a number that is too low, or of which a part is not known."""
+    return "≥" if tally.understated or tally.untold else ""
 
 
 def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> str:

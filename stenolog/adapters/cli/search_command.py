@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 import click
 
 from stenolog.adapters.queries import folds
+from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.errors import InvalidEventError
 
+from .conversation_list import short_name
+from .entry_lines import short_kind
 from .framework import Command, command
 from .lines import STYLES, CommandResult, Diagnostic, Piece, line
 from .lookup import find_conversation, open_log
 from .options import names, takes_db, takes_kinds
-from .terminal import Bar
+from .terminal import Bar, width
 from .time_argument import moment
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ def search_command(
     limit: int,
     newest: bool,
 ) -> CommandResult:
-    """Find what was said, in any conversation. Where, when (UTC), what kind, who, and the words around it.
+    """Find what was said, in any conversation. By conversation: when (UTC), what kind, who, the words around.
 
     All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'; a shell takes the outer
     quotes away. Case and accents do not matter. The first search of a database takes a while: it is indexed;
@@ -100,7 +103,15 @@ def search_command(
         )
     shown = hits[:limit]
     notes = _more(hits, limit) if hits or agent is None else _unknown(log, conversation, agent)
-    return CommandResult({"query": words, "hits": shown}, lambda: _drawn(shown), diagnostics=notes)
+    titles = {name: listed(log[name]).title for name in dict.fromkeys(hit.conversation for hit in shown)}
+    data = {"query": words, "hits": shown, "titles": titles}
+
+    def draw() -> Iterable[Piece]:
+        if not shown:
+            return [line(("nothing found", "dim"))]
+        return _in_lines(shown) if width() is None else _in_groups(shown, titles, log)
+
+    return CommandResult(data, draw, diagnostics=notes)
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
@@ -134,19 +145,29 @@ def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic
     )
 
 
-def _drawn(hits: Sequence[Hit]) -> Iterator[Piece]:
+def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iterator[Piece]:
+    """Draw the hits under the conversations that they are in, the one with the first hit first."""
     from .layout import wrapped
 
-    if not hits:
-        yield line(("nothing found", "dim"))
+    digits = max(len(str(hit.position)) for hit in hits)
+    for name, title in titles.items():
+        yield line((short_name(log, name), "bold"), f"  {title}")
+        for hit in hits:
+            if hit.conversation == name:
+                yield line((f"  {hit.position:>{digits}}", "bold"), *_place(hit))
+                yield wrapped(*_marked(hit), indent=digits + 4)
+
+
+def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
+    """Draw each hit by itself, as a program that reads a pipe wants it."""
     for hit in hits:
-        yield line(
-            (f"{hit.conversation}@{hit.position}", "bold"),
-            (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"),
-            (f"  {hit.kind}", STYLES[hit.kind]),
-            f"  {hit.who}",
-        )
-        yield wrapped("    ", *_marked(hit), hang=4)
+        yield line((f"{hit.conversation}@{hit.position}", "bold"), *_place(hit))
+        yield line("    ", *_marked(hit))
+
+
+def _place(hit: Hit) -> tuple[str | tuple[str, str], ...]:
+    kind = f"  {short_kind(hit.kind)}", STYLES[hit.kind]
+    return (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"), kind, f"  {hit.who}"
 
 
 def _marked(hit: Hit) -> Iterable[str | tuple[str, str]]:

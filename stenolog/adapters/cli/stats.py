@@ -82,6 +82,7 @@ def _data(name: str, tally: UsageTotals, prices: Prices | None) -> dict[str, Any
         "calls": tally.calls,
         "answers": tally.answers,
         "answers_without_usage": tally.untold,
+        "answers_understated": tally.understated,
         "errors": tally.errors,
         "retries": tally.retries,
         "tools": tally.tools,

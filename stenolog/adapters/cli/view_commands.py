@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 LANE = "agent, or agent/task"
+STEP = 12
+"""The cells that names of agents and tools keep."""
 DECISIONS = {
     "call_model": "cyan",
     "run_tools": "blue",
@@ -188,19 +190,25 @@ def steps_command(db: Path, target: str, agent: str | None, at: str) -> CommandR
 
 
 def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
-    """Yield one line for each transition."""
-    for step in steps:
-        guard = f" [{', '.join(step.guard)}]" if step.guard else ""
-        moved = f"{step.source} → {step.target}" if step.lane else step.kind
-        decision = decision_words(step) if step.lane else ""
-        yield line(
-            (f"{step.position:>4}", "bold"),
-            (f"  {step.lane:<10}", "cyan"),
-            (f"  {(step.trigger or '') + guard:<21}", ""),
-            (f"  {decision:<19}", DECISIONS[step.decision.do]),
-            (f"  ! {step.anomaly}" if step.anomaly else "", "yellow"),
-            (f"  {moved}", "dim"),
-        )
+    """Yield a table with one row for each transition."""
+    from .layout import table
+
+    columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")
+    rows = [_step_row(step) for step in steps]
+    kept = range(len(columns) if any(row[-1][0] for row in rows) else len(columns) - 1)
+    yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], names=STEP)
+
+
+def _step_row(step: Transition) -> tuple[tuple[str, str], ...]:
+    guard = f" [{', '.join(step.guard)}]" if step.guard else ""
+    return (
+        (str(step.position), "bold"),
+        (step.lane, "cyan"),
+        ((step.trigger or "") + guard, ""),
+        (decision_words(step) if step.lane else "", DECISIONS[step.decision.do]),
+        ((step.target or "") if step.lane else step.kind, "dim"),
+        (f"! {step.anomaly}" if step.anomaly else "", "yellow"),
+    )
 
 
 def decision_words(step: Transition) -> str:

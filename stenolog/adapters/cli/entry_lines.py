@@ -1,0 +1,129 @@
+"""Entries of a log, one a line: position, time, kind, who, and what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.values import CallRef, Control
+from stenolog.projections.timeline import changes
+
+from .lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
+from .position_argument import KINDS, backwards
+from .terminal import width
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+NEAR = 1000
+"""A call is looked for among so many entries before its approval or its result."""
+SHORT_KINDS = {kind: short for short, kind in KINDS.items()}
+"""The word by which a kind of entries is shown, which `--kind` takes too."""
+KIND_CELLS = max(map(len, KINDS))
+WHO_CELLS, PART = 16, 8
+"""The cells of an author's name; of a wide terminal this part of them."""
+
+
+def short_kind(kind: str) -> str:
+    """Return the word by which a kind of entries is shown."""
+    return SHORT_KINDS.get(kind, kind)
+
+
+def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
+    """Yield the lines of a log, with a line for each day.
+
+    Unless `all`, mode switches that only carry settings of another program are counted, and not shown.
+    """
+    day, digits = None, len(str(conversation.position))
+    hidden: Counter[str] = Counter()
+    tools: dict[str, str] = {}
+    for entry in entries:
+        _note_calls(tools, entry.event)
+        if not all and (owner := carries_settings_of(entry.event)):
+            hidden[owner] += 1
+            continue
+        if entry.time.date() != day:
+            day = entry.time.date()
+            yield line((f"{'':{digits}}  {day}", "dim"))
+        yield entry_line(entry, digits, conversation, tools)
+    if hidden:
+        switches = counted(hidden.total(), "mode switch", "mode switches")
+        yield line(
+            (f"not shown: {switches} with settings of {', '.join(hidden)} alone; --all shows them", "dim")
+        )
+
+
+def carries_settings_of(event: Event) -> str:
+    """Return the program whose settings are all that a mode switch carries, empty for any other event."""
+    if not isinstance(event, ModeSwitch) or not event.meta or changes(event):
+        return ""
+    return next(iter(event.meta))
+
+
+def entry_line(
+    entry: Entry,
+    digits: int = 4,
+    conversation: Conversation | None = None,
+    tools: dict[str, str] | None = None,
+) -> TextLine:
+    """Return an entry on one line: its words and calls first, its thoughts last.
+
+    `digits` is the width of positions. With its `conversation` calls and results have names; `tools` are
+    those that are known already, by the ids of calls.
+    """
+    words, thought = describe(entry), thoughts(entry.event)
+    what = _verdict(entry, conversation) or words.what.removesuffix(thought)
+    who = words.who
+    if isinstance(entry.event, ToolResult) and not entry.event.name:
+        who = (tools or {}).get(entry.event.call_id) or _called(entry, entry.event, conversation) or who
+    return line(
+        (f"{entry.position:>{digits}}", "bold"),
+        (f"  {entry.time:%H:%M:%S}  ", "dim"),
+        (f"{short_kind(entry.event.kind):<{KIND_CELLS}}  ", STYLES[entry.event.kind]),
+        (f"{_fitted(who)}  ", ""),
+        (what, "red" if what.startswith("✗") else ""),
+        (thought, "dim"),
+    )
+
+
+def _fitted(who: str) -> str:
+    """Return a name as wide as its column; a longer one loses its middle, but in a pipe it is whole."""
+    cells = width()
+    room = WHO_CELLS if cells is None else max(WHO_CELLS, cells // PART)
+    shown = who if cells is None else shortened(who, room)
+    return f"{shown:<{room}}"
+
+
+def _note_calls(tools: dict[str, str], event: Event) -> None:
+    if isinstance(event, AssistantMessage | LlmError):
+        tools.update({call.id: call.name for call in event.tool_calls})
+
+
+def _called(entry: Entry, result: ToolResult, conversation: Conversation | None) -> str:
+    """Return the name of the tool whose call a result answers; empty if the call is not near."""
+    if conversation is None:
+        return ""
+    for earlier in islice(backwards(conversation, entry.position), NEAR):
+        tools: dict[str, str] = {}
+        _note_calls(tools, earlier.event)
+        if result.call_id in tools:
+            return tools[result.call_id]
+    return ""
+
+
+def _verdict(entry: Entry, conversation: Conversation | None) -> str:
+    """Return an approval's or refusal's action and tool name; empty for all other entries."""
+    match entry.event:
+        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
+            near = islice(backwards(conversation, entry.position), NEAR)
+            called = (earlier.event for earlier in near if earlier.id == made)
+            for event in called:
+                if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
+                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
+        case _:
+            pass
+    return ""

@@ -1,0 +1,130 @@
+"""The lines of `stenolog log`: words and calls first, in columns, and nothing is hidden unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AssistantMessage,
+    ModeSwitch,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.cli.lines import shortened
+from tests.cli.conftest import Ran
+
+Cli = Callable[..., Ran]
+LONG = "mcp__private-journal__process_thoughts"
+
+
+@pytest.fixture
+def thread(cli: Cli, tmp_path: Path) -> Cli:
+    """Make a thread whose program notes its settings before each entry, with a tool of a long name."""
+    noted = ModeSwitch(meta={"langgraph": {"checkpoint": "1"}})
+    call = ToolCall(id="c1", name=LONG, arguments="{}")
+    parts = [ReasoningPart(text="Hm."), TextPart(text="Let me note it."), call]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        answer = AssistantMessage(agent="claude", parts=parts, to=["user"])
+        said = UserMessage(text="Go on.", to=["claude"])
+        result = ToolResult(call_id="c1", text="noted")
+        log["x"].extend([noted, said, noted, answer, noted, result], expected=0)
+    return cli
+
+
+def rows(ran: Ran) -> list[str]:
+    return [row for row in ran.out.splitlines() if row[:1].isdigit()]
+
+
+def test_mode_switches_with_mere_settings_of_a_program_are_counted_and_not_shown(thread: Cli) -> None:
+    shown = thread("log", "x")
+
+    assert [row.split()[2] for row in rows(shown)] == ["user", "assistant", "tool"]
+    assert "not shown: 3 mode switches with settings of langgraph alone; --all shows them" in shown.out
+    assert len(rows(thread("log", "x", "--all"))) == len(rows(thread("log", "x", "--kind", "mode"))) + 3
+    assert len(thread("log", "x", "--json").envelope["data"]["entries"]) == 6
+
+
+def test_a_result_has_the_name_of_the_tool_that_its_call_names(thread: Cli) -> None:
+    assert "  tool       mcp__pri…houghts  ✓ noted" in thread("log", "x").out
+    assert "  tool       mcp__pri…houghts  ✓ noted" in thread("log", "x", "--after", "5").out
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "160"])
+def test_the_words_begin_in_the_same_column_on_each_line(
+    thread: Cli, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = rows(thread("log", "x"))
+    words = ("Go on.", "Let me note it.", "✓ noted")
+
+    assert len({row.index(said) for row, said in zip(shown, words, strict=True)}) == 1
+    assert max(map(len, shown)) <= int(columns)
+
+
+def test_in_a_pipe_names_are_whole(thread: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+
+    assert f"tool       {LONG}  ✓ noted" in thread("log", "x").out
+
+
+def test_the_person_is_not_named_as_the_one_whom_an_agent_speaks_to(thread: Cli) -> None:
+    (answer,) = (row for row in rows(thread("log", "x")) if "assistant" in row)
+
+    assert "assistant  claude            Let me note it. → mcp__private" in answer
+
+
+@pytest.mark.parametrize(
+    ("words", "cells", "shown"),
+    [
+        ("short", 5, "short"),
+        ("claude → Explore-a2dca60", 16, "claude →…a2dca60"),
+        ("干草干草干草", 7, "干…干草"[:2] + "草"),
+    ],
+)
+def test_a_long_name_loses_its_middle(words: str, cells: int, shown: str) -> None:
+    assert shortened(words, cells) == shown
+
+
+def test_show_without_a_position_shows_the_last_entry(thread: Cli) -> None:
+    assert thread("show", "x").out.splitlines()[0].startswith("x@6")
+    assert thread("show", "x", "--raw").out == "noted\n"
+    assert thread("show", "x", "4", "--raw").out == "Let me note it.\n{}\n"
+
+
+def test_a_rule_of_the_timeline_fills_the_terminal_and_is_mere_words_in_a_pipe(
+    demo: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "mode agent ─────" in demo("timeline").out
+    monkeypatch.delenv("COLUMNS")
+    assert "mode agent\n" in demo("timeline").out
+
+
+def test_the_steps_of_agents_with_long_names_stand_in_columns(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        for agent in ("a", "the-agent-with-a-long-name"):
+            log["x"].append(UserMessage(text="Go on.", to=[agent]))
+            log["x"].append(AssistantMessage(agent=agent, text="Done."))
+    titles, _, *steps = cli("steps", "x").out.splitlines()
+
+    assert {step.index("awaiting_llm") for step in steps if "asked" in step} == {titles.index("THEN")}
+    assert {step.index("idle") for step in steps if "answered" in step} == {titles.index("THEN")}
+
+
+def test_bisect_marks_the_words_that_were_looked_for(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        said = "word " * 60 + "the needle in it"
+        yes = AssistantMessage(agent="a", model="m", text="Yes.")
+        log["x"].extend(
+            [UserMessage(text=said), yes, ModeSwitch(context_from=3), UserMessage(text="Go on.")], expected=0
+        )
+    out = cli("bisect", "x", "--agent", "a", "--contains", "needle", "--color", "always").out
+
+    assert "said at" in out
+    assert "word the \x1b[1;33mneedle\x1b[0m in it" in out
