@@ -11,13 +11,13 @@ import stenolog
 from stenolog import (
     AssistantMessage,
     ModeSwitch,
-    ReasoningPart,
     TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.adapters.cli.lines import shortened
+from stenolog.parts import AssistantPart, ReasoningPart
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -29,7 +29,7 @@ def thread(cli: Cli, tmp_path: Path) -> Cli:
     """Make a thread whose program notes its settings before each entry, with a tool of a long name."""
     noted = ModeSwitch(meta={"langgraph": {"checkpoint": "1"}})
     call = ToolCall(id="c1", name=LONG, arguments="{}")
-    parts = [ReasoningPart(text="Hm."), TextPart(text="Let me note it."), call]
+    parts: list[AssistantPart] = [ReasoningPart(text="Hm."), TextPart(text="Let me note it."), call]
     with stenolog.open(tmp_path / "talks.db") as log:
         answer = AssistantMessage(agent="claude", parts=parts, to=["user"])
         said = UserMessage(text="Go on.", to=["claude"])
