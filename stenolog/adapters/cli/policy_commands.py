@@ -79,7 +79,7 @@ def budget_command(
     }
 
     def draw() -> Iterable[Piece]:
-        from .render_explain import budget_drawn
+        from .render_policy import budget_drawn
 
         return budget_drawn(rows, "" if prices else source())
 
@@ -147,7 +147,7 @@ def whatif_command(
     )
 
     def draw() -> Iterable[Piece]:
-        from .render_explain import whatif_drawn
+        from .render_policy import whatif_drawn
 
         return whatif_drawn(made)
 
@@ -209,7 +209,7 @@ def bisect_command(
     data = {"conversation": conversation.name, "agent": named, **made._asdict()}
 
     def draw() -> Iterable[Piece]:
-        from .render_explain import bisect_drawn
+        from .render_policy import bisect_drawn
 
         told = {
             at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)
