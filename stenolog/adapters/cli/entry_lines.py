@@ -79,7 +79,7 @@ def entry_line(
     what = _verdict(entry, conversation) or words.what.removesuffix(thought)
     who = words.who
     if isinstance(entry.event, ToolResult) and not entry.event.name:
-        who = (tools or {}).get(entry.event.call_id) or _called(entry, entry.event, conversation) or who
+        who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
         (f"  {entry.time:%H:%M:%S}  ", "dim"),
@@ -103,7 +103,7 @@ def _note_calls(tools: dict[str, str], event: Event) -> None:
         tools.update({call.id: call.name for call in event.tool_calls})
 
 
-def _called(entry: Entry, result: ToolResult, conversation: Conversation | None) -> str:
+def _tool_called(entry: Entry, result: ToolResult, conversation: Conversation | None) -> str:
     """Return the name of the tool whose call a result answers; empty if the call is not near."""
     if conversation is None:
         return ""

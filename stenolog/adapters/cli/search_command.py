@@ -154,18 +154,18 @@ def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iter
         yield line((short_name(log, name), "bold"), f"  {title}")
         for hit in hits:
             if hit.conversation == name:
-                yield line((f"  {hit.position:>{digits}}", "bold"), *_place(hit))
+                yield line((f"  {hit.position:>{digits}}", "bold"), *_heading(hit))
                 yield wrapped(*_marked(hit), indent=digits + 4)
 
 
 def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
     """Draw each hit by itself, as a program that reads a pipe wants it."""
     for hit in hits:
-        yield line((f"{hit.conversation}@{hit.position}", "bold"), *_place(hit))
+        yield line((f"{hit.conversation}@{hit.position}", "bold"), *_heading(hit))
         yield line("    ", *_marked(hit))
 
 
-def _place(hit: Hit) -> tuple[str | tuple[str, str], ...]:
+def _heading(hit: Hit) -> tuple[str | tuple[str, str], ...]:
     kind = f"  {short_kind(hit.kind)}", STYLES[hit.kind]
     return (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"), kind, f"  {hit.who}"
 
