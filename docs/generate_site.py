@@ -14,6 +14,15 @@ ROOT = Path(__file__).parent.parent
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
+OPEN = """
+::: stenolog.open
+    options:
+      show_root_heading: true
+      show_root_toc_entry: true
+      heading_level: 2
+"""
+"""`open` is no name of `import *`, and so is not among the members of the package."""
+
 
 def faces() -> tuple[str, ...]:
     """Return the modules that users import: the package itself, then its faces."""
@@ -64,7 +73,8 @@ def api_page(face: str) -> str:
     name = face if face == "stenolog" else f"stenolog.{face}"
     module = importlib.import_module(name)
     names = ", ".join(f"`{each}`" for each in sorted(module.__all__))
-    return f"# {name}\n\n{MADE}\n\nNames: {names}.\n\n::: {name}\n"
+    beside = OPEN if face == "stenolog" else ""
+    return f"# {name}\n\n{MADE}\n\nNames: {names}.\n\n::: {name}\n{beside}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

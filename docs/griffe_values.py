@@ -30,6 +30,10 @@ class Values(griffe.Extension):
                 if not cls.is_alias and MAKERS & set(_makers(cls)):
                     with suppress(ImportError, MissingExtraError):  # of an extra that is not installed
                         _construct(cls, getattr(import_module(module.path), cls.name))
+                if not cls.is_alias and cls.name.startswith("Async"):
+                    for method in _mute(cls):
+                        awaited = f"{cls.name.removeprefix('Async')}.{method.name}"
+                        method.docstring = griffe.Docstring(f"As `{awaited}`, awaited.", parent=method)
 
 
 def _modules(module: griffe.Module) -> Iterator[griffe.Module]:
@@ -37,6 +41,12 @@ def _modules(module: griffe.Module) -> Iterator[griffe.Module]:
     for child in module.modules.values():
         if not child.is_alias:
             yield from _modules(child)
+
+
+def _mute(cls: griffe.Class) -> list[griffe.Function]:
+    """Return the public methods without words of their own: those of `AsyncLog` and `AsyncConversation`."""
+    own = (each for each in cls.members.values() if isinstance(each, griffe.Function))
+    return [each for each in own if each.docstring is None and not each.name.startswith("_")]
 
 
 def _makers(cls: griffe.Class) -> Iterator[str]:

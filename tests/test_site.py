@@ -116,6 +116,9 @@ def test_the_site_builds_without_a_warning_and_shows_what_the_api_takes(tmp_path
     for cls in (AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage):
         assert _parameters(api, cls.__name__) == set(signature(cls).parameters)
     assert "The addresses that it is for" in api  # `UserMessage.to`
+    assert {'id="stenolog.open"', 'id="stenolog.AsyncConversation.append"'} <= set(
+        re.findall(r'id="[^"]+"', api)
+    )
 
 
 def _parameters(page: str, name: str) -> set[str]:
