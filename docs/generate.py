@@ -135,6 +135,7 @@ def error_tree() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     **runpy.run_path(str(HERE / "generate_domain.py"))["PAGES"],
     **runpy.run_path(str(HERE / "generate_requests.py"))["PAGES"],
+    **runpy.run_path(str(HERE / "generate_programs.py"))["PAGES"],
     **runpy.run_path(str(HERE / "generate_site.py"))["PAGES"],
     "images/lifecycle.svg": runpy.run_path(str(HERE / "draw_lifecycle.py"))["lifecycle_picture"],
     "reference/cli.md": cli,

@@ -21,9 +21,9 @@ from .adapters.llms.base import (
 )
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
 from .adapters.llms.gemini import Gemini
+from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
-from .adapters.team_file.model_names import model_from_string
 from .projections.requests.transport import Outgoing, Transport
 
 __all__ = [

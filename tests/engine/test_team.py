@@ -296,7 +296,8 @@ def test_a_turn_rule_that_names_a_stranger_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: Agent("a", llm="openai:gpt-5.2"), "expected a model of stenolog.models"),  # type: ignore[arg-type]
+        (lambda: Agent("a", llm="gpt-5.2"), "expected a model as openai:NAME"),
+        (lambda: Agent("a", llm=7), "expected a model of stenolog.models"),  # type: ignore[arg-type]
         (lambda: Agent("a", limits={}), "expected Limits"),  # type: ignore[arg-type]
         (lambda: Agent("a/b"), "without a slash"),
         (lambda: Team([]), "expected agents"),

@@ -103,7 +103,7 @@ def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None
     import json
     from contextlib import suppress
 
-    from stenolog.adapters.team_file.model_names import create
+    from stenolog.adapters.llms.model_names import create
 
     given: dict[str, object] = {}
     for option in options:
@@ -125,7 +125,7 @@ def _model(model: str | None, cli: str | None) -> Model:
     """Return the model that `--model` or `--cli` names."""
     import os
 
-    from stenolog.adapters.team_file.model_names import model_from_string
+    from stenolog.adapters.llms.model_names import model_from_string
 
     if model and cli:
         raise click.UsageError("--model or --cli: choose one")

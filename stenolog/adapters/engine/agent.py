@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.base import Model
+from stenolog.adapters.llms.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike
 from stenolog.domain.card import AgentCard
@@ -28,7 +29,8 @@ class Agent:
     """An agent of a team. What it is configured by is recorded as its card when the team begins to work.
 
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
-    max_tokens …). `policy` is a value of `stenolog.context`; where it names no history, a model that
+    max_tokens …). `llm` is a value of `stenolog.models`, or what `model_from_string` makes one of, such as
+    "openai:gpt-5.2". `policy` is a value of `stenolog.context`; where it names no history, a model that
     `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
     `metadata` returns what is kept as `meta` with each of its answers, such as a score; it is pure and quick.
     """
@@ -43,10 +45,27 @@ class Agent:
     retries: RetryPolicy = RETRIES
     metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
+    if TYPE_CHECKING:  # what it takes for `llm` is more than what it holds
+
+        def __init__(
+            self,
+            name: str,
+            llm: Model | str | None = None,
+            persona: str = "",
+            tools: Sequence[ToolLike] = (),
+            parameters: Mapping[str, Any] = ...,
+            policy: PolicyLike = None,
+            limits: Limits = LIMITS,
+            retries: RetryPolicy = RETRIES,
+            metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        if isinstance(self.llm, str):
+            object.__setattr__(self, "llm", model_from_string(self.llm))
         if not self.name or "/" in self.name:
             raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")
-        hint = "a model of stenolog.models, such as model_of('openai:gpt-5.2')"
+        hint = "a model of stenolog.models, or its name, such as 'openai:gpt-5.2'"
         _check(self.name, "llm", self.llm, Model | None, hint)
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")

@@ -33,7 +33,7 @@ PAGE = 100
 class Hit(NamedTuple):
     """An entry that contains the words.
 
-    `at` is aware UTC; `who` wrote it, and to whom; `snippet` is a line of the text around them, and `marks`
+    `time` is aware UTC; `who` wrote it, and to whom; `snippet` is a line of the text around them, and `marks`
     are their ranges in it: first character, and the one behind.
     """
 

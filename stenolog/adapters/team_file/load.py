@@ -22,6 +22,7 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.base import Model
+from stenolog.adapters.llms.model_names import model_from_string
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool, Toolset
 from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool
@@ -36,7 +37,6 @@ from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.usage import price_table
 
-from .model_names import model_from_string
 from .schema import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
 
 T = TypeVar("T")
