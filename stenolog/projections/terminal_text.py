@@ -141,9 +141,13 @@ def one_line(text: str) -> str:
     return " ".join(safe(text).split())
 
 
-def safe_json(data: Any, *, indent: int | None = None) -> str:
-    """Return the data as JSON that a terminal does not obey; a reader of JSON gets the same data."""
-    text = json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+def safe_json(data: Any, *, indent: int | None = None, spaced: bool = False) -> str:
+    """Return the data as JSON that a terminal does not obey; a reader of JSON gets the same data.
+
+    `spaced` puts a blank behind commas and colons, where a long line may be broken.
+    """
+    separators = None if indent or spaced else (",", ":")
+    text = json.dumps(data, ensure_ascii=False, indent=indent, separators=separators)
     return _UNSAFE.sub(_escaped_match, text)
 
 

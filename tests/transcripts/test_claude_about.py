@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from tests.transcripts.given import (
     SESSION,
     Import,
@@ -90,6 +90,31 @@ def test_the_folder_the_branch_and_the_title_of_a_rollout_stand_in_its_settings(
 
     assert places(into, "codex")[0] == ("/home/user/shop", "fix")
     assert into.conversation.settings().title == "Mend the shop"
+
+
+def test_a_rollout_that_was_imported_before_stays_as_it_is_when_more_of_it_is_kept(into: Import) -> None:
+    def rollout(**git: str) -> list[Json]:
+        return [meta(cwd="/home/user/shop", git=git), message("user", "Mend the shop")]
+
+    into.records(*rollout(branch="fix"))
+    before = [entry.digest for entry in into.conversation.entries()]
+    into.records(*rollout(branch="fix", commit_hash="c0ffee", repository_url="https://example.org/shop.git"))
+
+    assert [entry.digest for entry in into.conversation.entries()] == before
+
+
+def test_the_commit_and_the_repository_of_a_rollout_stand_in_its_settings(into: Import) -> None:
+    git = {"branch": "fix", "commit_hash": "c0ffee", "repository_url": "https://example.org/shop.git"}
+    into.records(meta(cwd="/home/user/shop", git=git), message("user", "Mend the shop"))
+    (first, *_) = into.conversation.entries()
+
+    assert isinstance(first.event, ModeSwitch)
+    assert first.event.meta["codex"] == {
+        "cwd": "/home/user/shop",
+        "branch": "fix",
+        "commit": "c0ffee",
+        "repository": "https://example.org/shop.git",
+    }
 
 
 def test_a_tool_result_has_the_name_of_the_tool_that_was_called(into: Import) -> None:

@@ -135,7 +135,7 @@ def _fields(fields: Mapping[str, object]) -> Iterator[Piece]:
 def _json(value: object) -> str:
     from stenolog.projections.terminal_text import safe_json
 
-    return safe_json(value)
+    return safe_json(value, spaced=True)
 
 
 @command("tail")

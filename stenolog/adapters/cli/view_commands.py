@@ -21,7 +21,7 @@ from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, usual_api
 from stenolog.projections.requests import APIS, LaneId, Request, lanes
 
 from .framework import command
-from .lines import CommandResult, Piece, line, pass_token
+from .lines import CommandResult, Piece, counted, line, pass_token
 from .lookup import find_conversation, open_log
 from .options import RegisteredName, takes_conversation
 from .position_argument import resolve
@@ -248,7 +248,9 @@ def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
         )
         yield line((told, "yellow"))
     if state.anomalies:
-        yield line((f"{state.anomalies} anomalies: `stenolog verify` names them", "yellow"))
+        yield line(
+            (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog verify` names them", "yellow")
+        )
     columns = ("LANE", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
     yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
 

@@ -67,6 +67,8 @@ _ABOUT_THE_SESSION = (
     "parent_thread_id",
     "model_provider",
 )
+_GIT = {"branch": "branch", "commit_hash": "commit", "repository_url": "repository"}
+"""The facts about the working folder's repository, and the names that the settings have for them."""
 
 
 class Line(NamedTuple):
@@ -135,8 +137,8 @@ class Codex:
         payload = line.payload
         base = payload.get("base_instructions")
         self._about = {name: payload[name] for name in _ABOUT_THE_SESSION if payload.get(name)}
-        if branch := as_str(as_dict(payload.get("git")).get("branch")):
-            self._about["branch"] = branch
+        git = as_dict(payload.get("git"))
+        self._about |= {name: as_str(git[key]) for key, name in _GIT.items() if as_str(git.get(key))}
         self.setup.about("codex", self._about)
         self.setup.card(
             MAIN,
