@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,6 +97,22 @@ def test_show_without_a_position_shows_the_last_entry(thread: Cli) -> None:
     assert thread("show", "x").out.splitlines()[0].startswith("x@6")
     assert thread("show", "x", "--raw").out == "noted\n"
     assert thread("show", "x", "4", "--raw").out == "Let me note it.\n{}\n"
+
+
+def test_show_breaks_the_lines_of_an_argument_where_it_has_line_breaks(cli: Cli, tmp_path: Path) -> None:
+    given = json.dumps({"description": "look", "prompt": "First line.\nSecond line.", "depth": [1, 2]})
+    calls = [
+        ToolCall(id="1", name="Task", arguments=given),
+        ToolCall(id="2", name="x", arguments='{"a": 1, "a": 2}'),
+    ]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(AssistantMessage(agent="a", tool_calls=calls))
+    shown = cli("show", "x").out
+
+    assert "  prompt       First line.\n               Second line.\n" in shown
+    assert "  depth        [1, 2]\n" in shown
+    assert 'arguments  {"a": 1, "a": 2}' in shown
+    assert given in cli("show", "x", "--raw").out
 
 
 def test_a_rule_of_the_timeline_fills_the_terminal_and_is_mere_words_in_a_pipe(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage
-from stenolog.projections.timeline import cut_words
 
 from .conversation_list import conversation_data, list_drawn
 from .entry_lines import entry_line, log_lines
 from .framework import command
 from .lines import (
-    STYLES,
     CommandResult,
     Diagnostic,
     Piece,
     counted,
-    entry_data,
-    field,
     line,
-    paragraph,
 )
 from .lookup import find_conversation, open_log
 from .options import names, takes_conversation, takes_db, takes_kinds
@@ -88,54 +82,13 @@ def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResu
     conversation = find_conversation(open_log(db), target)
     wanted = resolve(conversation, position)
     (shown,) = conversation.entries(after=wanted - 1, at=wanted)
-    return CommandResult(shown, lambda: _raw(shown) if raw else _full_entry(shown))
 
+    def draw() -> Iterable[Piece]:
+        from .render_entry import full_entry, raw_entry
 
-def _raw(entry: Entry) -> Iterator[Piece]:
-    """Yield the text of an entry and the raw arguments of each tool call; without either, all fields."""
-    event = entry.event
-    text = getattr(event, "text", "")
-    calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
-    if text:
-        yield paragraph(text)
-    for call in calls:
-        yield paragraph(call.arguments)
-    if not text and not calls:
-        yield paragraph(_json(entry_data(entry)["event"]))
+        return raw_entry(shown) if raw else full_entry(shown)
 
-
-def _full_entry(entry: Entry) -> Iterator[Piece]:
-    from .layout import heading
-
-    data = entry_data(entry)
-    yield line(
-        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
-    )
-    if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
-        yield line((cut, "yellow"))
-    fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
-    parts = fields.get("parts", ())
-    given = {name: value for name, value in fields.items() if name != "parts"}
-    yield from _fields({name: data[name] for name in ("id", "at", "digest")} | given)
-    for part in parts:
-        yield heading(part.pop("type", "part"))
-        text = part.pop("text", None)
-        yield from _fields(part)
-        if text is not None:
-            yield paragraph(text)
-
-
-def _fields(fields: Mapping[str, object]) -> Iterator[Piece]:
-    """Yield a paragraph for each field: its name, and its whole value beside it."""
-    indent = max((len(name) for name in fields), default=0) + 2
-    for name, value in fields.items():
-        yield field(name, value if isinstance(value, str) else _json(value), indent)
-
-
-def _json(value: object) -> str:
-    from stenolog.projections.terminal_text import safe_json
-
-    return safe_json(value, spaced=True)
+    return CommandResult(shown, draw)
 
 
 @command("tail")
