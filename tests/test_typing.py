@@ -1,4 +1,4 @@
-"""Type checkers agree with what the API does: the program in `tests/typing` passes both, and runs.
+"""Type checkers agree with what the API does: the programs in `tests/typing` pass both, and one runs.
 
 mypy checks it with the rest of the tests; pyright, which many editors use, is run here.
 """
@@ -20,7 +20,7 @@ def test_pyright_in_strict_mode_finds_the_planted_mistakes_and_no_other() -> Non
         "--pythonpath",
         sys.executable,
         "-p",
-        str(PROGRAM.parent),
+        str(PROGRAM.parent / "strict.json"),
     ]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from google import genai
@@ -290,6 +291,38 @@ def test_a_refused_connection_is_a_network_error() -> None:
 )
 def test_any_other_exception_has_a_category_too(error: BaseException, category: str) -> None:
     assert error_from(error, agent="coder").category == category
+
+
+def test_an_error_of_the_http_client_without_a_request_is_a_network_error() -> None:
+    assert error_from(httpx2.ConnectError("no route"), agent="coder").category == "network"
+    assert error_from(httpx2.ReadTimeout("late"), agent="coder").category == "timeout"
+
+
+def test_the_stream_helpers_of_the_sdks_are_recorded_too(server: Server) -> None:
+    chats, claude = APIS["OpenAIChat"], APIS["Anthropic"]
+    server.add(Reply(chats.frames(chats.answer(SAID))), Reply(claude.frames(claude.answer(SAID, CALL))))
+    with (
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY) as client,
+        client.chat.completions.stream(model="gpt-5", messages=ASKED) as events,
+    ):
+        said = recording(events, agent="coder")
+        assert [*said]
+    with (
+        anthropic.Anthropic(base_url=server.url, api_key=KEY) as asked,
+        asked.messages.stream(model="claude-opus-5", max_tokens=9, messages=ASKED) as stream,
+    ):
+        heard = recording(stream, agent="coder")
+        assert [*heard]
+
+    assert said.answer().parts == (SAID,)
+    assert heard.answer().parts == (SAID, CALL)
+
+
+def test_a_call_in_the_form_of_older_servers_is_kept() -> None:
+    message = {"content": None, "function_call": {"name": "shell", "arguments": "{}"}}
+    event = answer_from({"choices": [{"message": message, "finish_reason": "function_call"}]}, agent="coder")
+
+    assert event.tool_calls == (ToolCall(id="call_0", name="shell"),)
 
 
 def test_an_answer_with_nothing_in_it_is_an_error(talk: Conversation) -> None:

@@ -16,6 +16,7 @@ from stenolog.domain.state import State, blocked_error
 from stenolog.domain.step import evolve
 from stenolog.domain.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
+from stenolog.projections.requests.sendable import no_agent
 
 from .agent import Agent
 from .approvals import refuse_at_workers
@@ -142,4 +143,4 @@ def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str
     known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])
     for name in names:
         if name.partition("/")[0] not in known:
-            raise AgentNotFoundError(f"{what}: no agent {name!r} takes part; known are {', '.join(known)}")
+            raise AgentNotFoundError(f"{what}: {no_agent(name, [*known])}")

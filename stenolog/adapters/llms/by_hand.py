@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from stenolog.adapters.providers.errors import connection_error, redact
+from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, text_of
@@ -103,6 +104,8 @@ class Recording(Generic[C]):
 
     def _take(self, chunk: C) -> None:
         event = as_json(chunk)
+        if event.get("type") == "chunk":  # an event of `client.chat.completions.stream()`
+            event = as_dict(event.get("chunk"))
         if self._reader is None:
             self._reader = reader_of(event)
         self._said.extend(self._reader.read(event))
@@ -179,7 +182,10 @@ def model_error(error: BaseException) -> ModelError:
 
 def _keys_of(error: BaseException) -> Iterator[str]:
     """Yield the keys of the request that failed: a provider may repeat them in its words."""
-    sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
+    try:
+        sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
+    except RuntimeError:  # httpx raises it where there is none
+        return
     headers = getattr(sent, "headers", None) or {}
     for name in KEYS:
         yield from filter(None, [str(headers.get(name, "")).removeprefix("Bearer ")])

@@ -100,8 +100,11 @@ class ChatChunks:
             raise refusal(given)
         message = as_dict(choice.get("message"))
         said = {name: value for name, value in message.items() if name != "tool_calls"}
-        deque(self.read({**given, "choices": [{**choice, "delta": said}]}), maxlen=0)
-        for nth, call in enumerate(as_list(message.get("tool_calls"))):
+        deque(self.read({**given, "choices": [{**choice, "index": 0, "delta": said}]}), maxlen=0)
+        calls = [*as_list(message.get("tool_calls"))]
+        if message.get("function_call"):  # as older servers name the one call
+            calls.append({"function": message["function_call"]})
+        for nth, call in enumerate(calls):
             deque(self._parts.put(("call", nth), openai_tool_call(call, f"call_{nth}")), maxlen=0)
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 

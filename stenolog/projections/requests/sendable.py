@@ -108,12 +108,17 @@ def closest_name(name: str, known: Sequence[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
+def no_agent(agent: str, known: Sequence[str]) -> str:
+    """Say which agents are known, and which of them may be meant."""
+    closest = closest_name(agent, known)
+    meant = f"; did you mean {closest!r}?" if closest is not None else ""
+    return f"no agent {agent!r} takes part; known are {', '.join(known) or 'none yet'}{meant}"
+
+
 def unknown_agent(agent: str, known: Sequence[str]) -> str:
     """Say which agents are known, which of them may be meant, and how a new one joins."""
-    closest = closest_name(agent, known)
-    meant = f"; did you mean {closest!r}?" if closest is not None else "."
-    here = f"no agent {agent!r} takes part; known are {', '.join(known)}{meant}"
-    return f"{here} A new agent joins by conversation.join({agent!r})"
+    here = no_agent(agent, known)
+    return f"{here}{'' if here.endswith('?') else '.'} A new agent joins by conversation.join({agent!r})"
 
 
 def unnamed(view: View, body: Body, api: str) -> str:

@@ -28,6 +28,7 @@ from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.attribution import as_text
 from stenolog.projections.requests.pipeline.quoting import quote
+from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.tool_pairs import Call, Pair
 
 from .messages import KNOWN, SYSTEM
@@ -52,9 +53,7 @@ def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
     """Return the messages of these entries; `blobs` maps a sha256 to bytes."""
     known = {lane.agent for lane in lanes(log)}
     if agent not in known:
-        raise AgentNotFoundError(
-            f"no agent {agent!r} takes part; known are {', '.join(sorted(known)) or 'nobody yet'}"
-        )
+        raise AgentNotFoundError(no_agent(agent, sorted(known)))
     lane = LaneId(agent)
     seen = window(lane, Policy(), log)
     card = seen.settings.cards.get(agent)
