@@ -1,4 +1,4 @@
-"""What can happen in a conversation, and what follows from it: events, state and decisions, all pure.
+"""Events, the state that follows from them, and decisions, all pure.
 
 Private: programs import from the faces (`stenolog.events`, `stenolog.engine` …), because modules move here.
 """

@@ -38,7 +38,7 @@ class Upcast:
 
 
 class Registry:
-    """Which class stands for which topic, and how old topics are brought up to date."""
+    """The class of each topic, and the upcasts that bring old topics up to date."""
 
     def __init__(
         self, events: Mapping[str, type[Known]], upcasts: Mapping[str, Upcast] | None = None

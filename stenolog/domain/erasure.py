@@ -25,7 +25,7 @@ RECEIPT = "erasure"
 
 
 class Erasure(NamedTuple):
-    """What the receipt of an erasure says: which positions, by whom and why."""
+    """The receipt of an erasure: positions, author and reason."""
 
     positions: tuple[int, ...]
     by: str

@@ -48,7 +48,7 @@ class PolicyRule:
 
 
 class History(PolicyRule):
-    """Which part of the conversation is wanted; `kind` names it in JSON.
+    """The part of the conversation that is sent; `kind` names it in JSON.
 
     `window` is how many messages are shown (None: all), and by how many the cut moves when there are more.
     `keeps` are the purposes that stay beside them wherever the cut is, `delta` says whether what the
@@ -305,7 +305,7 @@ class Policy:
 
     @property
     def history(self) -> History:
-        """Which part of the conversation is wanted."""
+        """The part of the conversation that is sent."""
         return self.chosen or _everything()
 
     @property

@@ -1,4 +1,4 @@
-"""Whose turn it is: rules that give it, each a small value, as pure functions of where a conversation stands.
+"""Rules that give the turn: small values, pure functions of the state of a conversation.
 
     ModeSwitch(turns=RoundRobin(pass_token="....."))
 

@@ -1,4 +1,4 @@
-"""What people see of a value class: its signature, its short `repr`, and the errors that name its fields."""
+"""Help on value classes: their signature, a short `repr`, and errors that name the fields."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class WorkflowRun:
 
 @frozen_value
 class TurnPolicy:
-    """Whose turn it is when a message names nobody: a rule by name, and its options."""
+    """The rule that gives the turn when a message names nobody: its name and its options."""
 
     rule: str
     options: Json = Field(default_factory=dict)

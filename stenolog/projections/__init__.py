@@ -1,4 +1,4 @@
-"""What the log looks like from somewhere: requests, timeline, usage and analyses, all pure.
+"""Views of the log: requests, timeline, usage and analyses, all pure.
 
 Private: programs import from the faces (`stenolog.requests` …), because modules move here.
 """

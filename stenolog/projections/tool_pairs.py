@@ -1,4 +1,4 @@
-"""Which result belongs to which tool call.
+"""Tool calls and their results, paired.
 
 A result that names its call belongs to it; one that does not belongs to the nearest call before it
 that has its id and no result yet. Ids repeat in real logs, so a call is known by its entry and its

@@ -311,7 +311,7 @@ SPANS = (
 
 
 def ago(time: datetime, now: datetime) -> str:
-    """How long before `now` a time was, in the largest unit that has passed: `3 d ago`."""
+    """Return how long before `now` a time was, in the largest unit that has passed: `3 d ago`."""
     seconds = (now - time).total_seconds()
     unit = next(((size, name) for size, name in reversed(SPANS) if seconds >= size), None)
     return "now" if unit is None else f"{seconds // unit[0]:.0f} {unit[1]} ago"

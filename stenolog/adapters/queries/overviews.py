@@ -1,4 +1,4 @@
-"""What a list of conversations shows of each of them, from folds that are kept up to date."""
+"""Rows of a list of conversations, from folds with stored checkpoints."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a model is told of a tool: made of functions, and of the dictionaries that providers take."""
+"""Descriptions of tools for a model, from functions and from the dictionaries that providers take."""

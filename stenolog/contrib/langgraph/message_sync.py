@@ -1,4 +1,4 @@
-"""Which messages of a state are told as events, and which of those that were told are out of it now.
+"""Sync of a state's messages: those to append as events, and those that have left the state since.
 
 A message is told once, by its id and exact value; one without an id, by its value. What stands in the log in
 the order of the state stays; from the first message on that does not, all are told behind it, be it anew. So

@@ -1,4 +1,4 @@
-"""What the provider says of a request: the API it came by, and the tokens billed for it.
+"""The provider's side of a request: the API it came by, and the tokens billed for it.
 
 A log that another program wrote seldom has all that the program sent: its system prompt and its tools are
 missing. The bill tells how much that is.

@@ -20,7 +20,7 @@ FORM = "stenolog-gate@1"
 
 
 class RequestPlace(NamedTuple):
-    """Which request it is; places are in order in a file."""
+    """The place of a request among all; places are in order in a file."""
 
     db: str
     conversation: str
