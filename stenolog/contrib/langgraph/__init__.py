@@ -1,6 +1,8 @@
 """LangGraph's checkpoints, kept in the log: `graph.compile(checkpointer=LangGraphSaver(log))`.
 
 saver.py             what LangGraph asks for: put, get, list, delete …
+configs.py           the checkpoint that a config names
+bringing.py          the checkpoints of a thread in another saver
 thread_store.py      the threads of a log, each a conversation
 thread_fold.py       a thread as the log tells it: a fold of its conversation
 stored_values.py     the values of channels, each long one kept once

@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -27,6 +27,8 @@ from stenolog import Conversation, Log
 from stenolog.errors import CallerError
 from stenolog.events import NewEntry
 
+from .bringing import missing_here
+from .configs import Where, config_of
 from .message_sync import MessageSync
 from .messages import ChannelMessage, matches, messages_in, name_of
 from .stored_values import Allowed, Ref, SafeSerializer, ValueReader, ValueWriter, in_the_clear
@@ -36,21 +38,6 @@ from .thread_store import ThreadStore, id_of, record
 _MISSING = object()
 VALUES = "channel_values"
 _list = list  # within the class below, `list` is what LangGraph calls so
-
-
-class _Where(NamedTuple):
-    """The checkpoint that a config names."""
-
-    thread: str
-    ns: str
-    id: str | None
-
-    @classmethod
-    def of(cls, config: RunnableConfig) -> _Where:
-        named = config["configurable"]
-        return cls(
-            id_of(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config) or None
-        )
 
 
 class LangGraphSaver(BaseCheckpointSaver[int]):
@@ -99,10 +86,31 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             thread = self._shelf.thread(id_of(thread_id))
             return [self._tuple(thread, saved) for saved in thread.branches(checkpoint_ns)]
 
+    def bring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
+        """Put what only another saver has of a thread, and return the number of checkpoints.
+
+        A thread goes on here where it stood there, with its history, its branches and its interrupts. Raises
+        `CallerError` where `old` has no such thread, where the thread went on in both savers, and where it
+        holds a class that `allow` does not name.
+        """
+        with self._lock:
+            thread, brought = self._shelf.thread(id := id_of(thread_id)), 0
+        for each in missing_here(old, thread, id):
+            versions = each.checkpoint["channel_versions"]
+            config = self.put(each.parent, each.checkpoint, each.metadata, versions)
+            for task, writes in each.writes:
+                self.put_writes(config, writes, task)
+            brought += 1
+        return brought
+
+    async def abring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
+        """Do the same as `bring`, with a saver of an event loop, such as an `AsyncPostgresSaver`."""
+        return await asyncio.to_thread(self.bring, old, thread_id)
+
     # Reading
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        where = _Where.of(config)
+        where = Where.of(config)
         with self._lock:
             thread = self._shelf.thread(where.thread)
             saved = thread.find(where.ns, where.id)
@@ -133,7 +141,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return the writes to delta channels. Pruned ancestors still count: the log has them."""
-        where = _Where.of(config)
+        where = Where.of(config)
         with self._lock:
             thread = self._shelf.thread(where.thread)
             saved = thread.find(where.ns, where.id)
@@ -149,17 +157,17 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        where, kept = _Where.of(config), get_checkpoint_metadata(config, metadata)
+        where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
         with self._lock:
             self._shelf.append(
                 where.thread, lambda thread: self._put(thread, where, checkpoint, kept, new_versions)
             )
-        return _config(where.thread, where.ns, checkpoint["id"])
+        return config_of(where.thread, where.ns, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        where = _Where.of(config)
+        where = Where.of(config)
 
         def written(thread: Thread) -> _list[NewEntry]:
             writing = ValueWriter(self.serde, thread.links)
@@ -260,7 +268,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def _put(
         self,
         thread: Thread,
-        where: _Where,
+        where: Where,
         checkpoint: Checkpoint,
         metadata: Mapping[str, Any],
         new: ChannelVersions,
@@ -300,7 +308,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         joins = [agent for agent in telling.speakers() if agent not in thread.members]
         return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
 
-    def _written(self, thread: Thread, where: _Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
+    def _written(self, thread: Thread, where: Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
         """Yield the messages that were written to these channels since the checkpoint before."""
         parent = thread.saved.get((where.ns, where.id or ""))
         reading = self._reading(thread)
@@ -310,7 +318,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                 yield from chain(*messages_in(values, refs, thread.links, f" {write.task}.{write.number}"))
 
     def _unchanged_values(
-        self, thread: Thread, where: _Where, checkpoint: Checkpoint, new: ChannelVersions
+        self, thread: Thread, where: Where, checkpoint: Checkpoint, new: ChannelVersions
     ) -> dict[str, Ref]:
         """Return the values that are still the parent's: their channels have the same versions there."""
         parent = thread.saved.get((where.ns, where.id or ""))
@@ -338,10 +346,10 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         checkpoint: Checkpoint = reading.value(saved.checkpoint)
         checkpoint["channel_values"] = {channel: reading.value(ref) for channel, ref in saved.values.items()}
         return CheckpointTuple(
-            config=_config(id, saved.ns, saved.id),
+            config=config_of(id, saved.ns, saved.id),
             checkpoint=checkpoint,
             metadata=reading.value(saved.metadata),
-            parent_config=_config(id, saved.ns, saved.parent) if saved.parent else None,
+            parent_config=config_of(id, saved.ns, saved.parent) if saved.parent else None,
             pending_writes=[
                 (write.task, write.channel, reading.value(write.value)) for write in thread.writes(saved)
             ],
@@ -349,7 +357,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
 
     def _threads_of(self, config: RunnableConfig | None) -> Iterable[Thread]:
         """Return the thread that a config names, or all of them."""
-        return self._shelf.threads() if config is None else [self._shelf.thread(_Where.of(config).thread)]
+        return self._shelf.threads() if config is None else [self._shelf.thread(Where.of(config).thread)]
 
     def _listed(
         self, thread: Thread, config: RunnableConfig | None, before: RunnableConfig | None
@@ -390,7 +398,3 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             if channel in saved.values:
                 return {"writes": written, "seed": reading.value(saved.values[channel])}
         return {"writes": written}
-
-
-def _config(thread: str, ns: str, id: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}

@@ -1,0 +1,96 @@
+"""The checkpoints of a thread as another saver has them, ready to be put here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+
+from stenolog.errors import CallerError
+
+from .thread_fold import Id, Thread
+
+
+class Brought(NamedTuple):
+    """A checkpoint to put: the config of its parent, and what each task wrote behind it."""
+
+    id: Id
+    parent: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    writes: list[tuple[str, list[tuple[str, Any]]]]
+
+
+def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) -> Iterator[Brought]:
+    """Yield the checkpoints that only the other saver has, the oldest first.
+
+    Raises `CallerError` where the other saver does not know the thread, and where the thread went on in both.
+    """
+    found = [_id(each) for each in old.list(_config(thread_id))]
+    if not found:
+        raise CallerError(f"thread_id: expected a thread of the other saver, found {thread_id!r}")
+    # Ids begin with a time. A saver may list one namespace after the other, but a subgraph's checkpoint
+    # needs the one around it.
+    missing = sorted((id for id in found if id not in thread.saved), key=lambda id: id[1])
+    if missing and (here := thread.saved.keys() - set(found)):
+        raise CallerError(
+            f"the thread {thread_id!r} went on in both savers: {len(missing)} checkpoints are only in the "
+            f"other one, and {len(here)} only here; bring it into another log"
+        )
+    # One at a time: together, the checkpoints of a long thread may not fit into memory.
+    for ns, id in missing:
+        made = old.get_tuple(_config(thread_id, checkpoint_ns=ns, checkpoint_id=id))
+        if made is not None:
+            yield _brought(made, thread_id)
+
+
+def _brought(found: CheckpointTuple, thread_id: str) -> Brought:
+    (ns, id), checkpoint = _id(found), found.checkpoint
+    parent = (found.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+    seen = {node: _numbered(versions) for node, versions in checkpoint["versions_seen"].items()}
+    numbered: Any = {
+        **checkpoint,
+        "channel_versions": _numbered(checkpoint["channel_versions"]),
+        "versions_seen": seen,
+    }
+    config = _config(thread_id, checkpoint_ns=ns, **({"checkpoint_id": parent} if parent else {}))
+    return Brought((ns, id), config, numbered, found.metadata, _by_task(found.pending_writes or ()))
+
+
+def _by_task(
+    writes: Sequence[tuple[str, str, Any]],
+) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Return the writes of each task together, errors and interrupts last: their order numbers the others."""
+    ordered = sorted(writes, key=lambda write: (write[0], write[1] in WRITES_IDX_MAP))
+    return [
+        (task, [(channel, value) for _, channel, value in those])
+        for task, those in groupby(ordered, key=lambda write: write[0])
+    ]
+
+
+def _numbered(versions: dict[str, Any]) -> dict[str, Any]:
+    """Return versions as whole numbers; other savers write them as "00012.0.345", with a random fraction."""
+    try:
+        return {channel: int(str(version).split(".")[0]) for channel, version in versions.items()}
+    except ValueError:
+        raise CallerError(
+            f"the other saver: expected versions that begin with a number, found {versions!r}"
+        ) from None
+
+
+def _id(found: CheckpointTuple) -> Id:
+    named = found.config["configurable"]
+    return named.get("checkpoint_ns") or "", named["checkpoint_id"]
+
+
+def _config(thread_id: str, **named: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, **named}}

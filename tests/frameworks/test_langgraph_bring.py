@@ -1,0 +1,158 @@
+"""Threads of another saver, brought into the log: a real SqliteSaver with its file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+import stenolog
+from stenolog import Log
+from stenolog.contrib.langgraph import LangGraphSaver
+from stenolog.errors import CallerError
+from tests.frameworks.langgraph_graphs import crew, fan_out, talking
+
+sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="langgraph-checkpoint-sqlite is not here")
+ONE: Any = {"configurable": {"thread_id": "one"}}
+ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
+MAY = {"messages": [HumanMessage("May I?", id="q1")]}
+LATER = {"messages": [HumanMessage("And now?", id="q2")]}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with stenolog.open(tmp_path / "graph.db", synchronous="normal") as log:
+        yield log
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Any]:
+    with sqlite.SqliteSaver.from_conn_string(str(tmp_path / "lg.sqlite")) as saver:
+        yield saver
+
+
+def history(app: Any, config: Any = ONE) -> list[tuple[Any, ...]]:
+    """Return each state of a thread, newest first, as LangGraph gives it."""
+    return [
+        (state.values, state.next, state.config, state.metadata, state.interrupts)
+        for state in app.get_state_history(config)
+    ]
+
+
+def said(state: dict[str, Any]) -> list[str]:
+    return [message.content for message in state["messages"]]
+
+
+def test_a_brought_thread_has_the_same_history_and_goes_on(log: Log, old: Any) -> None:
+    talking(old).invoke(ASKED, ONE)
+    app, saver = talking(old), LangGraphSaver(log)
+
+    brought = saver.bring(old, "one")
+    here = talking(saver)
+
+    assert brought == len(history(app)) > 0
+    assert history(here) == history(app)
+    assert said(here.invoke(LATER, ONE))[-1] == "I know: a cat in the box."
+    assert [item.text for item in log["one"].timeline() if item.author == "user"] == [
+        "Where is it?",
+        "And now?",
+    ]
+
+
+def test_an_interrupt_can_be_answered_after_the_move(log: Log, old: Any) -> None:
+    talking(old).invoke(MAY, ONE)
+    saver = LangGraphSaver(log)
+
+    saver.bring(old, "one")
+    state = talking(saver).invoke(Command(resume="yes"), ONE)
+
+    assert said(state)[-1] == "I know: yes."
+
+
+def test_branches_come_along(log: Log, old: Any) -> None:
+    app = talking(old)
+    app.invoke(ASKED, ONE)
+    first = next(state for state in app.get_state_history(ONE) if len(state.values["messages"]) == 1)
+    app.invoke(LATER, first.config)
+    saver = LangGraphSaver(log)
+
+    saver.bring(old, "one")
+
+    assert len(saver.branches("one")) == 2
+    assert history(talking(saver)) == history(app)
+
+
+@pytest.mark.parametrize(
+    ("graph", "given"), [(crew, ASKED), (fan_out, {"subjects": ["cats", "dogs"], "jokes": []})]
+)
+def test_subgraphs_and_tasks_at_once_come_along_with_their_writes(
+    log: Log, old: Any, graph: Any, given: Any
+) -> None:
+    graph(old).invoke(given, ONE)
+    saver = LangGraphSaver(log)
+
+    saver.bring(old, "one")
+
+    def written(saver: Any) -> Any:
+        found = sorted(saver.list(ONE), key=lambda each: each.config["configurable"]["checkpoint_id"])
+        return [(each.checkpoint["channel_values"], sorted(each.pending_writes, key=repr)) for each in found]
+
+    assert written(saver) == written(old)
+
+
+def test_bringing_again_puts_only_what_is_new(log: Log, old: Any) -> None:
+    saver = LangGraphSaver(log)
+    talking(old).invoke(ASKED, ONE)
+    saver.bring(old, "one")
+
+    assert saver.bring(old, "one") == 0
+    talking(old).invoke(LATER, ONE)
+    assert saver.bring(old, "one") > 0
+    assert history(talking(saver)) == history(talking(old))
+
+
+def test_a_thread_that_went_on_in_both_is_refused(log: Log, old: Any) -> None:
+    saver = LangGraphSaver(log)
+    talking(old).invoke(ASKED, ONE)
+    saver.bring(old, "one")
+    talking(saver).invoke(LATER, ONE)
+    assert saver.bring(old, "one") == 0
+    talking(old).invoke(LATER, ONE)
+
+    with pytest.raises(CallerError, match="went on in both savers"):
+        saver.bring(old, "one")
+
+
+def test_a_thread_that_the_other_saver_does_not_know_is_refused(log: Log, old: Any) -> None:
+    with pytest.raises(CallerError, match="expected a thread of the other saver, found 'no'"):
+        LangGraphSaver(log).bring(old, "no")
+
+    assert "no" not in log
+
+
+def test_threads_come_from_other_savers_and_in_an_event_loop_too(log: Log) -> None:
+    memory, saver = InMemorySaver(), LangGraphSaver(log)
+    crew(memory).invoke(ASKED, ONE)
+
+    brought = asyncio.run(saver.abring(memory, "one"))
+
+    assert brought == len([*memory.list(ONE)])
+    assert history(crew(saver)) == history(crew(memory))
+
+
+def test_a_saver_of_an_event_loop_is_read_with_abring(log: Log, tmp_path: Path) -> None:
+    aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+
+    async def main() -> int:
+        async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "aio.sqlite")) as old:
+            await talking(old).ainvoke(ASKED, ONE)
+            return await LangGraphSaver(log).abring(old, "one")
+
+    assert asyncio.run(main()) > 0
+    assert isinstance(talking(LangGraphSaver(log)).get_state(ONE).values["messages"][-1], AIMessage)
