@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.overviews import listed
+from stenolog.adapters.queries.overviews import title_of
 from stenolog.domain.errors import InvalidEventError
 
 from .conversation_list import short_name
@@ -103,7 +103,7 @@ def search_command(
         )
     shown = hits[:limit]
     notes = _more(hits, limit) if hits or agent is None else _unknown(log, conversation, agent)
-    titles = {name: listed(log[name]).title for name in dict.fromkeys(hit.conversation for hit in shown)}
+    titles = {name: title_of(log[name]) for name in dict.fromkeys(hit.conversation for hit in shown)}
     data = {"query": words, "hits": shown, "titles": titles}
 
     def draw() -> Iterable[Piece]:

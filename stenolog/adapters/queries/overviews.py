@@ -10,7 +10,7 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.projections.overview import Overview, overview
 
-from .folds import SETTINGS, STATE, folds_at, persistent
+from .folds import SETTINGS, STATE, fold_at, folds_at, persistent
 
 OVERVIEW = persistent(overview)
 
@@ -48,6 +48,11 @@ class ListedConversation(NamedTuple):
     def is_dated(self) -> bool:
         """Return whether the last entry has a time: an import gives one without it that of 1970."""
         return self.last is not None and self.last.time != EPOCH
+
+
+def title_of(conversation: StreamHandle) -> str:
+    """Return the title that was set, else the first words of a person."""
+    return fold_at(conversation, SETTINGS).title or fold_at(conversation, OVERVIEW).words
 
 
 def listed(conversation: StreamHandle) -> ListedConversation:
