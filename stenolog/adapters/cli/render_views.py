@@ -14,6 +14,7 @@ from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.describe import USER
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
@@ -198,7 +199,8 @@ def _mode_rule(detail: str) -> Piece:
 
 
 def _message(item: TimelineItem) -> Iterator[Piece]:
-    to = f" → {', '.join(item.to)}" if item.to else ""
+    named = [name for name in item.to if name not in (item.author, USER)]
+    to = f" → {', '.join(named)}" if named else ""
     detail = f"  {item.detail}" if item.detail else ""
     hidden = "  (out of context)" if item.hidden else ""
     yield line(
