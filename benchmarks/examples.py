@@ -58,7 +58,7 @@ def happened(name: str, kills: int) -> Story:
             fault = _fault(name, folder, number, seconds, chance.randrange(2**32), expected)
             if not fault and rounds % CHECKED == 0:
                 path = next(folder.rglob(f"{name}.db"))
-                fault = asked("verify", "--requests", "--strict", "--db", str(path))
+                fault = asked("check", "log", "--requests", "--strict", "--db", str(path))
             faults += [f"{name}, round {rounds}: {fault}"] if fault else []
             done += number
     return Story(done, rounds, faults)

@@ -17,7 +17,7 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Log, UserMessage
 from stenolog.adapters import log as logs
-from stenolog.adapters.cli import framework
+from stenolog.adapters.cli import options
 from stenolog.adapters.cli import run as cli
 from stenolog.adapters.cli.app import app
 from stenolog.adapters.store import appends, event_rows
@@ -65,7 +65,7 @@ def listed(log: Log) -> None:
 def completed(log: Log) -> object:
     context = click.Context(app, info_name="stenolog")
     context.params["db"] = log.path
-    return framework.names(context, click.Argument(["conversation"]), "talk 0005")
+    return options.names(context, click.Argument(["conversation"]), "talk 0005")
 
 
 def newest(log: Log) -> object:

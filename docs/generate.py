@@ -18,7 +18,7 @@ MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. 
 PREFACE = """\
 `stenolog`, or `python -m stenolog`. Answers go to stdout, talk and progress to stderr; the exit codes are in
 [Exit codes](exit-codes.md). With `--json` every command prints one envelope, whose JSON Schema is
-`stenolog schema envelope`:
+`stenolog db schema envelope`:
 
 ```text
 {"version": 1, "status": "ok" | "failed" | "error", "data": …, "diagnostics": […]}
@@ -26,32 +26,36 @@ PREFACE = """\
 
 | command | `data` |
 |---|---|
+| `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
 | `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `fork_of` |
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
-| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
-| `steps` | `conversation`, `transitions` |
 | `state` | `conversation`, `state`, `settings` |
+| `state --steps` | `conversation`, `transitions` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
-| `output` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
-| `stats` | `conversations`, `by`, `rows`, `total` |
-| `explain` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
-| `blame` | `conversation`, `links`, `gap`, `possible` |
-| `why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
-| `diff` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
-| `view` | `conversation`, `at`, `agent`, `minus`, `seen` |
-| `chat`, `run`, `record` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
+| `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
+| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
+| `request --why`, `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
+| `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
+| `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
+| `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
+| `explain call` | `conversation`, `links`, `gap`, `possible` |
+| `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |
+| `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
+| `explain value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
+| `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
-| `replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
-| `verify` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
-| `fsck` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
-| `gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--out` and `--against` an envelope for each line |
-| `budget` | `conversation`, `agent`, `api`, `rows` |
-| `whatif` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
-| `bisect` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |
-| `doctor` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
+| `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
+| `check`, `check all` | `log`, `requests`: the data of both |
+| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
+| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
+| `check file` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
+| `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
+| `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
+| `cost` | `conversations`, `by`, `rows`, `total` |
+| `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete` |
 | `export` | `conversation`, `entries`, `form`, `file` |
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
@@ -59,15 +63,13 @@ PREFACE = """\
 | `archive` | `conversation`, `archived` |
 | `delete` | `conversation`, `entries`; of a fork those of its own |
 | `erase` | `conversation`, `positions`, `by`, `reason`, `receipts`, `is_complete` |
-| `backup` | `db`, `file`, `bytes` |
-| `trace-value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
-| `salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
-| `restore` | `path`, `conversations`, `entries`, `moved`, `file` |
-| `gc` | `blobs`, `bytes`, `kept`, `folded` |
-| `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
-| `schema` | the JSON Schema; without a name, the known names with a sentence each |
+| `db path` | `path`, `exists` |
+| `db backup` | `db`, `file`, `bytes` |
+| `db restore` | `path`, `conversations`, `entries`, `moved`, `file` |
+| `db salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
+| `db gc` | `blobs`, `bytes`, `kept`, `folded` |
+| `db schema` | the JSON Schema; without a name, the known names with a sentence each |
 | `completion` | `shell`, `script`, `use` |
-| `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
 
 A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
 `assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for three before it; or
@@ -101,14 +103,21 @@ def _cli() -> Iterator[str]:
     wide = {"terminal_width": 100, "max_content_width": 100}
     ctx = click.Context(app, info_name="stenolog", **wide, **app.context_settings)
     yield f"# The command line\n\n{MADE}\n\n{PREFACE}"
+    yield f"## All commands\n\n```text\n{app.get_help(ctx)}\n```\n"
     for title, section in SECTIONS.items():
         yield f"## {title}\n"
         for name in section:
-            command = app.get_command(ctx, name)  # type: ignore[attr-defined]
-            inner = click.Context(
-                command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100
-            )
-            yield f"### stenolog {name}\n\n```text\n{command.get_help(inner)}\n```\n"
+            yield from _helps(name, ctx, "stenolog")
+
+
+def _helps(name: str, ctx: click.Context, before: str) -> Iterator[str]:
+    """Yield the help of a command, and of those in it."""
+    command = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
+    inner = click.Context(command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100)
+    yield f"### {before} {name}\n\n```text\n{command.get_help(inner)}\n```\n"
+    if isinstance(command, click.Group):
+        for each in command.list_commands(inner):
+            yield from _helps(each, inner, f"{before} {name}")
 
 
 def exit_codes() -> str:

@@ -45,7 +45,7 @@ topic `kind@version`, and a field that holds its default is left out. A field th
 makes the payload a `CorruptLogError` for it; a whole topic that it does not know is kept as it is.
 
 A position counts from 1 within its conversation; a time is written as ISO 8601 in UTC; an integer has at most
-64 bits. `stenolog schema` prints the JSON Schemas.
+64 bits. `stenolog db schema` prints the JSON Schemas.
 """
 
 

@@ -34,7 +34,7 @@ down to 1/{KEPT} of that, and not before it is too large again. Whole units go, 
 RULES_HEAD = """\
 ## Rules
 
-What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog doctor`
+What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog check file`
 lists where it had to.
 """
 

@@ -276,7 +276,7 @@ def blocked_reason(blocked: Blocked) -> str:
         return (
             f"the entry at position {blocked.position} is damaged ({blocked.needs}): fork after position "
             f"{blocked.position - 1}, restore a backup, or write what is intact into a new log with "
-            "`stenolog salvage`"
+            "`stenolog db salvage`"
         )
     needs = f"stenolog {blocked.needs}" if blocked.needs else "a later release of stenolog"
     return f"{blocked.topic} at position {blocked.position} needs {needs}"

@@ -324,7 +324,7 @@ def test_prices_are_those_given_and_a_team_s_file_has_some(
             )
         )
         ran = chat("--model", f"{server.url}/v1#baker", "--prices", "team.toml", lines="How many?\n/cost\n")
-    counted = cli("stats", "chat", "--prices", "team.toml")
+    counted = cli("cost", "chat", "--prices", "team.toml")
 
     assert "10 tokens in, 3,000 out · $6.0000" in ran.err
     assert "6.00\n" in ran.out

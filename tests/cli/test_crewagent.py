@@ -25,8 +25,8 @@ def test_a_folder_comes_in_with_all_its_conversations(cli: Callable[..., Any], g
 
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == "✓ parser  15 entries  crewagent\n✓ notes  6 entries  crewagent\n"
-    assert cli("verify").status == 0
-    assert cli("fsck", "parser", "--all-prefixes").status == 0
+    assert cli("check", "log").status == 0
+    assert cli("check", "requests", "parser", "--all-prefixes").status == 0
 
 
 def test_what_comes_in_goes_out_as_it_was(cli: Callable[..., Any], tmp_path: Path) -> None:

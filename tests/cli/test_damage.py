@@ -34,14 +34,14 @@ def damage(path: Path, position: int) -> None:
 
 def test_salvage_tells_what_is_lost(cli: CLI, path: Path) -> None:
     damage(path, 3)
-    told = cli("salvage", "talks.db", "-o", "new.db")
+    told = cli("db", "salvage", "talks.db", "-o", "new.db")
     assert told.status == 1
     assert "demo: 3 entries kept, 1 lost; digests are the same up to 2, and new behind it" in told.out
     assert "'demo' at 3: lost: its row is damaged" in told.err
-    told = cli("salvage", "talks.db", "-o", "newer.db", "--json")
+    told = cli("db", "salvage", "talks.db", "-o", "newer.db", "--json")
     assert told.envelope["data"]["conversations"][0]["lost"][0]["position"] == 3
     assert [note["code"] for note in told.envelope["diagnostics"]] == ["lost"]
-    assert cli("verify", "--db", "new.db").status == 0
+    assert cli("check", "log", "--db", "new.db").status == 0
     assert "lost before a salvage: its row is damaged" in cli("log", "--db", "new.db").out
 
 
@@ -54,8 +54,8 @@ def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, pa
         assert "Thanks." in told.out
         assert "its digest is not that of its bytes" in told.out
     assert cli("log", "--json").envelope["data"]
-    for command in ("verify", "fsck"):
-        told = cli(command)
+    for command in ("log", "requests"):
+        told = cli("check", command)
         assert told.status == 1
         assert "3" in told.err
     told = cli("request", "demo")
@@ -64,13 +64,13 @@ def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, pa
 
 
 def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, path: Path) -> None:
-    told = cli("trace-value", "zebra")
+    told = cli("explain", "value", "zebra")
     assert told.status == 0
     assert "3  entry" in told.out
     told = cli("erase", "demo", "3", "4", "--yes", "--reason", "on request", "--by", "boss")
     assert told.out == "✓ demo: erased: entries 3, 4\n· receipt: demo at 6\n"
-    told = cli("verify")
+    told = cli("check", "log")
     assert told.status == 0
     assert "'demo' at position 6: boss erased 3, 4: on request" in told.err
-    assert "nowhere" in cli("trace-value", "zebra").out
+    assert "nowhere" in cli("explain", "value", "zebra").out
     assert "Entries 3, 4 erased: on request" in cli("timeline").out

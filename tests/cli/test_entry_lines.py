@@ -128,7 +128,7 @@ def test_the_steps_of_agents_with_long_names_stand_in_columns(cli: Cli, tmp_path
         for agent in ("a", "the-agent-with-a-long-name"):
             log["x"].append(UserMessage(text="Go on.", to=[agent]))
             log["x"].append(AssistantMessage(agent=agent, text="Done."))
-    titles, _, *steps = cli("steps", "x").out.splitlines()
+    titles, _, *steps = cli("state", "--steps", "x").out.splitlines()
 
     assert {step.index("awaiting_llm") for step in steps if "asked" in step} == {titles.index("THEN")}
     assert {step.index("idle") for step in steps if "answered" in step} == {titles.index("THEN")}
@@ -141,7 +141,7 @@ def test_bisect_marks_the_words_that_were_looked_for(cli: Cli, tmp_path: Path) -
         log["x"].extend(
             [UserMessage(text=said), yes, ModeSwitch(context_from=3), UserMessage(text="Go on.")], expected=0
         )
-    out = cli("bisect", "x", "--agent", "a", "--contains", "needle", "--color", "always").out
+    out = cli("explain", "text", "x", "needle", "--agent", "a", "--color", "always").out
 
     assert "said at" in out
     assert "word the \x1b[1;33mneedle\x1b[0m in it" in out

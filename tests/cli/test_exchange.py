@@ -70,12 +70,12 @@ def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
     assert cli("ls", "--json").envelope["data"] == []
 
 
-@pytest.mark.parametrize("command", ["import", "doctor"])
+@pytest.mark.parametrize("command", ["import", "check file"])
 def test_a_file_that_is_not_there_is_not_found_whatever_else_was_named(
     cli: Callable[..., Any], tmp_path: Path, command: str
 ) -> None:
     for files in (["nowhere.json"], [SESSION, "nowhere.json"]):
-        ran = cli(command, *files)
+        ran = cli(*command.split(), *files)
 
         assert (ran.status, ran.err) == (3, "✗ nowhere.json: no such file or directory\n")
     assert list(tmp_path.iterdir()) == []
@@ -134,7 +134,7 @@ def test_what_is_skipped_is_named_by_its_place_in_a_list(cli: Callable[..., Any]
 def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "sound.json").write_text(json.dumps(ORPHAN[:1]))
 
-    ran = cli("doctor", "sound.json")
+    ran = cli("check", "file", "sound.json")
 
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.splitlines()[-1] == "✓ nothing is wrong"
@@ -144,8 +144,8 @@ def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., 
 def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
     cli: Callable[..., Any], damaged: str, api: str
 ) -> None:
-    told = cli("doctor", damaged, "--api", api, "--json")
-    raw = cli("doctor", damaged, "--api", api, "--raw").out
+    told = cli("check", "file", damaged, "--api", api, "--json")
+    raw = cli("check", "file", damaged, "--api", api, "--raw").out
 
     codes = {note["code"] for note in told.envelope["diagnostics"]}
     assert told.status == 1
@@ -165,8 +165,8 @@ def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(
     ]
     (tmp_path / "left.json").write_text(json.dumps(asked))
     (tmp_path / "over.json").write_text(json.dumps([*asked, {"role": "user", "content": "And?"}]))
-    running, over = (cli("doctor", name) for name in ("left.json", "over.json"))
-    body = json.loads(cli("doctor", "over.json", "--raw").out)
+    running, over = (cli("check", "file", name) for name in ("left.json", "over.json"))
+    body = json.loads(cli("check", "file", "over.json", "--raw").out)
 
     assert "the request is a preview" in running.out
     assert (over.status, "preview" in over.out) == (1, False)
@@ -176,7 +176,7 @@ def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(
 
 
 def test_the_doctor_keeps_nothing(cli: Callable[..., Any], damaged: str, tmp_path: Path) -> None:
-    cli("doctor", damaged)
+    cli("check", "file", damaged)
 
     assert [path.name for path in tmp_path.iterdir()] == [damaged]
 
@@ -186,7 +186,7 @@ def test_of_many_files_the_doctor_draws_up_a_list(
 ) -> None:
     (tmp_path / "note.txt").write_text("Buy bread.")
 
-    ran = cli("doctor", SESSION, damaged, "note.txt")
+    ran = cli("check", "file", SESSION, damaged, "note.txt")
 
     assert ran.status == 1
     assert [line.split()[0] for line in ran.out.splitlines()[:3]] == ["imported", "imported", "refused"]
@@ -197,7 +197,7 @@ def test_of_many_files_the_doctor_draws_up_a_list(
 def test_the_doctor_sees_every_recorded_transcript_without_a_defect(cli: Callable[..., Any]) -> None:
     files = [str(path) for path in sorted(SHARED.rglob("*")) if path.is_file() and path.suffix != ".md"]
 
-    ran = cli("doctor", *files, "--json")
+    ran = cli("check", "file", *files, "--json")
 
     outcomes = {found["outcome"] for found in ran.envelope["data"]}
     assert (ran.status, len(ran.envelope["data"])) == (1, len(files))

@@ -68,7 +68,7 @@ def test_a_span_that_goes_on_for_ever_is_drawn_as_its_ends(cli: Callable[..., An
 
 
 def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[..., list[str]]) -> None:
-    lines = told("blame", "crew", "7/1")
+    lines = told("explain", "call", "crew", "7/1")
 
     assert lines[2] == '7 assistant coder → deploy({"what": "live"})'
     assert lines[3] == "↳ 8 control.call user Ada [approve] e7"
@@ -77,7 +77,7 @@ def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[...
 
 def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "session")
-    data = cli("blame", "session", "@{tool}", "--json").envelope["data"]
+    data = cli("explain", "call", "session", "@{tool}", "--json").envelope["data"]
 
     assert [link["field"] for link in data["links"]] == ["", "call", "cause"]
     assert (data["links"][-1]["person"], data["gap"]) == (True, "")
@@ -85,8 +85,8 @@ def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[...
 
 def test_blame_does_not_guess_in_an_imported_list_of_messages(cli: Callable[..., Any]) -> None:
     cli("import", MESSAGES, "--name", "session")
-    data = cli("blame", "session", "@{tool}", "--json").envelope["data"]
-    lines = cli("blame", "session", "@{tool}").out.splitlines()
+    data = cli("explain", "call", "session", "@{tool}", "--json").envelope["data"]
+    lines = cli("explain", "call", "session", "@{tool}").out.splitlines()
 
     assert [link["field"] for link in data["links"]] == ["", "call"]
     assert data["gap"].endswith("was imported from openai without a cause or a receipt")
@@ -98,16 +98,19 @@ def test_blame_does_not_guess_in_an_imported_list_of_messages(cli: Callable[...,
 def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
     told: Callable[..., list[str]],
 ) -> None:
-    one = told("why", "crew", "--agent", "coder", "--at", "6", "--message", "4")
+    one = told("request", "--why", "crew", "--agent", "coder", "--at", "6", "--message", "4")
 
     assert one[1] == "4 tool from 5 165 tok kept by result: the result of one of the lane's own calls"
     assert "".join(one[2:]).count("lexer") == 60
-    assert len(told("why", "crew", "--agent", "coder", "--at", "6")) == 14
-    assert told("why", "crew", "--agent", "coder", "--at", "6", "--message", "0")[2] == "shell, deploy"
+    assert len(told("request", "--why", "crew", "--agent", "coder", "--at", "6")) == 14
+    assert (
+        told("request", "--why", "crew", "--agent", "coder", "--at", "6", "--message", "0")[2]
+        == "shell, deploy"
+    )
 
 
 def test_why_dropped_gives_each_run_its_rule_and_tokens(told: Callable[..., list[str]]) -> None:
-    lines = told("why", "crew", "--agent", "coder", "--dropped")
+    lines = told("request", "crew", "--agent", "coder", "--dropped")
 
     assert lines[3].startswith("2 not-addressed 10 Make the parser")
     assert lines[4].startswith("3-9 over-budget ")
@@ -115,7 +118,7 @@ def test_why_dropped_gives_each_run_its_rule_and_tokens(told: Callable[..., list
 
 
 def test_diff_shows_the_shared_prefix_and_a_run_of_drops_as_one_line(told: Callable[..., list[str]]) -> None:
-    lines = told("diff", "crew", "6", "14", "--agent", "coder")
+    lines = told("request", "crew", "--diff", "6", "--at", "14", "--agent", "coder")
 
     assert lines[0].startswith("coder at 6 → 14 ")
     assert lines[1] == "shared prefix 1 message, 7 tok"
@@ -123,32 +126,33 @@ def test_diff_shows_the_shared_prefix_and_a_run_of_drops_as_one_line(told: Calla
 
 
 def test_diff_of_two_policies_names_both(told: Callable[..., list[str]]) -> None:
-    lines = told("diff", "crew", "6", "--agent", "coder", "--policy", "full", "--other-policy", "last:1")
+    lines = told("request", "crew", "--at", "6", "--agent", "coder", "--policy", "last:1")
 
-    assert lines[1] == "policies full → last:1"
-    assert lines[2].startswith("shared prefix ")
+    at = next(at for at, line in enumerate(lines) if line.startswith("policies"))
+    assert lines[at].split() == ["policies", "tokens:400", "→", "last:1"]
+    assert lines[at + 1].startswith("shared prefix ")
 
 
 def test_diff_says_when_two_requests_are_the_same_and_exits_1_where_asked_and_they_are_not(
     told: Callable[..., list[str]], cli: Callable[..., Any]
 ) -> None:
-    same = ("diff", "crew", "6", "6", "--agent", "coder", "--exit-code")
+    same = ("request", "crew", "--diff", "6", "--at", "6", "--agent", "coder", "--exit-code")
 
     assert told(*same)[-1] == "the same, to the byte"
-    ran = cli("diff", "crew", "6", "9", "--agent", "coder", "--exit-code", "--json")
+    ran = cli("request", "crew", "--diff", "6", "--at", "9", "--agent", "coder", "--exit-code", "--json")
     assert (ran.status, ran.envelope["status"]) == (1, "failed")
-    assert cli("diff", "crew", "6", "9", "--agent", "coder").status == 0
+    assert cli("request", "crew", "--diff", "6", "--at", "9", "--agent", "coder").status == 0
 
 
 def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
     told: Callable[..., list[str]],
 ) -> None:
-    lines = told("view", "crew", "--agent", "coder", "--minus", "reviewer", "--at", "10")
+    lines = told("explain", "agent", "crew", "coder", "--minus", "reviewer", "--at", "10")
 
     assert lines[0] == "coder has seen 4 entries that reviewer has not, at 10"
     assert lines[3].startswith("3 assistant planner → coder receipt 4 not-addressed Profile")
     assert lines[-1] == "receipt in a request that its receipt proves, to the byte"
-    assert told("view", "crew", "--agent", "coder", "--minus", "coder") == [
+    assert told("explain", "agent", "crew", "coder", "--minus", "coder") == [
         "coder has seen 0 entries that coder has not, at 14"
     ]
 
@@ -162,16 +166,16 @@ PINNED = '{"history":{"kind":"last","n":20},"pins":{"positions":[2]}}'
     "command",
     [
         ("explain", "s", "@{tool}"),
-        ("blame", "s", "@{tool}"),
-        ("why", "s"),
-        ("why", "s", "--dropped"),
-        ("diff", "s", "@~9", "@", "--policy", "tokens:4k"),
-        ("view", "s", "--agent", "claude", "--minus", "claude"),
-        ("budget", "s", "--tokens", "4k,16k", "--policy", "full,last:20", "--policy", PINNED),
+        ("explain", "call", "s", "@{tool}"),
+        ("request", "--why", "s"),
+        ("request", "s", "--dropped"),
+        ("request", "s", "--diff", "@~9", "--at", "@", "--policy", "tokens:4k"),
+        ("explain", "agent", "s", "claude", "--minus", "claude"),
+        ("cost", "--plan", "s", "--budget", "4k,16k", "--policy", "full,last:20", "--policy", PINNED),
         ("request", "s", "--policy", "tokens:4k"),
         ("outputs", "s"),
-        ("whatif", "s", "--budget", "1k"),
-        ("bisect", "s", "--contains", "the", "--policy", "last:3"),
+        ("request", "s", "--budget", "1k"),
+        ("explain", "text", "s", "the", "--policy", "last:3"),
     ],
     ids=" ".join,
 )
@@ -193,10 +197,10 @@ def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
     cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("import", str(sorted((TRANSCRIPTS / "claude_code").glob("*.jsonl"))[0]), "--name", "s")
-    tried = ("budget", "s", "--tokens", "4k,16k", "--policy", "full,last:20")
+    tried = ("cost", "s", "--plan", "--budget", "4k,16k", "--policy", "full,last:20")
     outputs = cli("outputs", "s", "--json").envelope["data"]["outputs"]
     rows = cli(*tried, "--json").envelope["data"]["rows"]
-    other = ("whatif", "s", "--budget", "20", "--at", "@{user}")
+    other = ("request", "s", "--budget", "20", "--at", "@{user}")
     monkeypatch.setenv("COLUMNS", "60")
 
     told = cli(*tried).out
@@ -222,10 +226,10 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
     [row] = left_out("request", "talk")
     assert row[:7] == ["-", "3-11", "left", "out", "reasoning-not-carried", "55", "→"]
     assert row[-2:] == ["5", "times"]
-    [row] = left_out("why", "talk", "--dropped")
+    [row] = left_out("request", "talk", "--dropped")
     assert row[:5] == ["3-11", "reasoning-not-carried", "55", "5", "times,"]
     assert len(cli("request", "talk", "--json").envelope["data"]["omissions"]) == 5
-    assert len(cli("why", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5
+    assert len(cli("request", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5
 
 
 def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: Callable[..., Any]) -> None:

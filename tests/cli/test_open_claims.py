@@ -75,7 +75,7 @@ def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Liven
 def test_gc_tells_what_it_removed(cli: Cli, demo: Cli) -> None:
     with stenolog.open("talks.db") as log:
         log.blobs.put(b"nothing names it")
-    ran = cli("gc", "--json")
+    ran = cli("db", "gc", "--json")
 
     assert ran.envelope["data"] == {"blobs": 1, "bytes": 16, "kept": 0, "folded": True}
-    assert cli("gc").out == "✓ 0 blobs removed, 0 bytes\n"
+    assert cli("db", "gc").out == "✓ 0 blobs removed, 0 bytes\n"

@@ -1,4 +1,4 @@
-"""`outputs` and `output`: what tools gave back, listed, read in pieces, and written as files."""
+"""`outputs`: what tools gave back, listed, read in pieces, and written as files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_outputs_lists_the_aliases_with_entry_and_size(demo: Callable[..., Any])
 
 
 def test_output_shows_the_whole_or_a_piece_and_where_to_go_on(demo: Callable[..., Any]) -> None:
-    whole = demo("output", "demo", FOURTH).out
-    piece = demo("output", "demo", FOURTH, "--offset", "7", "--limit", "10")
-    data = demo("output", "demo", FOURTH, "--offset", "7", "--limit", "10", "--json").envelope["data"]
+    whole = demo("outputs", "demo", FOURTH).out
+    piece = demo("outputs", "demo", FOURTH, "--offset", "7", "--length", "10")
+    data = demo("outputs", "demo", FOURTH, "--offset", "7", "--length", "10", "--json").envelope["data"]
 
     assert whole == "FAILED test_dates: 23:00 != 00:00\n1 failed\n"
     assert piece.out == "test_dates\ncharacters 7 to 17 of 42; go on with --offset 17\n"
@@ -57,4 +57,4 @@ def test_an_output_whose_blob_is_gone_is_listed_as_gone(cli: Callable[..., Any])
 
     assert cli("outputs", "talk", "--json").envelope["data"]["outputs"][0]["bytes"] is None
     assert " gone " in cli("outputs", "talk").out
-    assert cli("output", "talk", "@state/logs/tool-results/large.json").status == 4
+    assert cli("outputs", "talk", "@state/logs/tool-results/large.json").status == 4

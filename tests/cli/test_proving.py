@@ -43,39 +43,39 @@ def with_receipt(**fields: Any) -> None:
 
 
 def test_every_receipt_is_proved(kept: Cli) -> None:
-    ran = kept("verify", "--requests")
+    ran = kept("check", "log", "--requests")
 
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.splitlines()[-1] == "✓ 2 requests: 2 same, 0 differs, 0 not provable"
 
 
-@pytest.mark.parametrize("command", ["verify", "fsck"])
+@pytest.mark.parametrize("command", ["log", "requests"])
 def test_of_a_file_in_which_nothing_is_it_says_how_many_conversations_it_has(cli: Cli, command: str) -> None:
     Path("talks.db").touch()
 
-    assert cli(command) == (0, "✓ 0 conversations\n", "")
+    assert cli("check", command) == (0, "✓ 0 conversations\n", "")
 
 
 def test_a_request_that_differs_is_an_error_with_its_place(kept: Cli) -> None:
     with_receipt(sha256="0" * 64, plan={"sections": {"parameters": "0", "messages": [0, ""]}})
 
-    ran = kept("verify", "--requests")
+    ran = kept("check", "log", "--requests")
 
     assert ran.status == 1
     assert "✗ 3 requests: 2 same, 1 differs, 0 not provable" in ran.out
     assert "'talk' at 7: the request of coder at 6 on openai-chat@1 differs: /messages/0-4" in ran.err
-    assert kept("verify").status == 0
+    assert kept("check", "log").status == 0
 
 
 def test_of_many_that_differ_the_first_are_told_and_all_are_in_the_data(kept: Cli) -> None:
     for _ in range(9):
         with_receipt(sha256="0" * 64)
 
-    ran = kept("verify", "--requests")
+    ran = kept("check", "log", "--requests")
 
     assert ran.err.count("differs: ") == 5
     assert ran.err.splitlines()[-1] == "✗ 'talk': 4 more differ; --json lists them"
-    data = kept("verify", "--requests", "--json").envelope["data"]
+    data = kept("check", "log", "--requests", "--json").envelope["data"]
     assert [one["position"] for one in data["requests"]["differs"]] == [*range(7, 16)]
 
 
@@ -83,13 +83,13 @@ def test_what_is_not_provable_is_counted_by_its_reason_and_fails_only_with_stric
     with_receipt(pipeline="requests@0")
     with_receipt(pipeline="requests@0")
 
-    ran, strict = kept("verify", "--requests"), kept("verify", "--requests", "--strict")
+    ran, strict = kept("check", "log", "--requests"), kept("check", "log", "--requests", "--strict")
 
     assert (ran.status, strict.status) == (0, 1)
     assert "✓ 4 requests: 2 same, 0 differs, 2 not provable" in ran.out
     assert ran.err.startswith("· 'talk': 2 not provable: pipeline requests@0 is not here")
     assert strict.err.startswith("✗ 'talk': 2 not provable: pipeline requests@0 is not here")
-    found = kept("verify", "--requests", "--json").envelope["data"]["requests"]
+    found = kept("check", "log", "--requests", "--json").envelope["data"]["requests"]
     assert (found["same"], found["differs"], len(found["not-provable"])) == (2, [], 2)
 
 
@@ -97,7 +97,7 @@ def test_the_receipts_that_a_fork_inherits_are_its_parents(kept: Cli) -> None:
     assert kept("fork", "talk", "--after", "5", "--name", "other").status == 0
 
     def counted(*name: str) -> int:
-        requests = kept("verify", *name, "--requests", "--json").envelope["data"]["requests"]
+        requests = kept("check", "log", *name, "--requests", "--json").envelope["data"]["requests"]
         return int(requests["same"])
 
     assert (counted(), counted("other"), counted("talk")) == (2, 2, 2)
@@ -107,7 +107,7 @@ def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> 
     with open_log("talks.db") as log, log.datastore.writing() as connection:
         connection.execute("UPDATE stored_events SET state = x'', salt = x'' WHERE originator_version = 4")
 
-    ran = kept("verify", "--requests", "--json")
+    ran = kept("check", "log", "--requests", "--json")
 
     found = ran.envelope["data"]["requests"]
     assert (found["same"], found["differs"], [one["position"] for one in found["not-provable"]]) == (
@@ -127,7 +127,7 @@ def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None
             state = x'' WHERE originator_version = 4"""
         )
 
-    ran = kept("verify", "--requests", "--json")
+    ran = kept("check", "log", "--requests", "--json")
 
     found = ran.envelope["data"]["requests"]
     assert (ran.status, found["same"], found["differs"]) == (0, 1, [])
@@ -135,16 +135,16 @@ def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None
 
 
 def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_with_strict(kept: Cli) -> None:
-    assert kept("verify", "--strict").status == 0
+    assert kept("check", "log", "--strict").status == 0
     with open_log("talks.db", clock=lambda: datetime(2026, 3, 4, tzinfo=UTC)) as log:
         log["other"].extend(AssistantMessage(agent=agent, text="?") for agent in ("coder", "coder", "tester"))
 
-    ran, strict = kept("verify"), kept("verify", "--strict")
+    ran, strict = kept("check", "log"), kept("check", "log", "--strict")
 
     assert (ran.status, strict.status) == (0, 1)
     assert ran.err.startswith("· 'coder': 2 answers without a receipt (2026-03-04)")
     assert strict.err.startswith("✗ 'coder': 2 answers without a receipt (2026-03-04)")
-    data = kept("verify", "--json").envelope["data"]
+    data = kept("check", "log", "--json").envelope["data"]
     assert data["without_receipt"] == [
         {"agent": "coder", "day": "2026-03-04", "answers": 2},
         {"agent": "tester", "day": "2026-03-04", "answers": 1},
@@ -153,7 +153,7 @@ def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_wi
 
 def test_what_is_wrong_has_one_of_three_severities(kept: Cli) -> None:
     def severity() -> str:
-        return str(kept("verify", "--requests", "--json").envelope["data"]["severity"])
+        return str(kept("check", "log", "--requests", "--json").envelope["data"]["severity"])
 
     assert severity() == "none"
     with_receipt(pipeline="requests@0")
@@ -168,10 +168,10 @@ def test_a_receipt_of_bytes_sent_proves_them_and_an_older_one_the_body(kept: Cli
     transport = {"method": "POST", "add": {"stream": True}}
     sent = sha256(Transport.of(transport).render(body)).hexdigest()
     with_receipt(sent=sent, transport=transport)
-    assert kept("verify", "--requests").status == 0
+    assert kept("check", "log", "--requests").status == 0
     with_receipt(sent=sent, transport=transport)
 
-    ran = kept("verify", "--requests")
+    ran = kept("check", "log", "--requests")
 
     assert ran.status == 1
     assert f"the bytes sent: expected sha256 {sent[:12]}…, found" in ran.err
@@ -184,7 +184,7 @@ def test_a_transport_of_a_later_release_is_not_provable(kept: Cli) -> None:
     with_receipt(sent="0" * 64, transport={"style": "cbor"})
     with_receipt(sent="0" * 64, transport={"compression": "zstd"})
 
-    ran = kept("verify", "--requests")
+    ran = kept("check", "log", "--requests")
 
     assert ran.status == 0
     assert "the style 'cbor' is not known here" in ran.err
@@ -194,24 +194,27 @@ def test_a_transport_of_a_later_release_is_not_provable(kept: Cli) -> None:
 def test_two_processes_say_what_one_says(kept: Cli) -> None:
     with_receipt(sha256="0" * 64)
 
-    for command in (("verify", "--requests"), ("fsck", "--all-prefixes", "--api", "anthropic")):
+    for command in (
+        ("check", "log", "--requests"),
+        ("check", "requests", "--all-prefixes", "--api", "anthropic"),
+    ):
         one, two = kept(*command, "--jobs", "1"), kept(*command, "--jobs", "2")
 
         assert (two.status, two.out, two.err) == (one.status, one.out, one.err)
-    assert kept("fsck", "--jobs", "0").status == 2
+    assert kept("check", "requests", "--jobs", "0").status == 2
 
 
 def test_fsck_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
     def requests(*apis: str) -> int:
         asked = [part for api in apis for part in ("--api", api)]
-        return int(kept("fsck", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
+        return int(kept("check", "requests", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
 
     assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // 5
 
 
 def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli) -> None:
-    written = demo("gate", "--out", "gate.jsonl")
-    again = demo("gate", "--against", "gate.jsonl")
+    written = demo("check", "gate", "-o", "gate.jsonl")
+    again = demo("check", "gate", "--against", "gate.jsonl")
 
     assert (written.status, again.status) == (0, 0)
     assert re.fullmatch(r"✓ \d+ requests, written to gate.jsonl\n", written.out)
@@ -222,22 +225,22 @@ def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli
 
 
 def test_without_a_file_the_digests_go_to_stdout_and_are_the_same(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl")
+    demo("check", "gate", "-o", "gate.jsonl")
 
-    assert demo("gate").out == Path("gate.jsonl").read_text()
-    first, second, *_ = demo("gate", "--json").out.splitlines()
+    assert demo("check", "gate").out == Path("gate.jsonl").read_text()
+    first, second, *_ = demo("check", "gate", "--json").out.splitlines()
     assert json.loads(first)["data"]["form"] == "stenolog-gate@1"
     assert json.loads(second)["data"]["conversation"] == "demo"
 
 
 def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl", "--api", "plain")
+    demo("check", "gate", "-o", "gate.jsonl", "--api", "plain")
     header, first, second, *rest = Path("gate.jsonl").read_text().splitlines()
     changed = json.loads(first) | {"sha256": "0" * 64, "sections": {"parameters": "0", "prompt": [1, "0000"]}}
     elsewhere = json.dumps(json.loads(rest[-1]) | {"position": 99})
     Path("gate.jsonl").write_text("\n".join([header, json.dumps(changed), *rest, elsewhere]) + "\n")
 
-    ran = demo("gate", "--against", "gate.jsonl")
+    ran = demo("check", "gate", "--against", "gate.jsonl")
 
     assert ran.status == 1
     place = f"demo at {changed['position']}  coder  plain  /prompt, turn 0"
@@ -245,62 +248,61 @@ def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> No
     assert f"vanished demo at 99  {json.loads(rest[-1])['lane']}  plain" in ran.out
     assert f"new      demo at {json.loads(second)['position']}" in ran.out
     assert ran.out.splitlines()[-1].endswith("1 changed, 1 vanished, 1 new")
-    data = demo("gate", "--against", "gate.jsonl", "--json").envelope["data"]
+    data = demo("check", "gate", "--against", "gate.jsonl", "--json").envelope["data"]
     assert [len(data[what]) for what in ("changed", "vanished", "new")] == [1, 1, 1]
     assert data["changed"][0]["difference"] == "/prompt, turn 0"
 
 
 def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl")
+    demo("check", "gate", "-o", "gate.jsonl")
     with open_log("talks.db") as log:
         log["another"].append(UserMessage(text="hi", to=("coder",)))
 
-    ran = demo("gate", "--against", "gate.jsonl", "--out", "gate.jsonl")
+    ran = demo("check", "gate", "--against", "gate.jsonl", "-o", "gate.jsonl")
 
     assert ran.status == 0
     assert "5 new" in ran.out
-    assert demo("gate", "--against", "gate.jsonl").out.endswith("requests compared, none changed\n")
+    assert demo("check", "gate", "--against", "gate.jsonl").out.endswith("requests compared, none changed\n")
 
 
 def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
-    demo("gate", "--out", "gate.jsonl", "--policy", "last:2", "--api", "plain", "--api", "anthropic")
+    demo("check", "gate", "-o", "gate.jsonl", "--policy", "last:2", "--api", "plain", "--api", "anthropic")
 
-    assert demo("gate", "--against", "gate.jsonl").status == 0
-    assert demo("gate", "--against", "gate.jsonl", "--api", "plain").status == 0
-    assert demo("gate", "--against", "gate.jsonl", "--api", "gemini").status == 2
-    other = demo("gate", "--against", "gate.jsonl", "--policy", "full")
+    assert demo("check", "gate", "--against", "gate.jsonl").status == 0
+    assert demo("check", "gate", "--against", "gate.jsonl", "--api", "plain").status == 0
+    assert demo("check", "gate", "--against", "gate.jsonl", "--api", "gemini").status == 2
+    other = demo("check", "gate", "--against", "gate.jsonl", "--policy", "full")
     assert (other.status, "expected the policy of the older file" in other.err) == (2, True)
 
 
 def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Path) -> None:
-    demo("backup", "copy.db")
+    demo("db", "backup", "copy.db")
     (tmp_path / "sub").mkdir()
-    demo("backup", "sub/copy.db")
+    demo("db", "backup", "sub/copy.db")
 
-    both = demo("gate", "talks.db", "copy.db", "--api", "plain")
+    both = demo("check", "gate", "talks.db", "copy.db", "--api", "plain")
 
     names = [json.loads(line)["db"] for line in both.out.splitlines()[1:]]
     assert names == sorted(names)
     assert set(names) == {"copy.db", "talks.db"}
-    assert demo("gate", "copy.db", "sub/copy.db").status == 2
+    assert demo("check", "gate", "copy.db", "sub/copy.db").status == 2
 
 
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        (("gate", "nowhere.db"), 3),
-        (("gate", "--against", "talks.db"), 2),
-        (("budget", "demo"), 2),
-        (("budget", "demo", "--agent", "nobody"), 3),
-        (("budget", "demo", "--agent", "coder", "--policy", "mood"), 2),
-        (("budget", "demo", "--agent", "coder", "--tokens", "many"), 2),
-        (("budget", "demo", "--agent", "coder", "--prices", "bad.toml"), 2),
-        (("whatif", "demo", "--agent", "coder"), 2),
-        (("whatif", "demo", "--agent", "coder", "--without", "0"), 3),
-        (("whatif", "demo", "--agent", "coder", "--without", "4-3"), 3),
-        (("whatif", "demo", "--agent", "coder", "--without", "99"), 3),
-        (("bisect", "demo", "--agent", "coder", "--contains", ""), 2),
-        (("bisect", "demo", "--agent", "nobody", "--contains", "x"), 3),
+        (("check", "gate", "nowhere.db"), 3),
+        (("check", "gate", "--against", "talks.db"), 2),
+        (("cost", "--plan", "demo"), 2),
+        (("cost", "--plan", "demo", "--agent", "nobody"), 3),
+        (("cost", "--plan", "demo", "--agent", "coder", "--policy", "mood"), 2),
+        (("cost", "--plan", "demo", "--agent", "coder", "--budget", "many"), 2),
+        (("cost", "--plan", "demo", "--agent", "coder", "--prices", "bad.toml"), 2),
+        (("request", "demo", "--agent", "coder", "--without", "0"), 3),
+        (("request", "demo", "--agent", "coder", "--without", "4-3"), 3),
+        (("request", "demo", "--agent", "coder", "--without", "99"), 3),
+        (("explain", "text", "demo", "", "--agent", "coder"), 2),
+        (("explain", "text", "demo", "x", "--agent", "nobody"), 3),
     ],
     ids=str,
 )
@@ -316,7 +318,7 @@ def test_what_cannot_be_done_is_refused_in_a_line(
 
 
 def test_a_budget_has_a_line_for_each_policy_and_size(demo: Cli) -> None:
-    ran = demo("budget", "demo", "--agent", "coder", "--tokens", "150,16k", "--policy", "full,last:2")
+    ran = demo("cost", "--plan", "demo", "--agent", "coder", "--budget", "150,16k", "--policy", "full,last:2")
 
     rows = [line.split()[:2] for line in ran.out.splitlines()[2:6]]
     assert rows == [["full", "150"], ["full", "16,000"], ["last:2", "150"], ["last:2", "16,000"]]
@@ -327,25 +329,25 @@ def test_prices_are_read_from_toml_and_json_in_the_place_of_the_examples(demo: C
     (tmp_path / "p.json").write_text('{"*": {"input": 1000, "output": 0.5}}')
 
     def cost(*options: str) -> Any:
-        return demo("budget", "demo", "--agent", "coder", "--json", *options).envelope["data"]["rows"][0][
-            "cost"
-        ]
+        return demo("cost", "--plan", "demo", "--agent", "coder", "--json", *options).envelope["data"][
+            "rows"
+        ][0]["cost"]
 
     assert cost("--prices", "p.toml") == cost("--prices", "p.json") > 0
     (tmp_path / "none.json").write_text("{}")
     assert cost("--prices", "none.json") is None
-    assert "at your price" in demo("budget", "demo", "--agent", "coder", "--prices", "p.toml").out
+    assert "at your price" in demo("cost", "--plan", "demo", "--agent", "coder", "--prices", "p.toml").out
 
 
 def test_the_policy_on_the_card_is_tried_where_none_is_named(demo: Cli) -> None:
-    rows = demo("budget", "demo", "--agent", "coder", "--json").envelope["data"]["rows"]
+    rows = demo("cost", "--plan", "demo", "--agent", "coder", "--json").envelope["data"]["rows"]
 
     assert [row["policy"] for row in rows] == [{}]
 
 
 def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:
-    ran = demo("whatif", "demo", "--agent", "coder", "--without", "@call:c1,4")
-    data = demo("whatif", "demo", "--agent", "coder", "--without", "3-4", "--json").envelope["data"]
+    ran = demo("request", "demo", "--agent", "coder", "--without", "@call:c1,4")
+    data = demo("request", "demo", "--agent", "coder", "--without", "3-4", "--json").envelope["data"]
 
     assert "dropped: hidden" in ran.out
     assert data["same"] is False
@@ -357,16 +359,16 @@ def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:
 
 
 def test_what_if_nothing_were_otherwise_is_said(demo: Cli) -> None:
-    ran = demo("whatif", "demo", "--agent", "coder", "--budget", "16k")
+    ran = demo("request", "demo", "--agent", "coder", "--budget", "16k")
 
     assert ran.status == 0
     assert "nothing would have been otherwise" in ran.out
 
 
 def test_a_bisection_names_the_position_and_the_rule(demo: Cli) -> None:
-    gone = demo("bisect", "demo", "--agent", "coder", "--contains", "Which test", "--policy", "last:2")
+    gone = demo("explain", "text", "demo", "Which test", "--agent", "coder", "--policy", "last:2")
 
     assert "was last in the request of coder at" in gone.out
     assert "gone by   beyond-last" in gone.out
-    assert "is still in" in demo("bisect", "demo", "--agent", "coder", "--contains", "Which test").out
-    assert "was never in" in demo("bisect", "demo", "--agent", "coder", "--contains", "sheep").out
+    assert "is still in" in demo("explain", "text", "demo", "Which test", "--agent", "coder").out
+    assert "was never in" in demo("explain", "text", "demo", "sheep", "--agent", "coder").out

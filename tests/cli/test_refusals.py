@@ -33,7 +33,7 @@ def with_a_bad_one(demo: Cli) -> Cli:
 
 
 def test_fsck_names_a_conversation_that_cannot_be_built_and_checks_the_others(with_a_bad_one: Cli) -> None:
-    ran = with_a_bad_one("fsck", "--all-prefixes")
+    ran = with_a_bad_one("check", "requests", "--all-prefixes")
 
     assert ran.status == 1
     assert sorted(ran.out.splitlines()) == [
@@ -50,12 +50,12 @@ def test_fsck_knows_every_counter(demo: Cli) -> None:
         card = AgentCard(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
         log["exact"].append(ModeSwitch(cards={"coder": card}))
 
-    assert "expected one of bytes4, tiktoken:" in demo("fsck", "exact").err
+    assert "expected one of bytes4, tiktoken:" in demo("check", "requests", "exact").err
 
 
 def test_gate_passes_over_what_nobody_may_send_and_says_so(with_a_bad_one: Cli) -> None:
-    written = with_a_bad_one("gate", "--out", "gate.jsonl", "--api", "plain")
-    again = with_a_bad_one("gate", "--against", "gate.jsonl")
+    written = with_a_bad_one("check", "gate", "-o", "gate.jsonl", "--api", "plain")
+    again = with_a_bad_one("check", "gate", "--against", "gate.jsonl")
 
     assert (written.status, again.status) == (0, 0)
     for ran in (written, again):
@@ -75,7 +75,7 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
                 "WHERE rowid = (SELECT max(rowid) FROM stored_events WHERE topic LIKE 'user_message%')"
             )
 
-    ran = demo("gate", "--api", "plain", "--out", "gate.jsonl")
+    ran = demo("check", "gate", "--api", "plain", "-o", "gate.jsonl")
 
     assert ran.status == 1
     assert ran.err.startswith("✗ talks.db: 'bad': its requests cannot be built")
@@ -84,11 +84,11 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
 
 @pytest.mark.parametrize(
     "command",
-    [("gate", "--api", "plain", "--out"), ("export", "demo", "-o")],
+    [("check", "gate", "--api", "plain", "-o"), ("export", "demo", "-o")],
     ids=("gate", "export"),
 )
 class TestWhatIsWritten:
-    """`gate --out` and `export -o` write files whole or not at all, and nothing in the place of a device."""
+    """`check gate -o` and `export -o` write a file whole or not at all, and a device as it stands."""
 
     def test_a_pipe_is_written_into_and_stays_one(self, demo: Cli, command: tuple[str, ...]) -> None:
         pipe, read = Path("pipe"), list[str]()
@@ -153,8 +153,10 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
     Path("notes.txt").write_text("hello\n")
     Path("head.jsonl").write_text('{"form":"stenolog-gate@1"}\n')
 
-    assert demo("gate", "--against", "notes.txt").err.startswith("✗ notes.txt: line 1: expected JSON")
-    assert demo("gate", "--against", "head.jsonl").err == (
+    assert demo("check", "gate", "--against", "notes.txt").err.startswith(
+        "✗ notes.txt: line 1: expected JSON"
+    )
+    assert demo("check", "gate", "--against", "head.jsonl").err == (
         "✗ head.jsonl: line 1: expected a header with pipeline, apis, policy, found form\n"
     )
 
@@ -165,19 +167,37 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
         (("request", "demo", "--agent", "coder", "--at", "0"), "expected a position from 1 to 12, found 0"),
         (("explain", "demo", "0"), "expected a position from 1 to 12, found 0"),
         (("show", "demo", "99"), "expected a position from 1 to 12, found 99"),
-        (("why", "demo", "--agent", "coder", "--at", "-1"), "expected a position from 1 to 12, found -1"),
-        (("blame", "demo", "-12"), "expected a position from 1 on, found -12"),
-        (("diff", "demo", "0", "3", "--agent", "coder"), "expected a position from 1 to 12, found 0"),
-        (("whatif", "demo", "--agent", "coder", "--without", "1"), "it is a mode switch"),
-        (("why", "demo", "--agent", "coder", "--dropped", "--message", "2"), "choose one"),
+        (
+            ("request", "--why", "demo", "--agent", "coder", "--at", "-1"),
+            "expected a position from 1 to 12, found -1",
+        ),
+        (("explain", "call", "demo", "-12"), "expected a position from 1 on, found -12"),
+        (
+            ("request", "demo", "--diff", "0", "--at", "3", "--agent", "coder"),
+            "expected a position from 1 to 12, found 0",
+        ),
+        (("request", "demo", "--agent", "coder", "--without", "1"), "it is a mode switch"),
+        (("request", "demo", "--agent", "coder", "--dropped", "--message", "2"), "choose one"),
         (("request", "demo", "--agent", ""), "found an empty name"),
-        (("view", "demo", "--agent", "coder", "--minus", ""), "found an empty name"),
-        (("request", "demo", "--task", "x"), "--task goes with --agent"),
-        (("request", "demo", "--agent", "coder/x", "--task", "y"), "--task goes with --agent"),
-        (("budget", "demo", "--agent", "coder", "--tokens", ""), "--tokens: expected a whole number from 1"),
-        (("budget", "demo", "--agent", "coder", "--tokens", "0"), "--tokens: expected a whole number from 1"),
-        (("whatif", "demo", "--agent", "coder", "--budget", "x"), "--budget: expected a whole number from 1"),
-        (("diff", "demo", "3", "--agent", "coder", "--other-policy", "last:0"), "--other-policy: last: exp"),
+        (("explain", "agent", "demo", "coder", "--minus", ""), "found an empty name"),
+        (
+            ("cost", "--plan", "demo", "--agent", "coder", "--budget", ""),
+            "--budget: expected a whole number from 1",
+        ),
+        (
+            ("cost", "--plan", "demo", "--agent", "coder", "--budget", "0"),
+            "--budget: expected a whole number from 1",
+        ),
+        (
+            ("request", "demo", "--agent", "coder", "--budget", "x"),
+            "--budget: expected a whole number from 1",
+        ),
+        (("request", "demo", "--agent", "coder", "--policy", "last:0"), "--policy: last: expected"),
+        (("request", "demo", "--raw", "--dropped"), "--why, --dropped, --diff and --raw are different views"),
+        (("request", "demo", "--why", "--without", "3"), "--without is shown beside the real request"),
+        (("cost", "demo", "--budget", "8k"), "--budget: only with --plan"),
+        (("state", "demo", "--agent", "coder"), "--agent goes with --steps"),
+        (("outputs", "demo", "--length", "3"), "name its alias"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -194,45 +214,40 @@ def test_what_cannot_be_meant_is_refused_with_what_was_expected(
     "command",
     [
         ("request", "talk"),
-        ("why", "talk"),
-        ("diff", "talk", "2", "3"),
-        ("budget", "talk"),
-        ("whatif", "talk", "--policy", "last:5"),
-        ("bisect", "talk", "--contains", "hi"),
-        ("view", "talk", "--minus", "other"),
-        ("steps", "talk"),
+        ("request", "--why", "talk"),
+        ("request", "talk", "--diff", "2", "--at", "3"),
+        ("cost", "--plan", "talk"),
+        ("request", "talk", "--policy", "last:5"),
+        ("explain", "text", "talk", "hi"),
+        ("state", "--steps", "talk"),
     ],
     ids=" ".join,
 )
-def test_a_task_is_named_with_its_agent_or_by_an_option_of_its_own(
-    cli: Cli, command: tuple[str, ...]
-) -> None:
+def test_a_task_is_named_behind_its_agent(cli: Cli, command: tuple[str, ...]) -> None:
     with open_log("talks.db", entropy=bytes) as log:
         log["talk"].append(UserMessage(text="hi", to=("coder/one", "coder/two", "other")))
         log["talk"].append(UserMessage(text="hi again", to=("coder/two",)))
 
-    together, apart = (
-        cli(*command, "--agent", "coder/two"),
-        cli(*command, "--agent", "coder", "--task", "two"),
-    )
+    one, two = cli(*command, "--agent", "coder/one"), cli(*command, "--agent", "coder/two")
 
-    assert (together.status, together.err) == (0, "")
-    assert together == apart
-    assert cli(*command, "--agent", "coder/one") != together
+    assert (one.status, one.err, two.status, two.err) == (0, "", 0, "")
+    assert one != two
 
 
 def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
-    assert demo("blame", "demo", "2").out.endswith("position 2 is the beginning: a person said it.\n")
+    assert demo("explain", "call", "demo", "2").out.endswith(
+        "position 2 is the beginning: a person said it.\n"
+    )
 
 
 def test_doctor_says_of_a_preview_that_it_is_one(cli: Cli) -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
     Path("talk.json").write_text(json.dumps(said))
 
-    closing = cli("doctor", "talk.json").out.splitlines()[-3:]
+    closing = cli("check", "file", "talk.json").out.splitlines()[-3:]
     preview = "the request is a preview: nothing to answer: the last word is the agent's own"
 
     assert closing[0] == "✓ nothing is wrong with the transcript"
     assert closing[1].startswith(f"· {preview}")
     assert closing[2] == "  stenolog's closes it, so that the provider would take it"
-    assert cli("doctor", "talk.json", "--raw").err.startswith(f"· {preview}")
+    assert cli("check", "file", "talk.json", "--raw").err.startswith(f"· {preview}")

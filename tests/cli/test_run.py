@@ -210,8 +210,8 @@ def test_ctrl_c_stops_a_run_where_it_stands_and_the_next_one_goes_on(cli: Cli, f
 
 def test_a_recording_is_a_file_of_its_own_and_overwrites_nothing(cli: Cli, folder: Path) -> None:
     file = team(folder, *SELLS)
-    first = cli("record", file, "Sell three.", "--yes", "--out", "run.db")
-    second = cli("record", file, "Sell three.", "--yes", "--out", "run.db")
+    first = cli("run", file, "Sell three.", "--yes", "--record", "run.db")
+    second = cli("run", file, "Sell three.", "--yes", "--record", "run.db")
 
     assert (first.status, first.out) == (0, "Done.\n")
     assert "recorded; `stenolog rerun --db run.db` runs it again" in first.err
@@ -221,7 +221,7 @@ def test_a_recording_is_a_file_of_its_own_and_overwrites_nothing(cli: Cli, folde
 
 def test_a_recording_comes_to_the_same_requests_without_a_model_or_a_tool(cli: Cli, folder: Path) -> None:
     file = team(folder, *LOOKS)
-    cli("record", file, "What is it?", "--out", "run.db")
+    cli("run", file, "What is it?", "--record", "run.db")
     (folder / "script.json").write_text("[]")
     as_recorded = cli("rerun", "--db", "run.db")
     as_it_is_now = cli("rerun", "team", "--db", "run.db", "--team", file, "--json")
@@ -234,7 +234,7 @@ def test_a_recording_comes_to_the_same_requests_without_a_model_or_a_tool(cli: C
 
 def test_a_changed_prompt_stops_at_the_first_request_that_differs(cli: Cli, folder: Path) -> None:
     file = team(folder, *LOOKS)
-    cli("record", file, "What is it?", "--out", "run.db")
+    cli("run", file, "What is it?", "--record", "run.db")
     team(folder, *LOOKS, file=TEAM.replace("You are coder", "You are a poet"))
     ran = cli("rerun", "--db", "run.db", "--team", file)
 
@@ -254,7 +254,7 @@ def test_no_key_is_needed_to_run_a_recording_again(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file = team(folder, *LOOKS)
-    cli("record", file, "What is it?", "--out", "run.db")
+    cli("run", file, "What is it?", "--record", "run.db")
     team(folder, file=TEAM.replace("scripted:script.json", "openai:gpt-5.2"))
     ran = cli("rerun", "--db", "run.db", "--team", file)
 
@@ -291,7 +291,7 @@ def test_a_team_of_others_or_of_other_rules_is_not_the_same_one(
     cli: Cli, folder: Path, before: str, after: str, expected: str, found: str
 ) -> None:
     file = team(folder, *SELLS)
-    cli("record", file, "Sell three.", "--yes", "--out", "run.db")
+    cli("run", file, "Sell three.", "--yes", "--record", "run.db")
     team(folder, file=TEAM.replace(before, after, 1))
     ran = cli("rerun", "--db", "run.db", "--team", file, "--json")
     found_now = ran.envelope["data"]["divergence"]
@@ -302,7 +302,7 @@ def test_a_team_of_others_or_of_other_rules_is_not_the_same_one(
 
 def test_what_a_log_does_not_tell_of_a_team_is_said(cli: Cli, folder: Path) -> None:
     file = team(folder, *LOOKS)
-    cli("record", file, "What is it?", "--out", "run.db")
+    cli("run", file, "What is it?", "--record", "run.db")
     team(folder, file=f"{TEAM}limits = {{ max_steps = 1 }}\n")
     ran = cli("rerun", "--db", "run.db", "--team", file)
 

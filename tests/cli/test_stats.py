@@ -48,10 +48,10 @@ def rows(ran: Ran) -> list[list[str]]:
 
 
 def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
-    ran = used("stats", "shop")
+    ran = used("cost", "shop")
 
     assert " ".join(ran.out.split("\n")[0].split()) == (
-        "AGENT CALLS ERRORS TOOLS INPUT CACHED OUTPUT MEDIAN P95 FIRST"
+        "AGENT CALLS ERRORS TOOLS INPUT CACHED OUTPUT MEDIAN P95 FIRST USD"
     )
     assert [row[:4] for row in rows(ran)[:3]] == [
         ["coder", "2", "1", "1"],
@@ -72,7 +72,7 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
     ],
 )
 def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, names: list[str]) -> None:
-    data = used("stats", "--by", by, "--json").envelope["data"]
+    data = used("cost", "--by", by, "--json").envelope["data"]
 
     assert sorted(row["name"] for row in data["rows"]) == sorted(names)
     assert (data["total"]["calls"], data["total"]["tokens"]["input"]) == (4, 400_010)
@@ -81,7 +81,7 @@ def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, n
 
 @pytest.mark.usefixtures("examples_alone")
 def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
-    row = used("stats", "shop", "--cost", "--json").envelope["data"]["rows"][0]
+    row = used("cost", "shop", "--json").envelope["data"]["rows"][0]
 
     assert row == {
         "name": "coder",
@@ -119,26 +119,26 @@ def examples_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("examples_alone")
 def test_the_cost_is_by_the_price_list_or_by_ones_own(used: Cli, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('["gpt-*"]\ninput = 10\n["*"]\ninput = 100_000\n')
-    examples, mine = used("stats", "shop", "--cost"), used("stats", "shop", "--prices", "p.toml")
+    examples, mine = used("cost", "shop"), used("cost", "shop", "--prices", "p.toml")
 
     assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "≥0.1812"]
     assert "no price is known for home-made: give one with --prices" in examples.out
     assert [row[-1] for row in rows(mine)[:3]] == ["2.00", "1.00", "3.00"]
     assert "USD at your prices" in mine.out
-    assert "USD at example prices of" in used("stats", "lab", "--cost").out
+    assert "USD at example prices of" in used("cost", "lab").out
 
 
 def test_the_prices_are_those_of_the_package_where_it_is_installed(used: Cli) -> None:
-    assert "USD at prices of genai-prices" in used("stats", "lab", "--cost").out
+    assert "USD at prices of genai-prices" in used("cost", "lab").out
 
 
 def test_an_earlier_position_counts_what_was_used_up_to_it(used: Cli) -> None:
-    assert used("stats", "shop", "--at", "3", "--json").envelope["data"]["total"]["calls"] == 1
-    assert used("stats", "--at", "2").status == 2
+    assert used("cost", "shop", "--at", "3", "--json").envelope["data"]["total"]["calls"] == 1
+    assert used("cost", "--at", "2").status == 2
 
 
 def test_answers_that_do_not_say_what_they_used_have_no_cost(demo: Cli) -> None:
-    ran = demo("stats", "demo", "--cost")
+    ran = demo("cost", "demo")
 
     assert {row[-1] for row in rows(ran)[:3]} == {"?"}
     assert "4 of 4 answers do not say how many tokens they used" in ran.out
@@ -148,7 +148,7 @@ def test_a_conversation_without_a_model_used_nothing(cli: Cli, tmp_path: Path) -
     with stenolog.open(tmp_path / "talks.db") as log:
         log["quiet"].append(UserMessage(text="Anybody?"))
 
-    ran = cli("stats")
+    ran = cli("cost")
 
     assert (ran.status, ran.out.strip()) == (0, "no model was called, and no tool")
 
@@ -156,7 +156,7 @@ def test_a_conversation_without_a_model_used_nothing(cli: Cli, tmp_path: Path) -
 def test_prices_that_make_no_sense_are_refused_in_a_line(used: Cli, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"gpt-*": {"input": "much"}}')
 
-    ran: Any = used("stats", "shop", "--prices", "bad.json")
+    ran: Any = used("cost", "shop", "--prices", "bad.json")
 
     assert (ran.status, ran.out) == (2, "")
     assert "expected USD per million tokens, found 'much'" in ran.err

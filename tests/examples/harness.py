@@ -97,11 +97,11 @@ def clean(path: Path) -> None:
     with stenolog.open(path) as log:
         conversations = {name: [*log[name].entries()] for name in log.names(archived=True)}
     assert sum(map(len, conversations.values())) > len(conversations)
-    assert asked("verify", "--requests", "--db", str(path)) == ""
+    assert asked("check", "log", "--requests", "--db", str(path)) == ""
     with stenolog.open(path) as log:  # some answers are a program's own, so that they have no receipt
         assert {proof.outcome for one in prove(log) for proof in one.proofs} <= {"same"}
     for name in conversations:
-        assert asked("fsck", name, "--all-prefixes", "--db", str(path)) == ""
+        assert asked("check", "requests", name, "--all-prefixes", "--db", str(path)) == ""
     if HERE:
         assert [fault for name, entries in conversations.items() for fault in faults(name, entries)] == []
 

@@ -250,4 +250,4 @@ def test_on_telegram_a_stranger_gets_no_answer_and_commands_work(tmp_path: Path)
     assert "(pinned: intent)" in read
     assert read[-2] == "(killed the process of Product Owner)"
     assert f"A copy stands in neurocrew-{len(entries) - 1}.db." in read[-1]
-    assert harness.asked("verify", "--db", str(tmp_path / f"neurocrew-{len(entries) - 1}.db")) == ""
+    assert harness.asked("check", "log", "--db", str(tmp_path / f"neurocrew-{len(entries) - 1}.db")) == ""

@@ -162,7 +162,7 @@ def test_stats_count_a_failed_call_and_the_answer_after_it_once_each(
     server.add(Reply(broken.frames, end="cut"), Reply(whole(broken.api)))
 
     ends = asked(server, tmp_path, broken.api)
-    stenolog(("stats", "demo", "--db", str(tmp_path / "talks.db"), "--json"))
+    stenolog(("cost", "demo", "--db", str(tmp_path / "talks.db"), "--json"))
 
     assert [(end.kind, end.usage) for end in ends] == [
         ("llm_error", broken.usage),

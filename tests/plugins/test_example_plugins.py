@@ -46,9 +46,11 @@ def test_an_api_with_tools_writes_requests_that_are_explained_and_verified(
     assert called
     assert "tool_name" in {key for message in body["messages"] for key in message}
     assert stenolog("explain", "demo", "@", "--api", "ollama", "--db", "demo.db").returncode == 0
-    assert stenolog("gate", "--api", "ollama", "--db", "demo.db", "--out", "then.jsonl").returncode == 0
-    assert stenolog("gate", "--against", "then.jsonl", "--db", "demo.db").returncode == 0
-    assert stenolog("verify", "--db", "demo.db").returncode == 0
+    assert (
+        stenolog("check", "gate", "--api", "ollama", "--db", "demo.db", "--out", "then.jsonl").returncode == 0
+    )
+    assert stenolog("check", "gate", "--against", "then.jsonl", "--db", "demo.db").returncode == 0
+    assert stenolog("check", "log", "--db", "demo.db").returncode == 0
 
 
 def test_an_importer_takes_files_that_nothing_else_recognises_and_takes_them_once(
@@ -61,7 +63,7 @@ def test_an_importer_takes_files_that_nothing_else_recognises_and_takes_them_onc
     first = stenolog("import", "general.json")
     again = stenolog("import", "general.json")
     log = stenolog("log", "general", "--kind", "user")
-    doctor = stenolog("doctor", "general.json")
+    doctor = stenolog("check", "file", "general.json")
 
     assert (refused.returncode, "found a list" in refused.stderr) == (2, True)
     assert "general.json: message 2: " in first.stderr
@@ -86,7 +88,7 @@ def test_a_turn_rule_gives_the_turns_and_who_reads_without_it_is_told_so(
     log = json.loads(stenolog("log", "team", "--kind", "assistant", "--json").stdout)["data"]["entries"]
     blind = stenolog("state", "team", plugins=False)
     seeing = stenolog("state", "team")
-    verified = stenolog("verify", "team")
+    verified = stenolog("check", "log", "team")
 
     assert (refused.returncode, "found 'debate': a plugin may add it" in refused.stderr) == (2, True)
     assert (ran.returncode, ran.stderr.count("defect")) == (0, 0)
@@ -103,7 +105,7 @@ def test_a_recorded_run_is_run_again_under_the_rule_and_not_without_it(
     agents = "".join(f'[agents.{name}]\nmodel = "scripted:says.json"\n' for name in ("pro", "con", "judge"))
     turns = 'turns = { rule = "debate", first = "pro", second = "con", judge = "judge" }\n'
     (tmp_path / "team.toml").write_text(turns + agents)
-    stenolog("record", "team.toml", "Is it so?", "--out", "rec.db")
+    stenolog("run", "team.toml", "Is it so?", "--record", "rec.db")
 
     again = stenolog("rerun", "--db", "rec.db")
     blind = stenolog("rerun", "--db", "rec.db", plugins=False)

@@ -110,8 +110,8 @@ def test_processes_that_verify_beside_each_other_load_the_same_plugins(
     )
     stenolog("ls", "--plugin", "said.py")
 
-    seeing = stenolog("verify", "--requests", "--jobs", "2", "--plugin", "telegraphs", "--json")
-    blind = stenolog("verify", "--requests", "--jobs", "2", "--json")
+    seeing = stenolog("check", "log", "--requests", "--jobs", "2", "--plugin", "telegraphs", "--json")
+    blind = stenolog("check", "log", "--requests", "--jobs", "2", "--json")
 
     assert seeing.returncode == 0, seeing.stdout
     assert "telegraph" not in json.dumps(json.loads(seeing.stdout)["diagnostics"])

@@ -86,9 +86,9 @@ def test_what_a_command_writes_is_for_its_owner_alone(cli: Callable[..., object]
     commands = (
         ("export", "-o", "all.jsonl"),
         ("export", "demo", "--as", "crewagent", "-o", "crew"),
-        ("gate", "--out", "gate.jsonl"),
+        ("check", "gate", "-o", "gate.jsonl"),
         ("outputs", "demo", "--materialise", "files"),
-        ("backup", "copy.db"),
+        ("db", "backup", "copy.db"),
     )
     for command in commands:
         cli(*command)

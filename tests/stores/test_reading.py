@@ -227,7 +227,7 @@ class TestDamage:
             shown = {item.position: item for item in demo.timeline()}
             assert (shown[4].kind, shown[5].text) == ("damaged", "d")
             assert demo.state().blocked is not None
-            why = "position 4 is damaged .*: fork after position 3, restore a backup, .*`stenolog salvage`"
+            why = "position 4 is damaged .*: fork after position 3, restore a backup, .*`stenolog db salvage`"
             with pytest.raises(CorruptLogError, match=why):
                 demo.submit(UserMessage(text="on"))
             with pytest.raises(CorruptLogError, match=why):

@@ -146,7 +146,7 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
     process.join(workers.PATIENCE)
 
     if path.with_name(f"{path.name}{backups.RESTORE_MARK}").exists():
-        with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog restore` again"):
+        with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog db restore` again"):
             stenolog.open(path)
         stenolog.maintenance.restore(backup, path)
     found = words(path)
@@ -176,10 +176,10 @@ def test_nothing_is_mixed_up_where_others_open_the_log_meanwhile(path: Path) -> 
 
 
 def test_the_command_names_what_it_moved(cli: Callable[..., Any], path: Path, backup: Path) -> None:
-    ran = cli("restore", "copy.db")
+    ran = cli("db", "restore", "copy.db")
 
     first, *moved = ran.out.splitlines()
     assert first == "✓ talks.db is restored from copy.db: 1 conversation, 2 entries"
     assert all(line.startswith(f"· moved aside: {path}.before-") for line in moved)
-    assert cli("restore", "nowhere.db").status == 3
-    assert cli("restore", "copy.db", "--json").envelope["data"]["entries"] == 2
+    assert cli("db", "restore", "nowhere.db").status == 3
+    assert cli("db", "restore", "copy.db", "--json").envelope["data"]["entries"] == 2

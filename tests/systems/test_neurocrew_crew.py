@@ -221,7 +221,7 @@ def test_timeouts_retries_and_the_circuit_breaker_are_configuration_and_stand_in
 def test_latencies_and_failures_are_measured(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
     talked(room, lambda: crew(runs_on(), says(PASS), says(PASS), moderator=OWNER), "Hello", "and die-later")
 
-    status = run(["stats", room.name, "--db", str(room.path), "--json"])
+    status = run(["cost", room.name, "--db", str(room.path), "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["data"]["rows"]}
 
     assert status == 0

@@ -1,12 +1,13 @@
-"""Commands by section, each in a module imported when it is called, and the exit codes of errors.
+"""The tree of commands, each in a module imported when it is called, and the exit codes of errors.
 
 docs/reference/exit-codes.md is drawn from the table of exit codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -23,43 +24,21 @@ SECTIONS = {
         "ls": "log_commands",
         "log": "log_commands",
         "show": "log_commands",
-        "tail": "log_commands",
         "search": "search_command",
+        "tail": "log_commands",
         "timeline": "view_commands",
-        "request": "view_commands",
-        "steps": "view_commands",
         "state": "view_commands",
-        "outputs": "admin_commands",
-        "output": "admin_commands",
-        "stats": "stats",
+        "outputs": "outputs_command",
     },
-    "Explain": {
-        "explain": "explain_commands",
-        "blame": "explain_commands",
-        "why": "explain_commands",
-        "diff": "explain_commands",
-        "view": "explain_commands",
-        "trace-value": "damage_commands",
-    },
+    "Explain": {"request": "request_command", "explain": ""},
     "Run": {
         "chat": "chat_command",
         "run": "run_commands",
-        "record": "run_commands",
         "rerun": "run_commands",
         "claims": "run_commands",
     },
-    "Prove": {
-        "replay": "verify_commands",
-        "verify": "verify_commands",
-        "fsck": "verify_commands",
-        "gate": "gate_command",
-        "doctor": "doctor_command",
-    },
-    "Try": {
-        "budget": "policy_commands",
-        "whatif": "policy_commands",
-        "bisect": "policy_commands",
-    },
+    "Prove": {"check": ""},
+    "Cost": {"cost": "cost_command"},
     "Change": {
         "import": "import_export",
         "export": "import_export",
@@ -68,49 +47,162 @@ SECTIONS = {
         "archive": "admin_commands",
         "delete": "admin_commands",
         "erase": "admin_commands",
-        "gc": "admin_commands",
-        "backup": "admin_commands",
-        "restore": "admin_commands",
-        "salvage": "damage_commands",
     },
-    "Set up": {
-        "schema": "admin_commands",
-        "completion": "admin_commands",
-    },
+    "Set up": {"db": "", "completion": "completion_command"},
 }
+"""The commands by what they are for, each with its module; a group has none."""
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
+RENAMED = {
+    "steps": "state --steps",
+    "output": "outputs",
+    "stats": "cost",
+    "budget": "cost --plan",
+    "why": "request --why",
+    "diff": "request --diff POSITION",
+    "whatif": "request --without, --policy or --budget",
+    "blame": "explain call",
+    "bisect": "explain text",
+    "view": "explain agent",
+    "trace-value": "explain value",
+    "record": "run --record FILE",
+    "verify": "check log",
+    "fsck": "check requests",
+    "doctor": "check file",
+    "gate": "check gate",
+    "replay": "check replay",
+    "backup": "db backup",
+    "restore": "db restore",
+    "salvage": "db salvage",
+    "gc": "db gc",
+    "schema": "db schema",
+}
+"""What commands of earlier days are called now."""
+COMMON = """\
+Every command takes --json, --color WHEN, --no-pager, --plugin MODULE and
+--traceback; stenolog COMMAND --help lists its own. -V prints the version.\
+"""
 
 
-class App(click.Group):
-    """The group of all commands."""
+class Commands(click.Group):
+    """A group whose commands are each in a module that is imported when it is called.
+
+    Words that are no command are those of the `default` one, where there is one.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], default: str = "", **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.modules = modules
+        self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the sections."""
-        return list(MODULES)
+        """Return the names, in the order of the help."""
+        return list(self.modules)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, with the default command before words that are no command."""
+        if self.default and not (args and (args[0] in self.modules or args[0] in ctx.help_option_names)):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name. Raises `UsageError` with the nearest for another one."""
-        if cmd_name not in MODULES:
-            raise click.UsageError(f"no command {cmd_name!r}{did_you_mean(cmd_name, MODULES)}", ctx)
-        commands = import_module(f".{MODULES[cmd_name]}", __package__)
-        made: click.Command = getattr(commands, f"{cmd_name.replace('-', '_')}_command")
+        if cmd_name not in self.modules:
+            raise click.UsageError(self.unknown(cmd_name), ctx)
+        commands = import_module(f".{self.modules[cmd_name]}", __package__)
+        made: click.Command = getattr(commands, f"{self.prefix}{cmd_name}_command")
         return made
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands into the help, grouped by what they are for."""
+    @property
+    def prefix(self) -> str:
+        """Return the beginning of the names of the functions that are its commands."""
+        return f"{self.name}_"
+
+    def unknown(self, written: str) -> str:
+        """Return what is wrong with a word that is no command."""
+        return f"no command {written!r} of {self.name}{did_you_mean(written, self.modules)}"
+
+
+def _group(name: str, modules: Mapping[str, str], help: str, example: str, default: str = "") -> Commands:
+    """Return a group of commands that has a help of its own, with an example."""
+    epilog = f"\b\nExample: stenolog {example}"
+    return Commands(name, modules=modules, default=default, help=help, epilog=epilog)
+
+
+GROUPS = {
+    "explain": _group(
+        "explain",
+        dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain_commands"),
+        """Say where an entry, a call or a text came from and went.
+
+        Without one of the commands below it is `explain entry`.
+        """,
+        "explain demo 5",
+        default="entry",
+    ),
+    "check": _group(
+        "check",
+        {
+            "all": "check_command",
+            "log": "verify_commands",
+            "requests": "verify_commands",
+            "file": "doctor_command",
+            "gate": "gate_command",
+            "replay": "verify_commands",
+        },
+        """Check the log, its requests, a file or a corpus.
+
+        Without one of the commands below it is `check all`.
+        """,
+        "check",
+        default="all",
+    ),
+    "db": _group(
+        "db",
+        dict.fromkeys(("path", "backup", "restore", "salvage", "gc", "schema"), "db_commands"),
+        "Back up, restore or salvage the database, and more.",
+        "db backup copy.db",
+    ),
+}
+"""The groups among the commands."""
+
+
+class App(Commands):
+    """The group of all commands."""
+
+    def __init__(self, *args: Any, **attrs: Any) -> None:
+        super().__init__(*args, modules=MODULES, **attrs)
+
+    @property
+    def prefix(self) -> str:
+        """Return the beginning of the names of its functions, which have none."""
+        return ""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, or the group, of that name. Raises `UsageError` for another one."""
+        return GROUPS.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+    def unknown(self, written: str) -> str:
+        """Return what is wrong with a word that is no command: it may be an old one."""
+        if written in RENAMED:
+            return f"no command {written!r}; it is now: stenolog {RENAMED[written]}"
+        return f"no command {written!r}{did_you_mean(written, MODULES)}"
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help: a screen of forty lines, each command behind what it is for."""
+        formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n\n")
+        formatter.write(f"{(self.help or '').strip()}\n\n")
         for title, section in SECTIONS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in section]
-            with formatter.section(title):
-                formatter.write_dl([(name, made.get_short_help_str(70)) for name, made in commands if made])
+            for at, name in enumerate(section):
+                made = self.get_command(ctx, name)
+                words = made.get_short_help_str(58) if made else ""
+                formatter.write(f"{'' if at else title:<9}{name:<11} {words}\n")
+        formatter.write(f"\n{COMMON}\n")
 
 
 @click.command(cls=App, name="stenolog", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="%(version)s")
 def app() -> None:
-    """Take a conversation with LLM agents down word for word, and read it back.
-
-    Begin with `stenolog demo`: it needs no key and no network.
-    """
+    """Record conversations with LLM agents, and read them back. Begin: stenolog demo"""
     load_plugins()
     for name, fault in failed_plugins().items():
         say(f"the plugin {name} cannot be loaded: {fault}", mark="!", style="yellow")

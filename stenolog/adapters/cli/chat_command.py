@@ -30,21 +30,28 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 """The options that describe a single agent."""
 
 
-@command("chat")
+@command("chat", example="stenolog chat parser --model openai:gpt-5.2")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
-@click.option("--model", help="Who answers, such as openai:gpt-5.2; else $STENOLOG_MODEL.")
-@click.option("--cli", help="A program that answers, with its arguments.")
+@click.option("--model", metavar="MODEL", help="Who answers; else $STENOLOG_MODEL.")
+@click.option("--cli", metavar="COMMAND", help="A program that answers, with its arguments.")
 @click.option("--team", type=FILE, help="A team, from its file.")
-@click.option("--agent", help=f"The agent's name; else the only one there is, or {AGENT}.")
-@click.option("--persona", help="Who the agent is.")
-@click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call; repeat it.")
-@click.option("--to", multiple=True, help="Whom the messages are for; else the turn rule says. Repeatable.")
-@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices, or a team's.")
+@click.option("--agent", metavar="NAME", help=f"The agent's name; else the only one, or {AGENT}.")
+@click.option("--persona", metavar="TEXT", help="Who the agent is.")
 @click.option(
-    "--channel", type=RegisteredName(CHANNELS), help="Where people write: a chat channel; else this terminal."
+    "--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call. Repeatable."
 )
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the channel. Repeatable.")
-@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+@click.option("--to", metavar="NAME", multiple=True, help="Whom the messages are for. Repeatable.")
+@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
+@click.option(
+    "--channel",
+    metavar="NAME",
+    type=RegisteredName(CHANNELS),
+    help="Serve what people write there: telegram.",
+)
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the channel. Repeatable."
+)
+@click.option("--yes", is_flag=True, help="Approve every call.")
 @takes_db
 def chat_command(
     db: Path,
@@ -57,11 +64,10 @@ def chat_command(
     options: tuple[str, ...],
     **alone: Any,
 ) -> CommandResult | None:
-    """Talk with an agent, or with a team. In a pipe every line is a message.
-
-    With --channel the team answers what people write there, until the command is stopped.
+    """Talk with an agent, or with a team.
 
     \b
+    In a pipe every line is a message.
     Models: openai:NAME, openai-responses:NAME, anthropic:NAME, gemini:NAME,
     http://HOST/v1#NAME, cli:COMMAND, acp:COMMAND, scripted:FILE
     """

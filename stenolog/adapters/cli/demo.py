@@ -20,12 +20,12 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control, Tool
 
+from .agent_request import request_data, request_of
 from .entry_lines import entry_line
 from .framework import command
 from .lines import CommandResult, Piece, line
 from .options import takes_db
 from .verify_commands import replay_lines, replayed
-from .view_commands import request_data, request_of
 
 NAME, ID = "demo", "demo-{}"
 WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}
@@ -108,7 +108,7 @@ def record(conversation: Conversation) -> None:
         conversation.append(event, id=id, time=at, expected=expected)
 
 
-@command("demo")
+@command("demo", example="stenolog demo")
 @takes_db
 def demo_command(db: Path) -> CommandResult:
     """Record a bundled conversation, and show it.
@@ -146,7 +146,7 @@ def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
     yield from request_drawn(
         request_of(conversation, "coder", conversation.position, "openai-chat"), list(conversation.entries())
     )
-    yield heading("$ stenolog replay demo")
+    yield heading("$ stenolog check replay demo")
     yield from replay_lines(replayed(conversation))
     yield line("")
     elsewhere = "" if db == default_database() else f" --db {db}"

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with a transcript, and the request as it should be. Nothing is kept."""
+"""`check file`: what is wrong with a transcript, and the request as it should be. Nothing is kept."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
+from .agent_request import print_raw, request_data, request_of, takes_agent_else
 from .chat_status import is_words
 from .framework import command
 from .import_export import diagnostics
@@ -25,7 +26,6 @@ from .lines import CommandResult, Diagnostic, Piece, line
 from .options import RegisteredName
 from .position_argument import backwards
 from .terminal import FILES, Bytes, say, there
-from .view_commands import print_raw, request_data, request_of, takes_agent_else
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -54,15 +54,20 @@ class Finding(NamedTuple):
         return [note for note in self.notes if note.severity != "note"]
 
 
-@command("doctor")
+@command("file", example="stenolog check file session.jsonl")
 @takes_agent_else("else the first that speaks")
 @click.option(
     "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES
-def doctor_command(files: tuple[Path, ...], agent: str | None, api: str, raw: bool) -> CommandResult | None:
-    """Say what is wrong with transcripts. And show the request that would be accepted; nothing is kept."""
+def check_file_command(
+    files: tuple[Path, ...], agent: str | None, api: str, raw: bool
+) -> CommandResult | None:
+    """Say what is wrong with transcripts.
+
+    And show the request that would be accepted; nothing is kept.
+    """
     for file in files:
         there(file)
     if len(files) > 1:

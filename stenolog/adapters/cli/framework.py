@@ -29,7 +29,7 @@ MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cy
 
 
 def command(
-    name: str, cls: type[click.Command] | None = None
+    name: str, cls: type[click.Command] | None = None, *, example: str
 ) -> Callable[[Callable[..., CommandResult | None]], click.Command]:
     """Make a command of a function that returns a `CommandResult`.
 
@@ -51,13 +51,20 @@ def command(
                     raise
                 return fail(error, as_json=as_json, trace=trace)
 
-        return click.command(name, cls=cls or Command)(_shared(called))
+        epilog = f"\b\nExample: {example}"
+        return click.command(name, cls=cls or Command, epilog=epilog)(_shared(called))
 
     return build
 
 
 class Command(click.Command):
     """A command that takes `-1` for the position that it is meant as, which there is none of."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option `--help`, which its own help need not list."""
+        if option := super().get_help_option(ctx):
+            option.hidden = True
+        return option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments, parsed."""

@@ -1,4 +1,4 @@
-"""`gate`: would today's code still build the requests of a corpus as they were built?"""
+"""`check gate`: would today's code still build the requests of a corpus as they were built?"""
 
 from __future__ import annotations
 
@@ -37,14 +37,22 @@ DATABASE = click.Path(dir_okay=False, path_type=Path)
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
 
-@command("gate")
+@command("gate", example="stenolog check gate --against gate.jsonl")
 @click.argument("dbs", metavar="[DB]...", nargs=-1, type=DATABASE)
-@click.option("--out", type=FILE, help="Write the digests here; -, or neither this nor --against: to stdout.")
-@click.option("--against", type=THERE, help="An older file: list what would come out differently today.")
-@click.option("--api", "apis", multiple=True, type=RegisteredName(APIS), help="A provider; else all.")
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=FILE,
+    help="Write the digests here; -, or neither this nor --against: to stdout.",
+)
+@click.option("--against", type=THERE, help="List what is another than in this older file.")
+@click.option(
+    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(APIS), help="A provider; else all."
+)
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
 @takes_db
-def gate_command(
+def check_gate_command(
     db: Path,
     dbs: tuple[Path, ...],
     out: Path | None,
@@ -66,7 +74,7 @@ def gate_command(
         fresh = (Compared(each.place, "same") for each in _written(made, head, out))
         return _answer(head, head, out, fresh, passed, compared=False)
     if out == STDOUT:
-        raise click.UsageError("with --against, say where the digests go: --out FILE")
+        raise click.UsageError("with --against, say where the digests go: --output FILE")
     with against.open(encoding="utf-8", errors="replace") as older:
         then = _of_apis(_header(older, against), apis)
         head = _same_question(then, policy_of(written))

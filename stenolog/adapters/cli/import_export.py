@@ -16,13 +16,12 @@ from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.terminal_text import EscapedStream
 
-from .admin_commands import done
+from .agent_request import lane, only_agent, takes_agent_else
 from .framework import command
-from .lines import CommandResult, Diagnostic, Piece, counted, line
+from .lines import CommandResult, Diagnostic, Piece, counted, done, line
 from .lookup import find_conversation, open_log
 from .options import RegisteredName, takes_conversation, takes_db
 from .terminal import FILES, STDOUT, Bytes, say, there, whole_or_not_at_all
-from .view_commands import lane, only_agent, takes_agent_else
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -33,7 +32,7 @@ MANY = 20
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
 
-@command("import")
+@command("import", example="stenolog import ~/.claude/projects")
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
 @click.option(
@@ -59,7 +58,7 @@ def import_command(
     agents: tuple[str, ...],
     verbose: bool,
 ) -> CommandResult:
-    """Bring in transcripts of other programs, and our own exports.
+    """Import transcripts of other programs, or exports.
 
     Claude Code sessions, Codex rollouts, lists of OpenAI messages, and what plugins read: what a file is,
     is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
@@ -148,7 +147,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -
     )
 
 
-@command("export")
+@command("export", example="stenolog export demo --as openai --agent coder")
 @click.option(
     "--as",
     "form",

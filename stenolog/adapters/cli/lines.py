@@ -247,6 +247,15 @@ class CommandResult(NamedTuple):
     closing: tuple[Piece, ...] = ()
 
 
+def done(words: str, **data: object) -> CommandResult:
+    """Return the result of a command that succeeded: a confirmation, and its data."""
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), words)
+
+    return CommandResult(data, draw)
+
+
 def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:
     """Return the one shape of everything that `--json` prints; envelope.schema.json describes it."""
     shown = [{k: v for k, v in note._asdict().items() if v not in ("", None)} for note in diagnostics]

@@ -24,8 +24,8 @@ from .lines import (
     counted,
     line,
 )
-from .lookup import find_conversation, open_log
-from .options import names, takes_conversation, takes_db, takes_kinds
+from .lookup import find_both, find_conversation, open_log
+from .options import names, takes_conversation, takes_conversation_and, takes_db, takes_kinds
 from .position_argument import backwards, resolve
 from .terminal import width
 from .time_argument import moment
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
 
 
-@command("log")
+@command("log", example="stenolog log demo -n 5")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
 @click.option("--after", default="0", help="Only what comes after this position.")
-@click.option("--at", default="@", help="As it stood at this position or time.")
+@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
 @click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_kinds
 @takes_conversation
@@ -72,14 +72,15 @@ def _chosen(
     return reversed(list(islice(back, last)))
 
 
-@command("show")
+@command("show", example="stenolog show demo @{error}")
 @click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
-@click.argument("target", metavar="CONVERSATION", shell_complete=names)
-@click.argument("position", required=False, default="@")
-@takes_db
-def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResult:
-    """Show one entry whole. The last one unless another is named; all its fields, its text unabridged."""
-    conversation = find_conversation(open_log(db), target)
+@takes_conversation_and("[POSITION]")
+def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
+    """Show one entry whole: all its fields, its text unabridged.
+
+    Without POSITION it is the last entry.
+    """
+    conversation, position = find_both(open_log(db), words, "@")
     wanted = resolve(conversation, position)
     (shown,) = conversation.entries(after=wanted - 1, at=wanted)
 
@@ -91,7 +92,7 @@ def show_command(db: Path, target: str, position: str, raw: bool) -> CommandResu
     return CommandResult(shown, draw)
 
 
-@command("tail")
+@command("tail", example="stenolog tail demo")
 @click.option("-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="Begin N back.")
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
 @takes_conversation
@@ -107,7 +108,7 @@ def tail_command(db: Path, target: str, last: int, timeout: float | None) -> Com
 NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 
 
-@command("ls")
+@command("ls", example="stenolog ls --since 3d")
 @click.argument("part", required=False, default="")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
 @click.option("--since", help="Only where the last entry is dated from this day or time on.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 NEAREST = 1_000
 """Among so many of the newest conversations the one that may have been meant is looked for."""
+POSITION = re.compile(r"-?\d+|@.*", re.ASCII)
+"""A word of this form is a position; one of any other form may be a name."""
 MAKE_ONE = "begin with `stenolog demo` or `stenolog import FILE`, or name another database with --db"
 
 
@@ -46,6 +50,30 @@ def find_conversation(log: Log, written: str) -> Conversation:
     begun = log.names(archived=True, prefix=written)
     newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
     return log[full_name(begun or reversed(newest), written)]
+
+
+def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tuple[Conversation, str]:
+    """Return the conversation and the word behind it; a conversation that is left out is the newest.
+
+    Where the word may be left out too, `default`, a single word is a position if it looks like one and no
+    conversation has exactly that name.
+    """
+    if not words and default is None:
+        raise click.UsageError(f"expected {_wanted()}, found nothing")
+    if len(words) > 2:
+        raise click.UsageError(f"expected {_wanted()}, found {len(words)} words: {' '.join(words)}")
+    if len(words) == 2:
+        return find_conversation(log, words[0]), words[1]
+    word = words[0] if words else ""
+    if default is None or (POSITION.fullmatch(word) and word not in log):
+        return find_conversation(log, ""), word
+    return find_conversation(log, word), default
+
+
+def _wanted() -> str:
+    """Return the arguments of this command, as its help shows them."""
+    ctx = click.get_current_context()
+    return " ".join(param.make_metavar(ctx) for param in ctx.command.params if param.name == "words")
 
 
 def _newest(log: Log) -> str:

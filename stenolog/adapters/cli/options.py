@@ -102,7 +102,7 @@ def takes_db(function: F) -> F:
         default=default_database,
         metavar="FILE",
         is_eager=True,
-        help=f"The database; else ${VARIABLE}, else your own.",
+        help=f"The database; else ${VARIABLE}, else yours.",
     )(function)
 
 
@@ -123,3 +123,13 @@ def takes_conversation(function: F) -> F:
         "target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names
     )
     return takes_db(argument(function))
+
+
+def takes_conversation_and(metavar: str) -> Callable[[F], F]:
+    """Add the option `--db`, a conversation and one word more, as `words`: see `lookup.find_both`."""
+
+    def decorate(function: F) -> F:
+        written = f"[CONVERSATION] {metavar}"
+        return takes_db(click.argument("words", metavar=written, nargs=-1, shell_complete=names)(function))
+
+    return decorate

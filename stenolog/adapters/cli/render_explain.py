@@ -1,4 +1,4 @@
-"""Output of `explain`, `blame`, `why`, `diff` and `view`."""
+"""Output of `explain` and its commands and of the views of `request`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of `budget`, `whatif` and `bisect`: what requests would be, and where a text went."""
+"""Output of `cost --plan`, `request --without` and `explain text`: what requests would be, and of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of `request`, `timeline` and `stats`: parts with reasons, a heading for each voice, tokens."""
+"""Output of `request`, `timeline` and `cost`: parts with reasons, a heading for each voice, tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run`, `record`, `rerun`, `claims`: a team from a file at work, recorded, repeated or taken over."""
+"""`run`, `rerun`, `claims`: a team from a file at work, recorded, repeated or taken over."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@command("run")
+@command("run", example="stenolog run team.toml 'Which test fails?'")
 @click.argument("file", type=FILE)
 @click.argument("message", required=False)
-@click.option(
-    "--conversation", default="", help="The conversation; else the one that the file names, or its own name."
-)
-@click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
-@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
+@click.option("--conversation", metavar="NAME", default="", help="The conversation; else that of the file.")
+@click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for. Repeatable.")
+@click.option("--yes", is_flag=True, help="Approve every call.")
 @click.option("--retry", is_flag=True, help="Have those go on that have failed.")
-@click.option("--paranoid", is_flag=True, help="Build each request again before it is sent, and compare.")
+@click.option("--paranoid", is_flag=True, help="Build each request again before it is sent.")
+@click.option("--record", type=FILE, help="Into this new database, for `rerun`.")
 @takes_db
 def run_command(
     db: Path,
@@ -47,27 +46,16 @@ def run_command(
     yes: bool,
     retry: bool,
     paranoid: bool,
+    record: Path | None,
 ) -> CommandResult:
-    """Run a team that a file describes. Without a message it goes on from where the log stands.
+    """Run a team that a file describes.
 
-    Exits with 0 when every lane waits for a person or has finished, with 1 where one has failed. Ctrl-C stops
-    the run where it stands. With --json an envelope for each entry, and a last one that says where it stands.
+    Without a message it goes on from where the log stands.
+    Exits with 0 when every agent waits for a person or has finished, with 1 where one has failed. Ctrl-C
+    stops the run where it stands. With --json an envelope for each entry, and a last one for the whole.
     """
-    return worked(db, file, message, conversation, to, yes=yes, retry=retry, paranoid=paranoid)
-
-
-def worked(
-    db: Path,
-    file: Path,
-    message: str | None,
-    conversation: str,
-    to: tuple[str, ...],
-    *,
-    yes: bool,
-    retry: bool = False,
-    paranoid: bool = False,
-) -> CommandResult:
-    """Let the team of a file work, and say where it ends."""
+    if record is not None and record.exists():
+        raise click.UsageError(f"{record} exists; a recording overwrites nothing")
     from stenolog.adapters.team_file import load
 
     from .chat_status import Hints
@@ -76,7 +64,7 @@ def worked(
     described = load(file)
     if paranoid:
         described.team.options = replace(described.team.options, paranoid=True)
-    chosen = open_log(db, create=True)[conversation or described.conversation]
+    chosen = open_log(record or db, create=True)[conversation or described.conversation]
     hints = Hints(
         "--yes approves it",
         "the next run asks again, and --yes approves it",
@@ -92,7 +80,10 @@ def worked(
             with suppress(OSError):  # its terminal may be gone
                 say(f"stopped; `stenolog run {file}` goes on from here")
             raise
-        return at.outcome()
+        answer = at.outcome()
+    if record is not None:
+        say(f"recorded; `stenolog rerun --db {record}` runs it again, with --team {file} as the file is then")
+    return answer
 
 
 def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) -> None:
@@ -108,22 +99,7 @@ def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) 
         say("nothing to do: " + ("; ".join(at.status()) or "everybody waits for a message"))
 
 
-@command("record")
-@click.argument("file", type=FILE)
-@click.argument("message")
-@click.option("--out", type=FILE, required=True, help="The database of the recording; it must not exist.")
-@click.option("--to", multiple=True, help="Whom the message is for; else the turn rule says. Repeatable.")
-@click.option("--yes", is_flag=True, help="Approve every call that a person has to approve.")
-def record_command(file: Path, message: str, out: Path, to: tuple[str, ...], yes: bool) -> CommandResult:
-    """Run a team into a new database, to be run again by `rerun`."""
-    if out.exists():
-        raise click.UsageError(f"{out} exists; a recording overwrites nothing")
-    answer = worked(out, file, message, "", to, yes=yes)
-    say(f"recorded; `stenolog rerun --db {out}` runs it again, with --team {file} as the file is then")
-    return answer
-
-
-@command("rerun")
+@command("rerun", example="stenolog rerun --db recorded.db --team team.toml")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
 @takes_db
@@ -190,7 +166,7 @@ def _drawn_rerun(conversation: Conversation, told: Rerun, under_team: bool) -> I
 AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the outcome of others is unknown"
 
 
-@command("claims")
+@command("claims", example="stenolog claims")
 @click.option(
     "--take", metavar="CONVERSATION", shell_complete=names, help="Take over the claims of a conversation."
 )

@@ -52,7 +52,7 @@ class Search(Command):
         return super().parse_args(ctx, told)
 
 
-@command("search", Search)
+@command("search", Search, example="stenolog search 'dates OR times' --since 3d")
 @click.argument("query", metavar="WORDS...", nargs=-1, required=True)
 @click.option(
     "--in", "within", metavar="CONVERSATION", shell_complete=names, help="Only in this conversation."

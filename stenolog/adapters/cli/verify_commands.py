@@ -1,4 +1,4 @@
-"""`replay`, `verify`, `fsck`: what can be proved about a log, and which requests cannot be built."""
+"""`check log`, `check requests`, `check replay`: what can be proved about a log and its requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .terminal import Bar, progress
 from .view_commands import step_lines
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.log import Conversation, Log
     from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt
     from stenolog.adapters.verify.requests import CheckedRequests, Proved
     from stenolog.projections.requests.receipts import Checked
@@ -35,7 +35,7 @@ takes_jobs = click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="So many processes; else one per processor, where it pays.",
+    help="So many processes; else as many as pay.",
 )
 
 
@@ -65,10 +65,13 @@ def replayed(conversation: Conversation) -> Replay:
     )
 
 
-@command("replay")
+@command("replay", example="stenolog check replay demo")
 @takes_conversation
-def replay_command(db: Path, target: str) -> CommandResult:
-    """Fold the log from zero, and compare with the kept state. Each transition is shown with its decision."""
+def check_replay_command(db: Path, target: str) -> CommandResult:
+    """Fold the log from zero, and compare with the kept state.
+
+    Each transition is shown with its decision.
+    """
     replay = replayed(find_conversation(open_log(db), target))
     return CommandResult(replay, lambda: replay_lines(replay), failed=not replay.equal)
 
@@ -90,17 +93,17 @@ def replay_lines(replay: Replay) -> Iterator[Piece]:
     )  # fmt: skip
 
 
-@command("verify")
+@command("log", example="stenolog check log --requests --strict")
 @click.option(
     "--head",
     metavar="SHA",
-    help="A head kept elsewhere, of a conversation or of the log: it must stand there.",
+    help="A head kept elsewhere: it must stand there.",
 )
 @click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
 @click.option("--strict", is_flag=True, help="An answer without a receipt fails, or a request not provable.")
 @takes_jobs
 @takes_conversation
-def verify_command(
+def check_log_command(
     db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None
 ) -> CommandResult:
     """Check that the log is as it was written.
@@ -108,11 +111,23 @@ def verify_command(
     Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
+    return checked_log(open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs)
+
+
+def checked_log(
+    log: Log,
+    target: str,
+    *,
+    head: str | None = None,
+    requests: bool = False,
+    strict: bool = False,
+    jobs: int | None = None,
+) -> CommandResult:
+    """Return what is wrong with the log, or with one conversation of it."""
     from stenolog.adapters.verify.integrity import verify
     from stenolog.adapters.verify.report import severity
     from stenolog.adapters.verify.requests import prove
 
-    log = open_log(db)
     subject = find_conversation(log, target) if target else log
     report = verify(subject, head=head, watch=progress, jobs=jobs)
     proved = _proved(prove(subject, jobs=jobs), len(report.conversations)) if requests else []
@@ -136,7 +151,7 @@ def verify_command(
     differs = any(note.severity == "error" for note in receipts)
 
     def draw() -> Iterator[Piece]:
-        yield from _verify_lines(report)
+        yield from _log_lines(report)
         if requests:
             yield request_line(request_data(proved), failed=differs)
 
@@ -162,7 +177,7 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
     return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
 
 
-def _verify_lines(report: Report) -> Iterator[Piece]:
+def _log_lines(report: Report) -> Iterator[Piece]:
     broken = {problem.conversation for problem in report.problems}
     for one in report.conversations:
         mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
@@ -179,21 +194,37 @@ def _verify_lines(report: Report) -> Iterator[Piece]:
         yield f"  {report.head}"
 
 
-@command("fsck")
+@command("requests", example="stenolog check requests demo --all-prefixes")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
-@click.option("--api", "apis", multiple=True, type=RegisteredName(LAWS), help="A provider; else all.")
+@click.option(
+    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(LAWS), help="A provider; else all."
+)
 @takes_jobs
 @takes_conversation
-def fsck_command(
+def check_requests_command(
     db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None
 ) -> CommandResult:
-    """Check every agent's request by its provider's laws. On every API; each breach is named."""
+    """Check every agent's request by its provider's laws.
+
+    On every API; each breach is named. Of all conversations, where none is named.
+    """
+    return checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
+
+
+def checked_requests(
+    log: Log,
+    target: str,
+    *,
+    all_prefixes: bool = False,
+    apis: tuple[str, ...] | None = None,
+    jobs: int | None = None,
+) -> CommandResult:
+    """Return the requests that break a law of their provider."""
     from stenolog.adapters.verify.parallel import heads
     from stenolog.adapters.verify.requests import check
 
-    log = open_log(db)
     names = [conversation.name for conversation in find_conversations(log, target)]
-    made = check(log, names, apis=apis or None, all_prefixes=all_prefixes, jobs=jobs)
+    made = check(log, names, apis=apis, all_prefixes=all_prefixes, jobs=jobs)
     found = _by_conversation(_watched(made, sum(heads(log, names).values())))
     notes = tuple(note for one in found for note in one.notes)
     data = {
@@ -203,11 +234,11 @@ def fsck_command(
         "invalid": sum(one.invalid for one in found),
     }
     return CommandResult(
-        data, lambda: map(_fsck_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
+        data, lambda: map(_requests_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
     )
 
 
-class Fsck(NamedTuple):
+class RequestsFound(NamedTuple):
     """A conversation: how many of its requests were checked, how many break a law, and each breach.
 
     `whole`: every one that there could be was built; where a policy or an entry forbids that, a note says so.
@@ -230,12 +261,12 @@ def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRe
             bar(done)
 
 
-def _by_conversation(found: Iterable[CheckedRequests]) -> list[Fsck]:
+def _by_conversation(found: Iterable[CheckedRequests]) -> list[RequestsFound]:
     """Combine the findings of each conversation, up to the first request that cannot be built."""
     return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
 
 
-def _together(name: str, parts: Iterator[CheckedRequests]) -> Fsck:
+def _together(name: str, parts: Iterator[CheckedRequests]) -> RequestsFound:
     requests = invalid = 0
     notes: list[Diagnostic] = []
     for part in parts:
@@ -243,8 +274,8 @@ def _together(name: str, parts: Iterator[CheckedRequests]) -> Fsck:
         invalid += len(part.invalid)
         notes += [_breach(name, one, broken) for one in part.invalid for broken in one.breaches]
         if part.error:
-            return Fsck(name, requests, invalid, (*notes, refusal(name, part.error)), whole=False)
-    return Fsck(name, requests, invalid, tuple(notes))
+            return RequestsFound(name, requests, invalid, (*notes, refusal(name, part.error)), whole=False)
+    return RequestsFound(name, requests, invalid, tuple(notes))
 
 
 def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnostic:
@@ -255,7 +286,7 @@ def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnosti
     return Diagnostic("error", broken.law, message, conversation, request.position, broken.pointer)
 
 
-def _fsck_line(found: Fsck) -> Piece:
+def _requests_line(found: RequestsFound) -> Piece:
     mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
     rest = "" if found.whole else ", the rest cannot be built"
     return line(

@@ -189,7 +189,7 @@ class Replay:
             raise ReplayMismatchError(
                 f"{prompt.lane}: the request that position {recorded.position} of "
                 f"{self.conversation.name!r} answers "
-                "cannot be built again; `stenolog verify --requests` says why"
+                "cannot be built again; `stenolog check log --requests` says why"
             )
         different = first_difference(_plain(then.body), _plain(prompt.body))
         if different is not None:

@@ -34,8 +34,8 @@ def answer_from(
     """Return the event of a provider's answer: its parts, its usage, its finish reason, its model.
 
     `answer` is what the SDK of OpenAI (Chat Completions or Responses), Anthropic or Google returns, or its
-    JSON. With the `request` that was sent, the event has its receipt, so that `verify --requests` proves it;
-    without one, `agent` says who answers.
+    JSON. With the `request` that was sent, the event has its receipt, so that `check log --requests` proves
+    it; without one, `agent` says who answers.
 
     Raises `ModelError` for an answer with nothing in it, which `error_from` takes, and `CallerError`.
     """

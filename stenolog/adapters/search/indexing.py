@@ -107,7 +107,7 @@ def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int
 
 
 def decoded(topic: str, payload: bytes | None) -> Event | None:
-    """Return the event; None where its payload was erased, or is damaged: `verify` says where."""
+    """Return the event; None where its payload was erased, or is damaged: `check log` says where."""
     if payload is None:
         return None
     try:

@@ -132,7 +132,7 @@ def opening(database: str, deadline: float) -> Iterator[None]:
     with _gate(database, file_locks.SHARED, deadline) if is_known else nullcontext():
         if os.path.exists(f"{database}{RESTORE_MARK}"):
             raise StoreError(
-                f"{database}: a restore was interrupted: run `stenolog restore` again. The files that it "
+                f"{database}: a restore was interrupted: run `stenolog db restore` again. The files that it "
                 f"moved are {database}.before-{_interrupted_stamp(database)}…"
             )
         yield

@@ -2,10 +2,10 @@
 
 The digest of an entry is made of the digest before it. Behind a damaged entry, both its stored digest and the
 one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
-it stands. `verify` names all of them.
+it stands. `check log` names all of them.
 
 An entry is checked when a process first reads it through a log: two hashes take as long as decoding it. The
-recorder remembers which positions of a stream are known to be sound; `verify` does not ask it.
+recorder remembers which positions of a stream are known to be sound; `check log` does not ask it.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class LogDatastore(SQLiteDatastore):
 
     def _write_note(self, note: durable_head.Note) -> None:
         if self.file_lock:
-            with suppress(OSError, struct.error):  # an odd digest is for `verify` to report
+            with suppress(OSError, struct.error):  # an odd digest is for `check log` to report
                 self.file_lock.write(durable_head.packed(note))
 
     def check_place(self, now: float | None = None) -> None:

@@ -40,8 +40,8 @@ STANDS = """SELECT
     EXISTS (SELECT 1 FROM history WHERE what = ? AND value >= ?)"""
 """The last: an entry that is gone was deleted with its conversation, after it was written."""
 ADVICE = (
-    "To go back to a backup, use `stenolog restore`. To go on with what is there now, and give up the rest, "
-    "delete {lock}"
+    "To go back to a backup, use `stenolog db restore`. To go on with what is there now, and give up the "
+    "rest, delete {lock}"
 )
 
 
@@ -135,7 +135,7 @@ def _check_unopened(path: str, note: Note) -> None:
             raise CorruptLogError(
                 f"{path}: expected the database file that {path}-wal belongs to, found another one, such as "
                 "a backup copied over it. Nothing was changed. To put a backup in the log's place, use "
-                f"`stenolog restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
+                f"`stenolog db restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
             )
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
         check(path, connection, note)  # closing it does not fold the write-ahead log in

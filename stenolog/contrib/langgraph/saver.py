@@ -44,9 +44,9 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
 
     A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
-    too, so that timeline, requests and `fsck` know them; `agent` is who says what names nobody. Not so with
-    a `serde` of your own, which may encrypt, and where `tell` is false. For sync and async graphs alike; any
-    number of threads may use it, and of processes the file.
+    too, so that timeline, requests and `check requests` know them; `agent` is who says what names nobody. Not
+    so with a `serde` of your own, which may encrypt, and where `tell` is false. For sync and async graphs
+    alike; any number of threads may use it, and of processes the file.
 
     The default `serde` revives plain data and LangGraph's own messages and types. `allow` names further
     classes, as classes or as (module, name); any other raises `CallerError`, on writing and on reading.

@@ -244,6 +244,6 @@ def _compared(recorded: Sequence[Entry], call: Called, request: Request, here: H
         return None
     then = _built(recorded, [call], {}, here)[call.position]
     different = first_difference(by_hash(then.body), by_hash(request.body))
-    if different is None:  # it cannot be built again at all: `verify --requests` says why
+    if different is None:  # it cannot be built again at all: `check log --requests` says why
         different = JsonDifference("/", call.receipt.sha256, request.sha256)
     return Divergence(call.position, address(*call.lane), call.receipt.view, *different)

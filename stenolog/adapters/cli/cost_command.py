@@ -1,4 +1,4 @@
-"""`stats`: what was used, what it cost, and how long it took."""
+"""`cost`: what was used, what it cost, and how long it took."""
 
 from __future__ import annotations
 
@@ -11,35 +11,60 @@ import click
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
+from .agent_request import takes_agent_else, takes_api
 from .framework import command
 from .lines import CommandResult, Piece
-from .lookup import find_conversations, open_log
+from .lookup import find_conversation, find_conversations, open_log
 from .options import OneOf, takes_conversation
-from .policy_commands import THERE
 from .position_argument import resolve
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
 BY = ("agent", "lane", "run", "model", "conversation")
 
 
-@command("stats")
-@click.option("--by", type=OneOf(BY), default="agent", show_default=True, help="A line for each.")
-@click.option("--cost", "costs", is_flag=True, help="What it cost, in USD.")
-@click.option("--prices", type=THERE, help="A TOML or JSON file with your prices; brings --cost.")
-@click.option("--at", help="Up to this position or time, of one conversation.")
+@command("cost", example="stenolog cost demo --plan --agent coder --budget 8k,16k")
+@click.option(
+    "--by", metavar="WHAT", type=OneOf(BY), default="agent", help=f"A line for each {', '.join(BY)}."
+)
+@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
+@click.option("--at", metavar="POSITION", help="Up to this position of one conversation.")
+@click.option("--plan", is_flag=True, help="What policies and budgets would cost and lose.")
+@takes_agent_else("with --plan")
+@click.option("--budget", "budgets", metavar="N,N…", help="With --plan: budgets of tokens, 8k,16k,32k.")
+@click.option(
+    "--policy",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    help="With --plan: full,last:50 or JSON; repeatable.",
+)
+@takes_api
 @takes_conversation
-def stats_command(
-    db: Path, target: str, by: str, costs: bool, prices: Path | None, at: str | None
+def cost_command(
+    db: Path, target: str, by: str, prices: Path | None, at: str | None, plan: bool, **of_plan: Any
 ) -> CommandResult:
-    """Count what was used. Calls, tokens, tools, errors, times and cost; of all, where none is named."""
+    """Count calls, tokens, tools, errors, times and costs.
+
+    Of all conversations, where none is named. With --plan no model is called: every request of an agent is
+    built under each policy and budget.
+    """
     log = open_log(db)
+    if plan:
+        from .cost_plan import planned
+
+        conversation = find_conversation(log, target)
+        return planned(conversation, at=at or "@", prices=prices, **of_plan)
+    if given := [option for name, option in OF_PLAN.items() if of_plan[name]]:
+        raise click.UsageError(f"{', '.join(given)}: only with --plan")
     conversations = find_conversations(log, target)
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
     rows = _rows([(conversation.name, _used(conversation, at)) for conversation in conversations], by)
-    table = prices_of(prices) if costs or prices else None
+    table = prices_of(prices)
     data = {
         "conversations": [conversation.name for conversation in conversations],
         "by": by,
@@ -75,7 +100,7 @@ def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Usa
             yield from each.by(cast("By", by))
 
 
-def _data(name: str, tally: UsageTotals, prices: Prices | None) -> dict[str, Any]:
+def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:
     """Return a tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
     shown = {
         "name": name,

@@ -1,0 +1,121 @@
+"""The agent that a command is about, and its request: options, and the request as data."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.policy import Policy
+from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.requests import APIS, LaneId, Request, lanes
+
+from .options import RegisteredName
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+F = TypeVar("F", bound=Callable[..., Any])
+AGENT = "agent, or agent/task"
+
+
+def takes_agent_else(otherwise: str) -> Callable[[F], F]:
+    """Add the option `--agent`: `agent` or `agent/task`, or None."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def called(agent: str | None, **given: Any) -> Any:
+            return function(agent=address(agent, "--agent"), **given)
+
+        return cast("F", click.option("--agent", metavar="NAME", help=f"The {AGENT}; {otherwise}.")(called))
+
+    return decorate
+
+
+takes_agent = takes_agent_else("else the only one")
+
+
+def takes_api(function: F) -> F:
+    """Add the option `--api`."""
+    of_their_own = "The provider's API; else that of the agent's answers."
+    return click.option("--api", type=RegisteredName(APIS), metavar="API", help=of_their_own)(function)
+
+
+def takes_conditions(function: F) -> F:
+    """Add the options `--api` and `--policy`: the conditions under which requests are built."""
+    written = click.option(
+        "--policy", metavar="POLICY", help="Such as last:50+tokens:16k, or JSON; else its own."
+    )
+    return takes_api(written(function))
+
+
+def address(written: str | None, option: str) -> str | None:
+    """Return the address that an option gives. Raises `UsageError` for an empty name in it."""
+    if written is not None and not all(written.split("/", 1)):
+        raise click.UsageError(f"{option}: expected an {AGENT}, found an empty name")
+    return written
+
+
+def lane(written: str) -> LaneId:
+    """Return the lane of an address: `agent` or `agent/task`."""
+    agent, _, task = written.partition("/")
+    return LaneId(agent, task)
+
+
+def only_agent(conversation: Conversation, position: int) -> str:
+    """Return the one agent there is. Raises `InvalidEventError` where there are none or several."""
+    there = [each.address for each in lanes(conversation.entries(at=position))]
+    there = there or [each.address for each in lanes(conversation.entries())]  # it answers later
+    if len(there) == 1:
+        return there[0]
+    known = ", ".join(there) or "none has spoken yet"
+    raise InvalidEventError(f"{conversation.name!r} at {position}: expected --agent, one of: {known}")
+
+
+def request_of(
+    conversation: Conversation, address: str, position: int, api: str | None, policy: Policy | None = None
+) -> Request:
+    """Return the request of a lane, written as agent or agent/task."""
+    agent, task = lane(address)
+    chosen = api or own_api(conversation, address)
+    return conversation.request(agent, position, chosen, task=task, policy=policy)
+
+
+def own_api(conversation: Conversation, address: str) -> str:
+    """Return the API that the agent's answers came by, wherever they stand in the log."""
+    return usual_api(conversation.entries(), lane(address))
+
+
+def request_data(request: Request) -> dict[str, Any]:
+    """Return a request as JSON: the body, its digest, and the explanation."""
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
+    shown = {name: getattr(request, name) for name in fields}
+    shown |= {"policy": request.policy.json, "size": request.size._asdict()}
+    return {**shown, "parts": request.parts, "omissions": request.omissions, "body": request.body}
+
+
+def request_reference(request: Request) -> dict[str, Any]:
+    """Return the fields that identify a request."""
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256")
+    return {**{name: getattr(request, name) for name in fields}, "policy": request.policy.json}
+
+
+def print_raw(request: Request) -> None:
+    """Print the exact bytes of the body into a pipe; on a terminal, the same JSON made safe for it."""
+    from stenolog.projections.terminal_text import safe_json
+
+    if sys.stdout.isatty():
+        click.echo(safe_json(request.body))
+    else:
+        click.echo(request.bytes, nl=False)
+
+
+def means(conversation: Conversation) -> dict[str, Any]:
+    """Return the external inputs to this conversation's requests: its blobs, and every counter."""
+    from stenolog.adapters.queries.token_counters import COUNTERS
+
+    return {"blobs": conversation.log.blobs, "counters": COUNTERS}

@@ -1,0 +1,30 @@
+"""`check` alone: the log as it was written, and every agent's request by its provider's laws."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+from .framework import command
+from .lines import CommandResult
+from .lookup import open_log
+from .options import takes_conversation
+from .verify_commands import checked_log, checked_requests, takes_jobs
+
+
+@command("all", example="stenolog check")
+@takes_jobs
+@takes_conversation
+def check_all_command(db: Path, target: str, jobs: int | None) -> CommandResult:
+    """Check the log, and every agent's request, of all conversations.
+
+    Or of one. It is `check log` and `check requests`, one after the other.
+    """
+    log = open_log(db)
+    parts = (checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
+    return CommandResult(
+        dict(zip(("log", "requests"), (part.data for part in parts), strict=True)),
+        lambda: chain.from_iterable(part.draw() for part in parts),
+        failed=any(part.failed for part in parts),
+        diagnostics=tuple(chain.from_iterable(part.diagnostics for part in parts)),
+    )

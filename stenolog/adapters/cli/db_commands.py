@@ -1,0 +1,171 @@
+"""`db`: where the database is; backup, restore, salvage, unused blobs, and the schemas of what is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from pydantic import TypeAdapter
+
+from stenolog.domain.codec import REGISTRY
+
+from .framework import command
+from .lines import CommandResult, Diagnostic, Piece, counted, done, line
+from .lookup import open_log
+from .options import OneOf, takes_db
+from .terminal import there
+
+if TYPE_CHECKING:
+    from stenolog.adapters.verify.salvage import Salvaged, SalvagedConversation
+
+
+@command("path", example="stenolog db path")
+@takes_db
+def db_path_command(db: Path) -> CommandResult:
+    """Print the path of the database that commands use."""
+    return CommandResult({"path": str(db.absolute()), "exists": db.exists()}, lambda: [str(db.absolute())])
+
+
+@command("backup", example="stenolog db backup copy.db")
+@click.argument("file", type=click.Path(path_type=Path))
+@takes_db
+def db_backup_command(db: Path, file: Path) -> CommandResult:
+    """Copy the whole database into a file.
+
+    Others may go on writing to it.
+    """
+    log = open_log(db)
+    if file.exists():
+        raise click.UsageError(f"{file} exists; a backup overwrites nothing")
+    log.backup(file)
+    return done(f"{db} is backed up as {file}", db=str(db), file=str(file), bytes=file.stat().st_size)
+
+
+@command("restore", example="stenolog db restore copy.db")
+@click.argument("file", type=click.Path(path_type=Path))
+@takes_db
+def db_restore_command(db: Path, file: Path) -> CommandResult:
+    """Put a backup in the place of the database.
+
+    The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
+    process has the database open.
+    """
+    from stenolog.adapters.verify.integrity import restore
+
+    done = restore(there(file), db)
+
+    def draw() -> Iterator[Piece]:
+        what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
+        yield line(("✓ ", "green"), f"{db} is restored from {file}: {what}")
+        for moved in done.moved:
+            yield f"· moved aside: {moved}"  # no line of a screen's width: nothing of a path may be cut
+
+    return CommandResult({**done._asdict(), "file": str(file)}, draw)
+
+
+@command("salvage", example="stenolog db salvage damaged.db -o new.db")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="NEW", help="The new log."
+)
+def db_salvage_command(file: Path, output: Path) -> CommandResult:
+    """Write what is intact in a damaged database into a new one.
+
+    The damaged one is only read. Each entry that is lost is named, and a mark stands in its place. The
+    exit code is 1 if anything is lost.
+    """
+    from stenolog.adapters.verify.salvage import salvage
+
+    done = salvage(there(file), output)
+    data = {**done._asdict(), "file": str(file), "is_whole": done.is_whole}
+    return CommandResult(
+        data, lambda: _salvaged(done), failed=not done.is_whole, diagnostics=tuple(_lost(done))
+    )
+
+
+def _salvaged(done: Salvaged) -> Iterator[Piece]:
+    for one in done.conversations:
+        yield line(("! ", "yellow") if one.lost else ("✓ ", "green"), f"{one.name}: {_in_words(one)}")
+    mark = ("✓ ", "green") if done.is_whole else ("! ", "yellow")
+    yield line(mark, f"{counted(done.blobs, 'blob')}; the new log is {done.path}")
+
+
+def _in_words(one: SalvagedConversation) -> str:
+    words = f"{counted(one.entries, 'entry', 'entries')} kept"
+    if one.lost:
+        words += f", {len(one.lost)} lost"
+    if one.same_until < one.position:
+        words += f"; digests are the same up to {one.same_until}, and new behind it"
+    return words
+
+
+def _lost(done: Salvaged) -> Iterator[Diagnostic]:
+    for one in done.conversations:
+        for lost in one.lost:
+            message = f"{one.name!r} at {lost.position}: lost: {lost.reason}"
+            yield Diagnostic("error", "lost", message, one.name, lost.position)
+        for position in one.unproved:
+            message = f"{one.name!r} at {position}: kept, and not provable: the digest before it is lost"
+            yield Diagnostic("warning", "unproved", message, one.name, position)
+    for sha in done.lost_blobs:
+        yield Diagnostic("error", "blob", f"blob {sha}: damaged or missing")
+    for note in done.notes:
+        yield Diagnostic("error", "note", note)
+
+
+@command("gc", example="stenolog db gc")
+@takes_db
+def db_gc_command(db: Path) -> CommandResult:
+    """Remove the blobs that no entry names.
+
+    And empty the write-ahead log.
+
+    A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
+    of the log alone is removed.
+    """
+    done = open_log(db).collect()
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{counted(done.blobs, 'blob')} removed, {done.bytes:,} bytes")
+        if done.kept:
+            kept = counted(done.kept, "blob")
+            yield line(("· ", "cyan"), f"{kept} kept for entries that running processes may still append")
+        if not done.folded:
+            yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
+
+    return CommandResult(done, draw)
+
+
+@command("schema", example="stenolog db schema envelope")
+@click.argument("name", type=OneOf([*REGISTRY.events, "envelope"]), required=False)
+def db_schema_command(name: str | None) -> CommandResult:
+    """Print a JSON Schema, or list them.
+
+    Of an event as it is stored, or of what --json prints.
+    """
+    if name is None:
+        known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
+        known["envelope"] = "What every command prints with --json."
+        return CommandResult(known, lambda: _listed(known))
+    schema = envelope_schema() if name == "envelope" else TypeAdapter(REGISTRY.events[name]).json_schema()
+    return CommandResult(schema, lambda: [json.dumps(schema, indent=2, ensure_ascii=False)])
+
+
+def envelope_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the envelope, as it is checked in."""
+    text = files(__package__).joinpath("envelope.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _first_line(cls: type) -> str:
+    return (cls.__doc__ or "").partition("\n")[0]
+
+
+def _listed(known: dict[str, str]) -> Iterator[Piece]:
+    for name, words in known.items():
+        yield line((f"{name:<20}  ", "bold"), words)

@@ -1,0 +1,118 @@
+"""`outputs`: what tools gave back, listed, shown, written as files or served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.domain.errors import BlobNotFoundError
+
+from .framework import command
+from .lines import CommandResult, Piece, line, paragraph
+from .lookup import find_conversation, open_log
+from .options import takes_conversation_and
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.queries.outputs import Excerpt, Output, Outputs
+
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+@command("outputs", example="stenolog outputs demo @state/logs/tool-results/demo-4.json")
+@click.option(
+    "--materialise",
+    "directory",
+    metavar="DIR",
+    type=DIRECTORY,
+    help="Write them as read-only files under DIR.",
+)
+@click.option("--mcp", is_flag=True, help="Serve them over MCP on stdin and stdout.")
+@click.option(
+    "--offset", metavar="N", type=click.IntRange(min=0), default=0, help="With ALIAS: from this character on."
+)
+@click.option(
+    "--length", metavar="N", type=click.IntRange(min=1), help="With ALIAS: at most so many characters."
+)
+@takes_conversation_and("[ALIAS]")
+def outputs_command(
+    db: Path, words: tuple[str, ...], directory: Path | None, mcp: bool, offset: int, length: int | None
+) -> CommandResult | None:
+    """List what tools gave back, or show one by its alias.
+
+    Artifacts too. An alias begins with @.
+    """
+    target, alias = _target_and_alias(words)
+    conversation = find_conversation(open_log(db), target)
+    if alias:
+        if directory is not None or mcp:
+            raise click.UsageError("--materialise and --mcp are for all outputs: leave out the alias")
+        read = conversation.outputs.read(alias, offset, length)
+        data = {"conversation": conversation.name, "alias": alias, **read._asdict(), "next": read.next}
+        return CommandResult(data, lambda: _excerpt(read))
+    if offset or length:
+        raise click.UsageError("--offset and --length are for one output: name its alias")
+    if mcp:
+        from stenolog.adapters.tools.mcp.contents import serve_outputs
+
+        serve_outputs(conversation)
+        return None
+    return _listed(conversation, directory)
+
+
+def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
+    """Return the conversation and the alias, each empty where it is left out."""
+    if len(words) > 2:
+        raise click.UsageError(f"expected [CONVERSATION] [ALIAS], found {len(words)} words")
+    if len(words) == 1:
+        return ("", words[0]) if words[0].startswith("@") else (words[0], "")
+    return words if len(words) == 2 else ("", "")
+
+
+def _listed(conversation: Conversation, directory: Path | None) -> CommandResult:
+    """List the outputs, and write them where a directory is given."""
+    written = [] if directory is None else conversation.outputs.write_files(directory)
+    rows = [_row(output, _size(conversation.outputs, output)) for output in conversation.outputs.listed()]
+    data = {
+        "conversation": conversation.name,
+        "outputs": rows,
+        "directory": None if directory is None else str(directory),
+        "written": written,
+    }
+
+    def draw() -> Iterable[Piece]:
+        from .layout import table
+
+        columns = (">ENTRY", ">BYTES", "TOOL", "ALIAS")
+        yield table(columns, [_cells(row) for row in rows])
+        if directory is not None:
+            yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
+
+    return CommandResult(data, draw)
+
+
+def _size(outputs: Outputs, output: Output) -> int | None:
+    """Return the output's size in bytes; None if its blob is gone."""
+    try:
+        return len(outputs.content(output))
+    except BlobNotFoundError:
+        return None
+
+
+def _row(output: Output, size: int | None) -> dict[str, Any]:
+    return {"alias": output.alias, "position": output.position, "name": output.name, "bytes": size}
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    size = "gone" if row["bytes"] is None else f"{row['bytes']:,}"
+    return f"{row['position']:,}", size, row["name"], row["alias"]
+
+
+def _excerpt(read: Excerpt) -> Iterable[Piece]:
+    yield paragraph(read.text)
+    if read.next is not None:
+        words = f"characters {read.offset:,} to {read.end:,} of {read.total:,}; go on with --offset"
+        yield line((f"{words} {read.next}", "dim"))
