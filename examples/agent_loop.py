@@ -12,10 +12,8 @@ from typing import Any
 
 import stenolog
 from stenolog import (
-    AgentCard,
     AssistantMessage,
     Conversation,
-    ModeSwitch,
     Request,
     Tool,
     ToolCall,
@@ -77,8 +75,7 @@ def main() -> None:
     """Ask one question, and print the timeline."""
     with stenolog.open(":memory:") as log:
         conversation = log["clock"]
-        card = AgentCard(persona="You tell the time.", tools=[CLOCK])
-        conversation.append(ModeSwitch(mode="agent", joins=["guide"], cards={"guide": card}), expected=0)
+        conversation.join("guide", instructions="You tell the time.", tools=[CLOCK])
         conversation.append(UserMessage(text="What is the time in Kyiv?"))
         turn(conversation, "guide")
         for item in conversation.timeline():

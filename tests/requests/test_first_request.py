@@ -13,7 +13,9 @@ from stenolog.context import Budget, Prompt
 from stenolog.errors import AgentNotFoundError, RequestNotSendableError
 from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import bisect, explain
+from stenolog.projections.analysis.regression import fresh
 from stenolog.projections.requests import APIS, LaneId, build, builder, lanes
+from stenolog.projections.requests.receipts import invalid_requests
 from tests.requests.given import ASKED, log
 from tests.requests.histories import BLOBS, history
 
@@ -127,6 +129,16 @@ def test_the_first_request_of_an_agent_without_a_card_is_explained(conversations
 def test_an_analysis_asks_for_an_agent_that_takes_part(asked: Callable[[list[Entry]], object]) -> None:
     with pytest.raises(AgentNotFoundError, match=r"known are coder\. A new agent joins by"):
         asked(log(AssistantMessage(agent="coder", text="Hi")))
+
+
+def test_a_log_whose_model_is_not_known_is_checked_and_gated_but_not_sent() -> None:
+    entries = log(ASKED, AssistantMessage(agent="coder", text="Hi"), ASKED)
+    request = build(entries, "coder")
+
+    assert (request.ready, request.sendable) == (True, False)
+    assert request.reason.startswith("no model is named; to name one: conversation.join('coder', model=...)")
+    assert [*invalid_requests(entries, all_prefixes=True)] == []
+    assert {made.place.position for made in fresh(entries)} == {3}
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -97,7 +97,9 @@ def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
     tools: Sequence[object] = as_runnables(given)
     for each in tools:
         if not isinstance(each, BaseTool):
-            raise CallerError(f"expected functions and tools, found {each!r:.100}: give `await its.open()`")
+            raise CallerError(
+                f"expected functions and tools, found {each!r:.100}; of a toolset give what open() returns"
+            )
     return by_name(each for each in tools if isinstance(each, BaseTool))
 
 
