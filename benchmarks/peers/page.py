@@ -97,10 +97,8 @@ def tables(found: dict[str, Found]) -> str:
         table(found, WRONG),
         "**What was measured**",
         table(found, VERSIONS, align="---"),
-        "**Where another row is ahead** of stenolog with the whole history, and how many times",
-        ahead(found, "stenolog"),
-        "**Where another row is ahead** of stenolog under 32,000 tokens",
-        ahead(found, "stenolog_32k"),
+        "**Where another row is ahead** of stenolog, and how many times",
+        ahead(found),
     ]
     missing = [f"- {KNOWN[name].title}: {what}" for name, what in failures(found)]
     if missing:

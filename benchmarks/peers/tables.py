@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from benchmarks.peers.bench import Plan, planned
-from benchmarks.peers.registry import FLOORS, KNOWN
+from benchmarks.peers.registry import FLOORS, KNOWN, OURS
 from benchmarks.peers.speed import SETTLED, TALK, WARM, ratio, seconds
 from benchmarks.peers.workload import content
 
@@ -158,20 +158,24 @@ WRONG = [
 VERSIONS = [Measure("versions", versions), Measure("journal, synchronous", journal)]
 
 
-def ahead(found: dict[str, Found], ours: str) -> str:
-    """Return the stores that are better than a row of stenolog, and the ratio, a line for each measure."""
+def ahead(found: dict[str, Found]) -> str:
+    """Return the stores that are better than each row of stenolog, and the ratio, a row for each measure."""
     plan = planned(found)
-    lines = []
-    for title, _, needed in (*turns(plan), *beside(plan)):
-        own = needed(found.get(ours, {}))
-        others = {name: needed(store) for name, store in found.items()}
-        better = {name: own / other for name, other in others.items() if own and other and other < own}
-        if better:
-            order = sorted(better, key=better.__getitem__, reverse=True)
-            lines.append(
-                f"- {title}: {'; '.join(f'{short(name)} ({figure(better[name])} {TIMES})' for name in order)}"
-            )
-    return "\n".join(lines) or "Nowhere."
+    rows = [["", *(KNOWN[ours].title for ours in OURS)], ["---"] * (len(OURS) + 1)]
+    for measure in (*turns(plan), *beside(plan)):
+        cells = [better(found, ours, measure) for ours in OURS]
+        if any(cells):
+            rows.append([measure.title, *(cell or NONE for cell in cells)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def better(found: dict[str, Found], ours: str, measure: Measure) -> str:
+    """Return the stores that need less than one row of stenolog, the best first."""
+    own = measure.needed(found.get(ours, {}))
+    others = {name: measure.needed(store) for name, store in found.items()}
+    ratios = {name: own / other for name, other in others.items() if own and other and other < own}
+    order = sorted(ratios, key=ratios.__getitem__, reverse=True)
+    return "; ".join(f"{short(name)} ({figure(ratios[name])} {TIMES})" for name in order)
 
 
 def short(name: str) -> str:

@@ -71,11 +71,14 @@ def test_columns_that_were_not_measured_are_named_below_their_table() -> None:
 
 
 def test_who_is_ahead_is_told_under_the_names_of_the_columns_with_all_rows() -> None:
-    lines = ahead(found(Plan()), "stenolog").splitlines()
+    lines = ahead(found(Plan())).splitlines()
 
-    assert lines[0] == f"- turn 10: floor_cached (3 {TIMES}); **stenolog**, 32,000 tokens (1.5 {TIMES})"
-    assert lines[-1].startswith("- events/s, 100 conversations: ")
-    assert ahead(found(Plan()), "stenolog_32k").splitlines()[0] == f"- turn 10: floor_cached (2 {TIMES})"
+    assert lines[0] == "|  | **stenolog**, whole history | **stenolog**, 32,000 tokens |"
+    assert lines[2] == (
+        f"| turn 10 | floor_cached (3 {TIMES}); **stenolog**, 32,000 tokens (1.5 {TIMES}) "
+        f"| floor_cached (2 {TIMES}) |"
+    )
+    assert lines[-1].startswith("| events/s, 100 conversations | ")
 
 
 def test_a_limit_that_is_missed_says_why_and_one_that_is_kept_does_not() -> None:
