@@ -22,7 +22,7 @@ from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.sendable import takes_part
+from stenolog.projections.requests.sendable import may_be_asked
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import REAL, SMALL
@@ -30,6 +30,8 @@ from tests.requests.sessions import session_log
 
 HERE = TRANSCRIPTS.is_dir()
 STRETCH = 500
+STRANGER = LaneId("Somebody Else")
+"""An agent that a log says nothing about: it can be asked all the same."""
 MODULES = {
     "visible": "visibility",
     "edited": "edits",
@@ -80,7 +82,7 @@ def compare(
         name = next(api)
         if name not in sessions:
             sessions[name] = RequestSession(now, name, blobs)
-        if takes_part(now):
+        if may_be_asked(now):
             assert_equal(sessions[name].request(), request_of(view, name, blobs))
             compared += 1
     return compared
@@ -104,7 +106,7 @@ def positioned(
 def test_after_each_entry_of_a_random_history_both_give_the_same_request(seed: int) -> None:
     log, random = history(seed, longest=24), Random(seed)
     chosen = random.choice([None, *SMALL.values()])
-    for lane in lanes(log):
+    for lane in (*lanes(log), STRANGER):
         compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
 
 
@@ -131,7 +133,7 @@ def test_ten_thousand_generated_logs_show_no_difference(first: int) -> None:
         random = Random(seed)
         log = session_log(seed, 60) if seed % 10 == 0 else history(seed, longest=30)
         chosen = random.choice([None, *SMALL.values()])
-        for lane in lanes(log):
+        for lane in (*lanes(log), STRANGER):
             compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
 
 

@@ -107,8 +107,9 @@ class ReadableConversation(StreamHandle):
     ) -> Request:
         """Return the agent's request at a position: the exact body, and the origin of every part.
 
-        `policy` is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is
-        one of `stenolog.requests.APIS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
+        An agent that is new has an empty card; a name that may be a slip for a known one is refused. `policy`
+        is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is one of
+        `stenolog.requests.APIS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
         `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError` where an entry needs one.
         """
         from . import requests  # late: a program that builds no request need not wait for it
