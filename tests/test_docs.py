@@ -14,6 +14,10 @@ from stenolog.adapters.cli.app import GROUPS, MODULES
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 GENERATED = runpy.run_path(str(DOCS / "generate.py"))["PAGES"]
+NAV = list(runpy.run_path(str(DOCS / "generate_site.py"))["nav"]())
+INDEX = (DOCS / "index.md").read_text()
+MOST = 25
+"""Links that a visitor is asked to choose from."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
@@ -30,11 +34,28 @@ def test_every_link_to_a_page_leads_to_one(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_page_is_reached_from_the_index() -> None:
-    index = (DOCS / "index.md").read_text()
-    pages = [str(page.relative_to(DOCS)) for page in sorted(DOCS.rglob("*.md")) if page.name != "index.md"]
+def test_the_navigation_has_every_page_once() -> None:
+    pages = [page for _, _, page in NAV]
 
-    assert [page for page in pages if f"({page})" not in index] == []
+    assert sorted(pages) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_the_index_lists_all_pages_as_the_navigation_does() -> None:
+    every = INDEX.partition("\n## All pages\n")[2]
+    sections = re.split(r"^### (.+)$", every, flags=re.MULTILINE)[1:]
+    listed = [
+        (section, title, page)
+        for section, text in zip(sections[::2], sections[1::2], strict=True)
+        for title, page in re.findall(r"^- \[([^]]+)\]\(([^)]+)\)", text, re.MULTILINE)
+    ]
+
+    assert listed == [each for each in NAV if each[2] != "index.md"]
+
+
+def test_the_index_begins_with_few_links() -> None:
+    first = INDEX.partition("\n## All pages\n")[0]
+
+    assert len(re.findall(r"\]\(", first)) <= MOST
 
 
 def test_every_command_is_described() -> None:
