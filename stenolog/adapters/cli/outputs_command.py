@@ -14,11 +14,14 @@ from .framework import command
 from .lines import CommandResult, Piece, line, paragraph
 from .lookup import find_conversation, open_log
 from .options import takes_conversation_and
+from .render_outputs import full_alias
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
     from stenolog.adapters.queries.outputs import Excerpt, Output, Outputs
 
+BEGINS = 200
+"""The bytes of an output that a list has of it."""
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
@@ -50,6 +53,7 @@ def outputs_command(
     if alias:
         if directory is not None or mcp:
             raise click.UsageError("--materialise and --mcp are for all outputs: leave out the alias")
+        alias = full_alias(conversation.outputs, alias)
         read = conversation.outputs.read(alias, offset, length)
         data = {"conversation": conversation.name, "alias": alias, **read._asdict(), "next": read.next}
         return CommandResult(data, lambda: _excerpt(read))
@@ -75,7 +79,7 @@ def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
 def _listed(conversation: Conversation, directory: Path | None) -> CommandResult:
     """List the outputs, and write them where a directory is given."""
     written = [] if directory is None else conversation.outputs.write_files(directory)
-    rows = [_row(output, _size(conversation.outputs, output)) for output in conversation.outputs.listed()]
+    rows = [_row(output, _content(conversation.outputs, output)) for output in conversation.outputs.listed()]
     data = {
         "conversation": conversation.name,
         "outputs": rows,
@@ -84,31 +88,31 @@ def _listed(conversation: Conversation, directory: Path | None) -> CommandResult
     }
 
     def draw() -> Iterable[Piece]:
-        from .layout import table
+        from .render_outputs import outputs_drawn
 
-        columns = (">ENTRY", ">BYTES", "TOOL", "ALIAS")
-        yield table(columns, [_cells(row) for row in rows])
+        yield from outputs_drawn(rows)
         if directory is not None:
             yield line(("✓ ", "green"), f"{len(written)} of {len(rows)} written under {directory}")
 
     return CommandResult(data, draw)
 
 
-def _size(outputs: Outputs, output: Output) -> int | None:
-    """Return the output's size in bytes; None if its blob is gone."""
+def _content(outputs: Outputs, output: Output) -> bytes | None:
+    """Return the output's content; None if its blob is gone."""
     try:
-        return len(outputs.content(output))
+        return outputs.content(output)
     except BlobNotFoundError:
         return None
 
 
-def _row(output: Output, size: int | None) -> dict[str, Any]:
-    return {"alias": output.alias, "position": output.position, "name": output.name, "bytes": size}
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    size = "gone" if row["bytes"] is None else f"{row['bytes']:,}"
-    return f"{row['position']:,}", size, row["name"], row["alias"]
+def _row(output: Output, content: bytes | None) -> dict[str, Any]:
+    return {
+        "alias": output.alias,
+        "position": output.position,
+        "name": output.name,
+        "bytes": None if content is None else len(content),
+        "begins": (content or b"")[:BEGINS].decode(errors="replace"),
+    }
 
 
 def _excerpt(read: Excerpt) -> Iterable[Piece]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.requests.pipeline.truncation import entry_of
 
-from .layout import Cell, table
 from .lines import Piece
 from .terminal import width
 
 if TYPE_CHECKING:
     from stenolog.adapters.queries.outputs import Outputs
+
+    from .layout import Cell
 
 SHORTEST = 8
 """The characters of an entry's id that a short alias has, or more where two would be alike."""
@@ -24,6 +25,8 @@ TOOL = 12
 
 def outputs_drawn(rows: Sequence[Mapping[str, Any]]) -> Iterator[Piece]:
     """Draw the outputs: with short aliases and their first words, or in a pipe with whole aliases."""
+    from .layout import table
+
     if width() is None:
         yield table((">ENTRY", ">BYTES", "TOOL", "ALIAS"), [(*_cells(row), row["alias"]) for row in rows])
         return
@@ -54,5 +57,7 @@ def full_alias(outputs: Outputs, written: str) -> str:
         return written
     found = [alias for alias in outputs if (id := entry_of(alias)) and id.startswith(written[1:])]
     if len(found) > 1:
-        raise InvalidEventError(f"{written} is the beginning of {len(found)} aliases: {', '.join(found[:3])}…")
+        raise InvalidEventError(
+            f"{written} is the beginning of {len(found)} aliases: {', '.join(found[:3])}…"
+        )
     return found[0] if found else written

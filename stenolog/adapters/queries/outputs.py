@@ -47,6 +47,7 @@ from stenolog.projections.requests.pipeline.truncation import (
     with_text,
 )
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
+from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .folds import fold_at, persistent
 
@@ -121,10 +122,14 @@ class Outputs(Mapping[str, str]):
         return sum(1 for _ in self.listed())
 
     def listed(self) -> Iterator[Output]:
-        """Yield all outputs that have an alias."""
+        """Yield all outputs that have an alias; a result without a name has that of its call's tool."""
+        calls = ToolCallIndex()
         for entry in self._talk.entries():
+            pair = calls.take(entry)
             if isinstance(entry.event, ToolResult):
-                yield _output(entry, entry.event)
+                output = _output(entry, entry.event)
+                called = pair.call.name if pair is not None and pair.call is not None else ""
+                yield output._replace(name=output.name or called)
         for name, artifact in fold_at(self._talk, persistent(artifacts)).items():
             yield Output(name, *artifact)
 

@@ -1,0 +1,140 @@
+"""Every command that shows a log fits the terminal, marks what it cuts, and cuts nothing in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from rich.cells import cell_len
+
+import stenolog
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    LlmError,
+    ModeSwitch,
+    NewEntry,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.events import Origin, Usage
+from stenolog.parts import AssistantPart
+from tests.cli.conftest import Ran
+
+Cli = Callable[..., Ran]
+NAME = "60b38d1e-f048-428b-89da-e5dca96614d4"
+MAIN, SUB = "claude", "Explore-the-whole-codebase-a2dca60"
+TOOL = "mcp__private-journal__process_thoughts"
+MODEL = "claude-opus-4-5-20251101"
+LONG = "Replace the technical warning with a friendlier message, in 干草 and in every other language. " * 3
+WHOLE = " ".join(LONG.split())
+FILE = Origin(system="claude-code", id="msg_01")
+AT = datetime(2026, 2, 3, 4, 28, tzinfo=UTC)
+USED = Usage(input=35_261, output=1, cache_read=10_403)
+COMMANDS = (
+    ("ls",),
+    ("log",),
+    ("log", "--all"),
+    ("show",),
+    ("show", NAME, "3"),
+    ("search", "friendlier"),
+    ("timeline",),
+    ("state",),
+    ("state", "--steps"),
+    ("outputs",),
+    ("request", "--agent", MAIN),
+    ("request", "--agent", MAIN, "--why"),
+    ("request", "--agent", MAIN, "--dropped", "--policy", "last:1"),
+    ("request", "--agent", MAIN, "--at", "5", "--diff", "2"),
+    ("request", "--agent", MAIN, "--without", "3-4"),
+    ("explain", NAME, "3"),
+    ("explain", "call", NAME, "6"),
+    ("explain", "agent", NAME, MAIN, "--minus", SUB),
+    ("explain", "text", NAME, "friendlier", "--agent", MAIN),
+    ("cost",),
+    ("cost", "--by", "model"),
+    ("cost", "--by", "conversation"),
+    ("cost", "--plan", "--agent", MAIN, "--budget", "1k,16k"),
+    ("check",),
+)
+
+
+COMMANDS_WITH_WORDS = (("log",), ("timeline",), ("show", NAME, "2"), ("request", "--agent", MAIN))
+SHORTENED = ("ls", "search")
+"""Commands that show the beginning of a text, or the words around a hit, wherever they print it."""
+
+
+@pytest.fixture
+def long(cli: Cli, tmp_path: Path) -> Cli:
+    """Make a session as Claude Code writes one, in which every name and every text is long."""
+    cards: dict[str, AgentCard | None] = {MAIN: AgentCard(model=MODEL, provider="anthropic")}
+    place: dict[str, JsonValue] = {
+        "cwd": "/home/a-user/a-project-with-a-long-name",
+        "branch": "a-user/a-branch-with-a-long-name",
+    }
+    parts: list[AssistantPart] = [
+        TextPart(text=LONG),
+        ToolCall(id="c1", name=TOOL, arguments=f'{{"thoughts":"{WHOLE}"}}'),
+    ]
+    events = (
+        ModeSwitch(cards=cards, joins=[MAIN], meta={"claude-code": place}),
+        UserMessage(text=LONG, to=[MAIN], source=FILE),
+        AssistantMessage(agent=MAIN, parts=parts, model=MODEL, usage=USED, cause=2, to=["user"], source=FILE),
+        ToolResult(call_id="c1", name=TOOL, text=LONG, source=FILE),
+        UserMessage(text=LONG, author=MAIN, author_kind="agent", to=[SUB], cause=3, source=FILE),
+        AssistantMessage(agent=SUB, text=LONG, model=MODEL, usage=USED, cause=5, to=[SUB], source=FILE),
+        ModeSwitch(meta={"claude-code": {"effort": "high"}}),
+        LlmError(agent=MAIN, category="overloaded", message=LONG, source=FILE),
+    )
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log[NAME].extend([NewEntry(event, time=AT) for event in events], expected=0)
+    return cli
+
+
+@pytest.mark.parametrize("columns", [80, 100, 160])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_line_is_wider_than_the_terminal(
+    long: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ran = long(*command)
+
+    assert ran.status == 0
+    assert [row for row in ran.out.splitlines() if cell_len(row) > columns] == []
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each[0] not in SHORTENED], ids=" ".join)
+def test_in_a_pipe_nothing_is_cut(
+    long: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    out = long(*command).out
+    marked = [row for row in out.splitlines() if "…" in row]
+
+    assert [row for row in marked if "sha256" not in row] == []
+    assert not any(row.endswith(" ") or "──" in row for row in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    "command", [("log",), ("timeline",), ("show", NAME, "2"), ("request", "--agent", MAIN)]
+)
+def test_in_a_pipe_the_words_of_an_entry_are_whole(
+    long: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+
+    assert WHOLE in " ".join(long(*command).out.split())
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "160"])
+def test_what_is_cut_is_marked(long: Cli, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [row for row in long("log").out.splitlines() if "Replace" in row]
+
+    assert len(rows) == 6
+    assert all(row.endswith("…") for row in rows)
