@@ -74,7 +74,7 @@ def long(cli: Cli, tmp_path: Path) -> Cli:
     """Make a session as Claude Code writes one, in which every name and every text is long."""
     cards: dict[str, AgentCard | None] = {MAIN: AgentCard(model=MODEL, provider="anthropic")}
     place: dict[str, JsonValue] = {
-        "cwd": "/home/a-user/a-project-with-a-long-name",
+        "cwd": "/home/user/a-project-with-a-long-name",
         "branch": "a-user/a-branch-with-a-long-name",
     }
     parts: list[AssistantPart] = [
