@@ -25,6 +25,7 @@ SALT_BYTES = 16
 
 def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
     """Return the draft with everything that the edge adds to it. Raises `InvalidEventError`."""
+    # Before the bytes are made, so that no secret reaches the file.
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
     topic, payload = REGISTRY.dump(event)
     id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
@@ -51,6 +52,7 @@ def opening(edge: Sources, time: int) -> PendingEntry:
     return PendingEntry(*_opening(), OPENING_ID, time, edge.salt())
 
 
+# The same bytes each time, and each new conversation begins with them.
 @cache
 def _opening() -> tuple[str, bytes]:
     return REGISTRY.dump(ModeSwitch(mode="chat"))
@@ -65,6 +67,7 @@ def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
     """Return the items without those that repeat another of the same append. Raises `DuplicateIdError`."""
     found: dict[str, PendingEntry] = {}
     for item in items:
+        # Only a caller that chose the id can mean the same event twice.
         first = found.setdefault(item.id, item)
         if first is not item and not (item.given and (first.topic, first.state) == (item.topic, item.state)):
             raise DuplicateIdError(f"{name!r}: two events of one append have the id {item.id!r}")
@@ -116,5 +119,6 @@ class Sources(NamedTuple):
     redact: frozenset[str] = frozenset()
 
     def salt(self) -> bytes:
-        """Return 16 random bytes, which make the hash of a short payload impossible to guess."""
+        """Return 16 random bytes."""
+        # With them, the hash of a short payload cannot be guessed after the payload was erased.
         return self.entropy(SALT_BYTES)

@@ -46,6 +46,7 @@ def part(path: Path) -> Iterator[Path]:
 
     Unfinished copies in the folder whose process was killed are removed first.
     """
+    # The kernel has released the lock of a killed process, so its part can be told from one at work.
     for left in glob(f"{escape(str(path.parent))}/*{PART}"):
         file_locks.remove_lock_file(left, beside=True)
     unfinished = path.with_name(f"{path.name}{PART}")
@@ -59,6 +60,7 @@ def part(path: Path) -> Iterator[Path]:
         yield unfinished
     finally:
         with suppress(OSError):
+            # The name may belong to another file by now: ours was moved to its place.
             if os.path.samestat(os.fstat(file), os.stat(unfinished)):
                 os.unlink(unfinished)
         file_locks.close_lock_file(file, os.getpid())
@@ -68,9 +70,11 @@ def fill(source: sqlite3.Connection, path: Path) -> None:
     """Copy a database into an empty file."""
     try:
         with closing(sqlite3.connect(path)) as target:
-            target.execute("PRAGMA journal_mode = OFF")  # a half-written copy is thrown away
+            # No journal is needed: a half-written copy is thrown away.
+            target.execute("PRAGMA journal_mode = OFF")
             source.backup(target)
-            schema.renew(target)  # a write-ahead log of the original is not one of the copy
+            # Another id, so that a write-ahead log of the original is not taken for one of the copy.
+            schema.renew(target)
     except RAISED as error:
         raise to_store_error(error, str(path)) from error
 
@@ -78,9 +82,11 @@ def fill(source: sqlite3.Connection, path: Path) -> None:
 def publish(unfinished: Path, path: Path) -> None:
     """Give the finished copy its name, durably."""
     try:
+        # Before it gets its name: after a power cut the name must not lead to half a file.
         sync(unfinished)
         unfinished.replace(path)
-        if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        # A new name is durable only when its folder is. Elsewhere than on POSIX no folder can be opened.
+        if hasattr(os, "O_DIRECTORY"):
             sync(path.parent)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
@@ -96,8 +102,10 @@ def sync(path: Path) -> None:
 
 
 RESTORE_MARK = ".stenolog-restore"
+# The lock file stays in its place, because the restore itself has it locked.
 BESIDE = ("-wal", "-shm", "-journal", "-checkpoints", "-bookmarks", "-search", "-runner-")
-"""Suffixes of a database's companion files. The lock file is not among them: it stays, since it is locked."""
+"""Suffixes of a database's companion files, without the lock file."""
+# From SQLite's sources: the shared bytes behind PENDING_BYTE, and the locks in the shared memory.
 SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 """The bytes of the database and of its shared memory that every connection of SQLite has locked."""
 POLL = 0.01
@@ -113,20 +121,22 @@ class OpenDatabase(Protocol):
         """True if the datastore was closed."""
 
 
+# SQLite's record locks belong to the process, so they do not stop this process itself.
 _OPEN: weakref.WeakSet[OpenDatabase] = weakref.WeakSet()
 
 
 def note_open(datastore: OpenDatabase) -> None:
-    """Remember a datastore of this process: its locks do not show in this process."""
+    """Remember an open datastore of this process for `replace_database`."""
     _OPEN.add(datastore)
 
 
 @contextmanager
 def opening(database: str, deadline: float) -> Iterator[None]:
-    """Keep a database from being replaced while this process opens it, which shows in SQLite's locks later.
+    """Keep a database from being replaced while this process opens it.
 
     Raises `StoreTimeoutError`, `StoreError`.
     """
+    # SQLite's own locks show that a log is open only later, when it has read a page.
     # A log that is new here has no lock file yet, and one that is refused gets none.
     is_known = os.path.exists(f"{database}-lock")
     with _gate(database, file_locks.SHARED, deadline) if is_known else nullcontext():
@@ -143,7 +153,8 @@ def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
     file_safety.follow_permissions(f"{database}-lock", database)
     try:
         file = file_locks.open_lock_file(f"{database}-lock")
-    except OSError:  # nobody can be kept out where no file can be made
+    # Where no lock file can be made, no process can be kept out.
+    except OSError:
         yield
         return
     try:
@@ -174,6 +185,7 @@ def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
         if not store.closed and _same(store.file, database):
             raise StoreTimeoutError(f"{path}: open in this process: close it first")
     lock = FileLock(f"{database}-lock", database)
+    # Three locks, in the order in which an opening takes them: the gate, the writers' turn, SQLite's own.
     with _gate(database, file_locks.EXCLUSIVE, deadline):
         if not lock.acquire(deadline):
             raise StoreTimeoutError(f"{path}: waited {deadline} s for another process that writes to it")
@@ -196,6 +208,8 @@ def _unused(database: str) -> Iterator[None]:
             except OSError as error:
                 raise StoreError(f"{database}{end}: {error.strerror}") from error
             try:
+                # Record locks, as SQLite's own are: only these show that a connection of another process
+                # is open.
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
             except OSError:
                 raise StoreTimeoutError(f"{database}: another process has it open: end it first") from None
@@ -206,12 +220,15 @@ def _replace(part: Path, path: Path) -> list[Path]:
     mark = Path(f"{path}{RESTORE_MARK}")
     moved: dict[Path, Path] = {}
     try:
+        # A replacement that was interrupted goes on under its old stamp, so its files stay together.
         stamp = _interrupted_stamp(str(path)) or _new_stamp(path)
         mark.write_text(stamp)
+        # On the disk before the first file moves: a log with half of its files must never be opened.
         sync(mark)
         _sync_folder(path)
         for old in _files(path):
             new = Path(f"{path}.before-{stamp}{str(old).removeprefix(str(path))}")
+            # Else it was moved before the interruption.
             if not new.exists():
                 old.rename(new)
                 moved[old] = new
@@ -222,7 +239,8 @@ def _replace(part: Path, path: Path) -> list[Path]:
             new.rename(old)
         mark.unlink(missing_ok=True)
         raise StoreError(f"{path}: cannot be replaced: {error}") from error
-    durable_head.forget(path)  # it tells how far the other database had come
+    # The note tells how far the other database had come, and would refuse this one.
+    durable_head.forget(path)
     mark.unlink()
     _sync_folder(path)
     return sorted(Path(each) for each in glob(f"{escape(str(path))}.before-{stamp}*"))
@@ -264,6 +282,7 @@ def _sync_folder(path: Path) -> None:
 def copy_database(source: Path, part: Path) -> None:
     """Copy a backup, with the write-ahead log of one that was in use."""
     written_ahead = Path(f"{source}-wal")
+    # `immutable` makes no file beside the backup, but passes over a write-ahead log.
     is_alone = not written_ahead.exists() or not written_ahead.stat().st_size
     uri = f"{source.as_uri()}?{'immutable=1' if is_alone else 'mode=rw'}"
     try:

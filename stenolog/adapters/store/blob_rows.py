@@ -40,9 +40,11 @@ def key_of(sha: object) -> bytes | None:
         return None
 
 
+# Byte locks show another process's pins; without them no blob can be told from one about to be named.
 PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
 SHA = re.compile(rb"[0-9a-f]{64}")
 _IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
+# Among 64 digits in a row, eight of every eighth byte are digits, one behind the other.
 _ALL_HEX = bytes([True] * 8)
 
 
@@ -72,6 +74,7 @@ class Pins:
         """Pin blobs; call it before they are written. Raises `StoreError`."""
         with self._turn:
             for sha in shas:
+                # One lock serves all of this log's puts of a blob: the last one that is named gives it back.
                 if not self._put[sha]:
                     self._lock(sha, file_locks.SHARED)
                 self._put[sha] += 1
@@ -121,11 +124,13 @@ class Pins:
 
 
 def _slot(sha: str) -> int:
+    # 56 bits of the hash: two blobs at one place would only keep each other a little longer.
     return file_locks.BLOBS_BYTES + int(sha[:14], 16)
 
 
+# Between two transactions other writers get their turn.
 AT_ONCE = 100
-"""Blobs that are removed in one transaction, so that other writers get their turn."""
+"""Blobs that are removed in one transaction."""
 BEHIND = "SELECT rowid, state FROM stored_events WHERE rowid > ? ORDER BY rowid"
 OF_STREAM = "SELECT state FROM stored_events WHERE originator_id = ?"
 UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
@@ -142,13 +147,12 @@ def named_by(datastore: LogDatastore, stream: int) -> set[str]:
 def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
     """Remove the blobs that no entry names, all or some of them; `folded` is left to the caller.
 
-    A blob counts as named wherever its sha256 stands in a payload. A blob that is put meanwhile is pinned
-    before it is written, and the pins are looked at inside of the transaction that removes: whoever pins
-    later writes the blob anew.
+    A blob counts as named wherever its sha256 stands in a payload.
     """
     with datastore.reading() as connection:
         there = {sha.hex() for (sha,) in connection.execute("SELECT sha256 FROM blobs")}
         unnamed = there if candidates is None else there & set(candidates)
+        # Most of the log is read without the write lock; what came since is read under it below.
         last = _without_named(connection, unnamed, 0)
     blobs = size = 0
     kept: set[str] = set()
@@ -156,7 +160,10 @@ def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | N
         with datastore.writing() as connection:
             last = _without_named(connection, unnamed, last)
             some = set(sorted(unnamed - kept)[:AT_ONCE])
+            # A claim's receipt and a draft name blobs of answers that are still under way.
             kept |= some & _shas(text for (text,) in connection.execute(UNDER_WAY))
+            # Asked inside of the transaction: a blob is pinned before it is written. A process that pins it
+            # later writes the blob anew, behind this transaction.
             kept |= {sha for sha in some if pins.holds(sha)}
             for sha in some - kept:
                 (length,) = connection.execute(SIZE, (bytes.fromhex(sha),)).fetchone() or (0,)

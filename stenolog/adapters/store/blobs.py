@@ -30,6 +30,7 @@ class Blobs(Mapping[str, bytes]):
     def put_all(self, contents: Iterable[bytes]) -> list[str]:
         """Store several blobs in one transaction and return their sha256 names."""
         named = [(sha256(content).hexdigest(), content) for content in contents]
+        # Also where the blob is there already: putting it pins it until an entry names it.
         self._recorder.put_blobs(named)
         return [sha for sha, _ in named]
 
@@ -37,6 +38,7 @@ class Blobs(Mapping[str, bytes]):
         content = self._recorder.blob(sha)
         if content is None:
             raise BlobNotFoundError(f"{self._recorder.path}: no blob with the sha256 {sha}")
+        # The hash is what the entry says, so bytes that have another one are not what was put.
         if sha256(content).hexdigest() != sha:
             raise BlobNotFoundError(f"{self._recorder.path}: the blob {sha} is damaged")
         return content

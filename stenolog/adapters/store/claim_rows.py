@@ -11,12 +11,14 @@ from . import event_rows
 from .sqlite_appends import DELETE_CLAIM
 from .store_values import START, Claim
 
+# A claim of another process on the same effect makes this insert nothing.
 TAKE = """INSERT OR IGNORE INTO claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 OF = """SELECT fence, lane, effect, cause, attempt, key, owner, at, receipt FROM claims
     WHERE stream = ? ORDER BY fence"""
 EVERYWHERE = """SELECT name, fence, lane, effect, cause, attempt, key, owner, at, receipt
     FROM claims JOIN conversations USING (stream) ORDER BY fence"""
+# From `claims`, so that nothing is kept for a claim that is gone.
 DRAFT = """INSERT INTO drafts (fence, number, said)
     SELECT fence, (SELECT coalesce(max(number), 0) + 1 FROM drafts d WHERE d.fence = c.fence), ?
     FROM claims c WHERE fence = ?"""
@@ -27,6 +29,7 @@ def take(
 ) -> list[Claim | None]:
     """Return the claims with their fences; None for one that another process has."""
     head = event_rows.head(connection, stream) or START
+    # Claims and appends never cross: an effect was decided on at this position, and at no other.
     if head.position != expected:
         raise VersionConflictError(name, expected=expected, found=head.position)
     return [_insert(connection, stream, claim) for claim in wanted]
@@ -45,6 +48,7 @@ def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
 def take_over(connection: sqlite3.Connection, stream: int, claim: Claim, owner: str) -> Claim | None:
     """Return the claim under a new fence, with its drafts; None if it is no longer there."""
     drafted = drafts(connection, claim.fence)
+    # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
     if not delete(connection, claim.fence):
         return None
     taken = _insert(connection, stream, claim._replace(owner=owner))

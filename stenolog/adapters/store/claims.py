@@ -3,10 +3,13 @@
 Neither a claim nor a draft is truth. A claim is gone once what came of its effect stands in the log, in the
 same transaction. One whose owner is dead tells that nobody knows how its effect ended.
 
-The kernel releases a runner's lock as its process ends. So a dead runner is recognised at once, however long
-its effects take, and one that merely stands still is not taken for dead. Where the file of a living runner
-was removed, its process is looked for instead.
+A runner lives while it has its file locked. Where the file of a living runner was removed, its process is
+looked for instead.
 """
+
+# The kernel releases a runner's lock as its process ends, however it ends (see decision 8).
+# A dead runner is recognised at once, and one that merely stands still is not taken for dead.
+# A lease would have to be longer than the slowest model, and shorter than a quick recovery.
 
 from __future__ import annotations
 
@@ -73,8 +76,9 @@ def owners(recorder: LogRecorder) -> list[str]:
     return list(dict.fromkeys(claim.owner for _, claim in recorder.all_claims()))
 
 
+# With process ids, since a fork has a copy of this dict, and no lock.
 _HERE: dict[str, int] = {}
-"""The runners of this process, each with its process id: a fork of it has a copy of this, and no lock."""
+"""The runners of this process, each with its process id."""
 _SWEPT: set[str] = set()
 """Databases whose dead processes' files this process has removed."""
 
@@ -101,6 +105,7 @@ class Owner(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Owner:
         """Read an owner as a claim has it; one of another form is an id alone."""
+        # From the right, because an id may hold blanks and the four other parts do not.
         parts = text.rsplit(" ", 4)
         if len(parts) != 5 or not parts[2].isdecimal():
             return cls(text)
@@ -113,6 +118,7 @@ class Owner(NamedTuple):
     @property
     def is_running(self) -> bool:
         """True if the process runs on this machine."""
+        # A process id is used again, so the start of the process is compared as well.
         return bool(self.start) and self.host == platform.node() and _start_of(self.pid) == self.start
 
 
@@ -155,6 +161,7 @@ class LivenessLock:
     def _sweep(self, claimed: Callable[[], Collection[str]]) -> None:
         """Remove the files of dead processes without a claim, once in a process."""
         prefix = _path(self._database, "")
+        # Once is enough: of a runner that dies later, the file goes when its claims are settled (`forget`).
         if prefix in _SWEPT:
             return
         _SWEPT.add(prefix)
@@ -170,6 +177,8 @@ class LivenessLock:
         """End the runner's presence. `keep` leaves its file, unlocked, for claims that are left behind."""
         _HERE.pop(self.owner, None)
         if self._file is not None:
+            # Removed while it is still locked, so that no process takes it for a dead runner's. A forked
+            # child must leave its parent's file alone.
             if not keep and self._process == os.getpid():
                 with suppress(OSError):
                     os.unlink(self._path)
@@ -178,15 +187,13 @@ class LivenessLock:
 
 
 def owner_lives(file: str, owner: str) -> bool:
-    """Return whether the owner of a claim is alive.
-
-    Its file says so while it is there. A file that is missing was removed by a person or a program that
-    cleans up: then the owner is alive if its process is.
-    """
+    """Return whether the owner of a claim is alive: by its file, or by its process if the file is missing."""
     if _HERE.get(owner) == os.getpid():
         return True
     who = Owner.parse(owner)
     held = file_locks.is_lock_file_held(path) if (path := _path(file, who.id)) else None
+    # A missing file was removed by a person, or by a program that cleans up. A copy of the log is another
+    # file, whose claims the running process does not have.
     if held is None:
         return bool(who.database) and who.database == _identity(file) and who.is_running
     return held
@@ -196,7 +203,8 @@ def _path(file: str, id: str) -> str:
     """Return the path of a runner's file; "" for an id that no file name can hold."""
     if "/" in id or "\0" in id:
         return ""
-    return f"{os.path.realpath(file)}-runner-{id}"  # one place, by whatever name the file is opened
+    # The real path: one place, by whatever name the database is opened.
+    return f"{os.path.realpath(file)}-runner-{id}"
 
 
 def _identity(file: str) -> str:
@@ -209,14 +217,17 @@ def _identity(file: str) -> str:
 def _start_of(pid: int) -> str:
     """Return when a process began, in ticks since the machine did; "" for a dead or unknown one."""
     try:
+        # Behind the last bracket, because a program's name may hold blanks and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return ""
+    # A zombie has ended, though its id is still taken.
     return "" if fields[0] in "ZX" else fields[19]
 
 
+# The name of no runner, so that the next runner settles the claim as an orphan.
 TAKEN = "taken over by a person"
-"""The owner of a claim that was taken over: no runner, so that the next one settles it as an orphan."""
+"""The owner of a claim that was taken over."""
 
 
 class OpenClaim(NamedTuple):

@@ -35,13 +35,15 @@ ORDERS: dict[Order, str] = {
     "a-z": "name",
     "z-a": "name DESC",
 }
+# With a bound, listing a larger log is as fast.
 RECENT = 10_000
-"""The number of newest conversations whose times are compared, so that listing a larger log is as fast."""
+"""The number of newest conversations whose times are compared."""
 BEGUN_BEFORE = "stream < (SELECT stream FROM conversations WHERE name = ?)"
 OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHERE name = ?)"
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
 ALL = "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
 FORKS = "SELECT name FROM conversations WHERE parent = ? ORDER BY stream"
+# With a bound on depth, since in a damaged file a conversation may be its own ancestor.
 LINEAGE = """
     WITH RECURSIVE line (stream, parent, fork_position, depth) AS (
         SELECT stream, parent, fork_position, 0 FROM conversations WHERE stream = ?
@@ -50,10 +52,11 @@ LINEAGE = """
         FROM line JOIN conversations c ON c.stream = line.parent
         WHERE line.depth < 10000
     ) SELECT stream, fork_position FROM line ORDER BY depth"""
+# A backup put in the log's place has its own number: so files beside the log can tell.
 DELETIONS = "deletions"
-"""The name in `tracking` of a number that is another one after each deletion: a backup put in the log's place
-has the number that it had, so that what is kept beside the log can tell."""
+"""The name in `tracking` of a number that is another one after each deletion."""
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM stored_events"
+# Random, and not counted: a restored backup would count to numbers that were used before.
 MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
 
 
@@ -64,7 +67,7 @@ def find(connection: sqlite3.Connection, name: str) -> int | None:
 
 
 def clean_text(text: str) -> str:
-    """Return the text as SQLite takes it: half a surrogate pair, which no name has, becomes another sign."""
+    """Return the text as SQLite takes it: a lone surrogate, which no name has, becomes another character."""
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 
@@ -100,6 +103,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
     part = clean_text(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
         (not which.archived, "archived_at IS NULL", ()),
+        # A range, which the index on names answers; LIKE would read every name.
         (bool(begins), "name >= ? AND name < ?", (begins, f"{begins}\U0010ffff")),
         (bool(part), "name LIKE ? ESCAPE '\\'", (f"%{part}%",)),
         (which.since is not None, f"{LAST_AT} >= ?", (which.since,)),
@@ -168,7 +172,9 @@ def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None
 def delete(connection: sqlite3.Connection, stream: int) -> None:
     """Delete the conversation, its entries and the rows beside it, but not its blobs."""
     (newest,) = connection.execute(NEWEST).fetchone()
+    # With the newest entry, so that a noted entry of this conversation counts as deleted and not as lost.
     add_change(connection, stream, DELETED, value=newest)
+    # The record stays in the chain; of the name it keeps the hash alone.
     erase_name(connection, stream)
     connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
@@ -213,6 +219,7 @@ def add_change(
 ) -> None:
     """Write one record behind the last one; the caller's transaction makes the change itself."""
     number, previous = newest_change(connection)
+    # Without a salt, the hash of an erased name could be guessed.
     salt = os.urandom(SALT_BYTES) if name else b""
     change = Change(number + 1, stream, what, value or 0, parent or 0, salt, name, b"")
     connection.execute(INSERT_CHANGE, change._replace(digest=history.digest_of(previous, change)))

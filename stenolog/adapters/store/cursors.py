@@ -1,8 +1,8 @@
 """Following the log: `follow` gives each new entry as it is appended.
 
 A follower's cursor is written in the transaction of what was done, where that is done in the same database
-(exactly once), and after it, where it is done outside (at least once). It is no truth: without it one begins
-at the beginning.
+(exactly once), and after it, where it is done outside (at least once). A follower without a cursor begins at
+the beginning.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | No
     with recorder.listening(woken.set):
         quiet_until = _from_now(timeout)
         while not recorder.closed:
-            woken.clear()  # before reading: what comes after that wakes us again
+            # Before reading: an entry that comes after the read wakes us again.
+            woken.clear()
             try:
                 for last, entry in unread(mark):
                     mark = last
                     yield entry
                     quiet_until = _from_now(timeout)
             except StoreError:
+                # The log was closed while we read, which ends the following like any other close.
                 if not recorder.closed:
                     raise
             left = quiet_until - time.monotonic()
+            # `wait` refuses longer times, and infinity.
             if left <= 0 or not woken.wait(min(left, threading.TIMEOUT_MAX)):
                 return
 

@@ -4,8 +4,8 @@ The digest of an entry is made of the digest before it. Behind a damaged entry, 
 one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
 it stands. `check log` names all of them.
 
-An entry is checked when a process first reads it through a log: two hashes take as long as decoding it. The
-recorder remembers which positions of a stream are known to be sound; `check log` does not ask it.
+An entry is checked when a process first reads it through a log. The recorder remembers which positions of a
+stream are known to be sound; `check log` does not ask it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from .store_values import LAST, Row, Stream
 Decoders: TypeAlias = Mapping[str, Callable[[bytes], Event]]
 FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError, LookupError)
 """What decoding a damaged row may raise."""
+# A wider gap is a damaged position, and an entry for each of them would have no end.
 WIDEST_GAP = 100_000
-"""Positions. A wider gap is a damaged position, and no row is told for each of them."""
+"""Positions that may be missing in a row."""
 GONE = "its row is gone"
+# Bounds the memory of a process that reads many conversations.
 CHECKED_STREAMS = 10_000
-"""Of so many streams at most a recorder remembers what was checked."""
+"""The number of streams of which a recorder remembers what was checked."""
 PAGE_ROWS = 512
 """Entries that are read one by one before a page is tried again."""
 
@@ -55,7 +57,9 @@ def entries(
         if segment.upto <= after:
             continue
         part = Stream(stream.name, segment.stream)
-        part.alone = True  # it is read without what it inherits
+        # The ancestors' segments are read by turns of their own.
+        part.alone = True
+        # What the digest may be is kept across segments: a fork's first entry follows its parent's.
         reading.stream, reading.position = segment.stream, max(after, segment.after)
         for entry in reading.segment(part, segment.upto):
             if strict and isinstance(entry.event, Damaged):
@@ -116,16 +120,20 @@ class _Reading:
             if not rows:
                 break
             yield from self._page(rows)
+        # Nobody can tell whether the end of a stream is missing, but a fork's existence proves its inherited
+        # part.
         if last != LAST and self.position < last and self.recorder.is_inherited(part, last):
             yield from self._gap(last + 1)
 
     def _page(self, rows: Sequence[Row]) -> Iterator[Entry]:
         while rows:
+            # Two hashes take as long as decoding an entry, so each is checked once in a process.
             sound = self._known_sound(rows) or self.sound(rows)
             yield from sound
             rows = rows[len(sound) :]
             if rows:
                 yield from self._damaged(rows[0])
+                # Else the row stands behind a gap: the gap was told, and the row itself comes next.
                 if self.position >= rows[0][0]:
                     rows = rows[1:]
 
@@ -133,6 +141,7 @@ class _Reading:
         """Return the entries of rows that this recorder has checked before; none where it has not."""
         checked_first, checked_last = self.recorder.checked.get(self.stream, (0, 0))
         first, last = self.position + 1, self.position + len(rows)
+        # Rows without gaps, and every one of them inside the checked run.
         if (rows[0][0], rows[-1][0]) != (first, last) or first < checked_first or last > checked_last:
             return []
         name, new, decoders = self.name, tuple.__new__, self.decoders
@@ -159,9 +168,11 @@ class _Reading:
     def _note_checked(self, first: int, last: int) -> None:
         """Remember that these positions of the stream are sound, as one run of positions."""
         checked = self.recorder.checked
+        # Forgetting costs another check and nothing else.
         if len(checked) >= CHECKED_STREAMS:
             checked.clear()
         begin, end = checked.get(self.stream, (first, last))
+        # One run a stream: two that do not touch would leave unchecked positions between them.
         touches = first <= end + 1 and begin <= last + 1
         checked[self.stream] = (min(begin, first), max(end, last)) if touches else (first, last)
 
@@ -174,10 +185,12 @@ class _Reading:
         at = self.position
         try:
             for position, id, time, digest, topic, state, salt, size, erased in rows:
+                # A gap, or rows in the wrong order: `_damaged` tells which.
                 if position != at + 1:
                     break
                 content = sha256(salt + state).digest()
                 if erased is not None:
+                    # An erased entry has neither: a payload beside the mark was put there afterwards.
                     if salt or state:
                         break
                     content, topic_, state_ = erased, ERASED, b""
@@ -185,6 +198,8 @@ class _Reading:
                     topic_, state_ = topic, state
                 header = f"{position}\n{id}\n{time}\n{topic}\n{len(state) if size is None else size}\n"
                 if (
+                    # Behind a lost row there is no digest to check against.
+                    # `previous` is only one of `before`, so the others are tried for the first row.
                     previous is not None
                     and sha256(previous + header.encode() + content).digest() != digest
                     and (found or all(_chained(other, header, content) != digest for other in before))
@@ -195,9 +210,11 @@ class _Reading:
                     new(Entry, (name, position, id, EPOCH + time * MICROSECOND, digest.hex(), event))
                 )
                 previous, at = digest, position
+        # The rows before it are sound, and the row itself is told as damaged by `_damaged`.
         except FAULTS:
-            pass  # the row is told as damaged
+            pass
         if found:
+            # Without a digest before them, the entries were read as they stand and not checked.
             if before:
                 self._note_checked(self.position + 1, at)
             self.position, self.before = at, (bytes.fromhex(found[-1].digest),)
@@ -224,6 +241,8 @@ class _Reading:
                 self.decoders[ERASED if erased is not None else topic](b"" if erased is not None else state)
         except FAULTS as error:
             reason = _reason(error)
+        # The next entry was chained to this one as it was written. Its stored digest or its bytes may still
+        # be those.
         self.before = {digest, *computed} if isinstance(digest, bytes) else computed
         yield self._entry(position, reason, id, time, digest)
 
@@ -233,13 +252,16 @@ class _Reading:
             raise CorruptLogError(f"{self.name!r}: expected position {self.position + 1}, found {upto}")
         for position in range(self.position + 1, upto):
             yield self._entry(position, GONE)
+        # The digest of the last missing row is lost, so the next row cannot be checked.
         self.position, self.before = upto - 1, ()
 
     def _one_by_one(self, part: Stream, last: int, error: CorruptLogError) -> Iterator[Entry]:
         """Yield the entries of one page, each read by itself, as SQLite cannot read them together."""
+        # The index still says where the stream ends, though its rows cannot be read.
         end = min(last, self.recorder.last_position(part))
         if end <= self.position:
             raise error
+        # A page at a time: behind the damage, whole pages can be read again.
         for position in range(self.position + 1, min(end, self.position + PAGE_ROWS) + 1):
             try:
                 rows = self.recorder.select_events(part, gt=position - 1, lte=position, page=True).rows

@@ -28,20 +28,28 @@ Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
 DEADLINE = 10.0
 """Seconds that a call waits for others, unless told otherwise."""
+# Holds some 30,000 entries.
 CACHE_KB = 16_000
-"""The page cache of one connection in KiB; 16,000 hold some 30,000 entries."""
+"""The page cache of one connection in KiB."""
+# SQLite's own default: 1,000 pages of 4096 bytes.
 WAL_BYTES = 4_000_000
-"""The write-ahead log is moved into the file when it has grown to this, SQLite's own measure."""
+"""The write-ahead log is moved into the file when it has grown to this."""
+# Shorter than the deadline: folding can wait for the next time, and a delete must not wait for readers.
 FOLD_MS = 2_000
 """Milliseconds that `fold` waits for readers."""
+# With "normal" a commit is too fast for one more `stat` each time (see `check_place`).
 LOOK_SECONDS = 0.02
 PRAGMAS = (
     "foreign_keys = ON",
+    # A file from elsewhere may bring views or triggers that call functions.
     "trusted_schema = OFF",
-    "secure_delete = ON",  # what is deleted is overwritten
+    # Deleted rows are overwritten with zeros, so that no deleted word stays in a free page.
+    "secure_delete = ON",
+    # Finds a damaged page when it is read, before its rows are used.
     "cell_size_check = ON",
     f"cache_size = -{CACHE_KB}",
     f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+    # A long reader lets the write-ahead log grow; it is cut back to this when it has been folded in.
     f"journal_size_limit = {4 * WAL_BYTES}",
 )
 
@@ -59,7 +67,8 @@ class LogDatastore(SQLiteDatastore):
             raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
         super().__init__(path, originator_id_type="text")
         self.path = path
-        self.file = path if path == MEMORY else os.path.abspath(path)  # wherever the process moves to
+        # Absolute, since the process may change its working directory.
+        self.file = path if path == MEMORY else os.path.abspath(path)
         self.deadline = deadline
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
@@ -68,16 +77,21 @@ class LogDatastore(SQLiteDatastore):
         self._idle: deque[sqlite3.Connection] = deque()
         self.thread_lock = threading.Lock()
         self.file_lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
-        durable = synchronous == "full" and not self.in_memory  # with "normal", a commit waits for nothing
+        # With "normal" a commit waits for no disk: room gains nothing, and a note could be ahead of the log.
+        durable = synchronous == "full" and not self.in_memory
         self.wal_preallocator = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
         self.group = GroupCommit(self)
+        # SQLite's connections must not be used after a fork, which `check` tells by this.
         self._process = os.getpid()
+        # Until the file is open, so that `close` does nothing for a log that could not be opened.
         self._closed = True
         self._place: tuple[int, int] | None = None
         self.noted = durable_head.NOTHING
         self.notes = durable
         self._looks_again = 0.0
         self.key = b""
+        # A restore waits while a process opens the log; SQLite's own locks show only once a page was
+        # read.
         with nullcontext() if self.in_memory else backups.opening(self.file, deadline):
             self.writer = self._open()
         self._closed = False
@@ -87,13 +101,14 @@ class LogDatastore(SQLiteDatastore):
     def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
         """Open a transaction that commits when the block ends, and rolls back when it raises.
 
-        `lazily`: whoever writes with more than one statement begins it.
+        `lazily`: a caller that writes with more than one statement begins it.
         """
         transaction = Transaction(self, lazily=lazily)
         try:
             with transaction as connection:
                 yield connection
         finally:
+            # Ctrl-C may have come between the two `with`s; `end` does nothing the second time.
             transaction.end()
 
     @property
@@ -103,16 +118,15 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection to read from.
-
-        Finish each cursor, so that the write-ahead log can be folded in.
-        """
+        """Open a connection to read from. Finish each cursor before the block ends."""
+        # A cursor that is left open keeps the write-ahead log from being folded in.
         self.check()
         connection: sqlite3.Connection = self.writer
         held = False
         try:
             if self.in_memory:
-                (held,) = map(self.thread_lock.acquire, (True,), (self.deadline,))  # see `Transaction`
+                # One connection serves all threads here. For `map`, see `Transaction._begin`.
+                (held,) = map(self.thread_lock.acquire, (True,), (self.deadline,))
                 if not held:
                     raise self.timed_out()
             else:
@@ -138,10 +152,12 @@ class LogDatastore(SQLiteDatastore):
 
     def close(self) -> None:
         """Close every connection; the last one out folds the write-ahead log into the file."""
-        if getattr(self, "_closed", True):  # a datastore that could not be opened is collected, too
+        # A datastore whose `__init__` raised is collected, too, and has no `_closed` then.
+        if getattr(self, "_closed", True):
             return
         self._closed = True
         self.bell.close()
+        # A forked child must not close SQLite's connections: that would release its parent's locks.
         if os.getpid() != self._process:
             return
         self.group.close()
@@ -149,7 +165,8 @@ class LogDatastore(SQLiteDatastore):
             self._idle.pop().close()
         held = self.thread_lock.acquire(timeout=self.deadline)
         try:
-            if held:  # else somebody still writes: what is closed under him takes the process with it
+            # Else a thread still writes: closing its connection under it would crash the process.
+            if held:
                 if self.wal_preallocator:
                     self.wal_preallocator.close()
                 self.writer.close()
@@ -166,7 +183,9 @@ class LogDatastore(SQLiteDatastore):
             return self._guarded(self.connect)
 
     def _put_back(self, connection: sqlite3.Connection) -> None:
+        # A deque's `append` and `pop` are atomic, so idle connections need no lock.
         self._idle.append(connection)
+        # `close` has emptied the deque already, so a connection that comes back late is closed here.
         if self._closed:
             connection.close()
 
@@ -192,10 +211,14 @@ class LogDatastore(SQLiteDatastore):
         note = None
         if not self.in_memory:
             file_safety.check_path(Path(self.file))
+            # Before SQLite opens the files: it would replay a foreign write-ahead log, or take an empty
+            # file as new.
             note = durable_head.check_files(self.file)
+            # The unfinished backup of a killed process, which goes when the log is next opened.
             if os.path.exists(part := f"{self.file}{backups.PART}"):
                 file_locks.remove_lock_file(part, beside=True)
-            with suppress(OSError):  # SQLite says what is wrong with the place
+            # SQLite says better what is wrong with the place.
+            with suppress(OSError):
                 file_safety.create_private(self.file)
             for part in ("-wal", "-shm"):
                 file_safety.follow_permissions(f"{self.file}{part}", self.file, make=False)
@@ -208,7 +231,8 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
         except BaseException:
             connection.close()
-            if self.file_lock:  # Ctrl-C, just as it is given back
+            # Ctrl-C may come just as the lock is given back.
+            if self.file_lock:
                 self.file_lock.close()
             raise
         return connection
@@ -221,6 +245,7 @@ class LogDatastore(SQLiteDatastore):
         file = schema.id_of(connection)
         self.noted = durable_head.newest(connection, file)
         self._place = file_safety.file_identity(self.file)
+        # A restored file has another id: from now on the note must speak of this one.
         if note is not None and note.file != file:
             if self.file_lock and not self.file_lock.acquire(self.deadline):
                 raise self.timed_out()
@@ -232,27 +257,27 @@ class LogDatastore(SQLiteDatastore):
                     self.file_lock.close()
 
     def note(self, note: durable_head.Note) -> None:
-        """Note the durable head beside the log; the caller holds the lock.
-
-        A failure changes nothing that was committed, and leaves the older note.
-        """
+        """Note the durable head beside the log; the caller holds the lock. Raises nothing."""
         self.noted = note
         self._write_note(note)
 
     def _write_note(self, note: durable_head.Note) -> None:
         if self.file_lock:
-            with suppress(OSError, struct.error):  # an odd digest is for `check log` to report
+            # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
+            with suppress(OSError, struct.error):
                 self.file_lock.write(durable_head.packed(note))
 
     def check_place(self, now: float | None = None) -> None:
         """Raise `StoreError` where the file was removed or replaced since it was opened.
 
-        Where the last entries may be lost anyway, a writer (`now`) looks once in a while.
+        `now`: the monotonic time, from a writer.
         """
+        # With "normal" the last entries may be lost anyway, so a writer looks only once in a while.
         if now is not None and not self.notes:
             if now < self._looks_again:
                 return
             self._looks_again = now + LOOK_SECONDS
+        # SQLite would go on writing into a removed file, and every append would be lost.
         if self._place is not None and file_safety.file_identity(self.file) != self._place:
             raise StoreError(
                 f"{self.path}: expected the file that was opened, found "
@@ -261,8 +286,9 @@ class LogDatastore(SQLiteDatastore):
             )
 
     def _prepare(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
-        """Make or migrate the tables where that is due; eight processes may come at once."""
-        connection.execute("BEGIN")  # one look: others may be making the tables
+        """Make or migrate the tables where that is due. Several processes may call it at once."""
+        # One transaction for both looks: another process may be making the tables.
+        connection.execute("BEGIN")
         version = schema.version_of(connection, self.path)
         schema.check_triggers(connection, self.path)
         connection.execute("COMMIT")
@@ -273,6 +299,7 @@ class LogDatastore(SQLiteDatastore):
         if self.file_lock and not self.file_lock.acquire(self.deadline):
             raise self.timed_out()
         try:
+            # Before the first page is written, and before WAL: SQLite ignores it later.
             connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
             self._write_ahead(connection)
             schema.migrate(connection, self.path)
@@ -281,7 +308,8 @@ class LogDatastore(SQLiteDatastore):
                 self.file_lock.close()
 
     def _write_ahead(self, connection: sqlite3.Connection) -> None:
-        """Switch to write-ahead logging; a reader elsewhere can refuse that for a moment."""
+        """Switch to write-ahead logging. Raises `sqlite3.OperationalError` after the deadline."""
+        # A reader elsewhere can refuse the switch for a moment, and SQLite does not wait for it.
         give_up = time.monotonic() + self.deadline
         while True:
             try:
@@ -294,12 +322,15 @@ class LogDatastore(SQLiteDatastore):
 
     def connect(self) -> event_rows.Connection:
         """Return a new connection with our settings; the caller closes it."""
-        self.check_place()  # a new file would be joined with the write-ahead log of the old one
+        # SQLite would join a new file of that name with the write-ahead log of the old one.
+        self.check_place()
         connection = sqlite3.connect(
             self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
             uri=not self.in_memory,
             timeout=self.deadline,
+            # Transactions are begun by us: sqlite3's own begin late, and not IMMEDIATE.
             isolation_level=None,
+            # Connections go from thread to thread, but are used by one at a time.
             check_same_thread=False,
             factory=event_rows.Connection,
         )
@@ -320,27 +351,25 @@ class LogDatastore(SQLiteDatastore):
             backups.copy(source, path)
 
     def fold(self) -> bool:
-        """Move the write-ahead log into the file and empty it; False where others are reading from it.
-
-        It has the words of entries that were deleted since, until it is emptied.
-        """
+        """Move the write-ahead log into the file and empty it; False where others are reading from it."""
         if self.in_memory:
             return True
         with self.writing(lazily=True) as connection:
+            # Commit hooks begin one, and SQLite does not fold within a transaction.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             connection.execute(f"PRAGMA busy_timeout = {FOLD_MS}")
             try:
+                # TRUNCATE, since frames that were folded in still hold the words of deleted entries.
                 (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")
         return not busy
 
     def _versions(self) -> Generator[int, None, None]:
-        """Yield a value that changes whenever another connection has committed.
-
-        It also changes after a failure: the waiting reader then reads, and meets the error.
-        """
+        """Yield a value that changes whenever another connection has committed, and after each failure."""
+        # One connection for all looks: `data_version` is compared with an earlier one of the same
+        # connection.
         connection = self._take_reader()
         try:
             for failures in itertools.count(1):
@@ -348,6 +377,8 @@ class LogDatastore(SQLiteDatastore):
                     while True:
                         yield int(connection.execute("PRAGMA data_version").fetchone()[0])
                 except sqlite3.Error:
+                    # Another value each time, so that the waiting reader reads, and meets the error
+                    # itself.
                     yield -failures
         finally:
             self._put_back(connection)

@@ -1,11 +1,13 @@
 """A note beside the log of what is durable in it, so that a log which has lost something is refused.
 
-SQLite takes a damaged or missing write-ahead log for a shorter one, and an older copy for the log itself. So
-after each commit the newest record of the history, the newest entry and the newest claim are written into the
-lock file, by whoever holds the lock. The note needs no `fsync`: it is written after the commit that it tells
-of has reached the disk, so a power cut leaves an older note at worst, and a log may always be longer than its
-note. With `synchronous="normal"` a commit has not reached the disk, and nothing is noted.
+After each commit the newest record of the history, the newest entry and the newest claim are written into the
+lock file, by the process that holds the lock. With `synchronous="normal"` nothing is noted.
 """
+
+# SQLite takes a damaged or missing write-ahead log for a shorter one, and an older copy for the log itself.
+# The note needs no `fsync`: it is written once the commit that it tells of has reached the disk.
+# A power cut leaves an older note at worst, and a log may always be longer than its note.
+# With "normal" a commit has not reached the disk when it returns, so a note could be ahead of the log.
 
 from __future__ import annotations
 
@@ -26,19 +28,21 @@ from .errors import RAISED
 MAGIC = b"stenolog note 1\n"
 FORM = struct.Struct("<16sQQ32sQ32sQ")
 SUM = struct.Struct("<I")
+# 116 bytes lie within one sector of any disk, so a note is written whole or not at all.
 SIZE = FORM.size + SUM.size
-"""Bytes of a note: within one sector of any disk, so that it is written whole or not at all."""
+"""Bytes of a note."""
 NEWEST = """SELECT
     (SELECT max(number) FROM history),
     (SELECT digest FROM history ORDER BY number DESC LIMIT 1),
     (SELECT max(rowid) FROM stored_events),
     (SELECT digest FROM stored_events ORDER BY rowid DESC LIMIT 1),
     (SELECT seq FROM sqlite_sequence WHERE name = 'claims')"""
+# The last column: a noted entry may be gone because its conversation was deleted since.
 STANDS = """SELECT
     (SELECT digest FROM history WHERE number = ?),
     (SELECT digest FROM stored_events WHERE rowid = ?),
     EXISTS (SELECT 1 FROM history WHERE what = ? AND value >= ?)"""
-"""The last: an entry that is gone was deleted with its conversation, after it was written."""
+"""The digests of a record and of an entry; whether a conversation was deleted since."""
 ADVICE = (
     "To go back to a backup, use `stenolog db restore`. To go on with what is there now, and give up the "
     "rest, delete {lock}"
@@ -99,6 +103,7 @@ def forget(path: str | os.PathLike[str]) -> None:
         file = os.open(f"{os.fspath(path)}-lock", os.O_RDWR)
         try:
             os.ftruncate(file, 0)
+            # On the disk before the restore is done: a power cut must not bring the old note back.
             os.fsync(file)
         finally:
             os.close(file)
@@ -107,20 +112,22 @@ def forget(path: str | os.PathLike[str]) -> None:
 def check_files(path: str) -> Note | None:
     """Check the files before SQLite opens them, and return the note.
 
-    Raises `CorruptLogError` where SQLite would take an empty file for a new log, or replay a write-ahead log
-    that belongs to another file.
+    Raises `CorruptLogError` for an empty file, and for a write-ahead log that belongs to another file.
     """
     note = read(path)
     if note is None:
         return None
     written_ahead = _size(f"{path}-wal")
     if not os.path.exists(path) and not written_ahead:
-        forget(path)  # the log was removed on purpose: a new one begins
+        # The log was removed on purpose, since its write-ahead log is gone as well: a new one begins.
+        forget(path)
         return None
+    # SQLite would take it for a new log.
     if not _size(path):
         raise lost(
             path, note, "an empty file" if os.path.exists(path) else "no file, only its write-ahead log"
         )
+    # SQLite would replay a foreign write-ahead log into the file as soon as it opens it.
     if written_ahead:
         _check_unopened(path, note)
     return note
@@ -129,8 +136,10 @@ def check_files(path: str) -> Note | None:
 def _check_unopened(path: str, note: Note) -> None:
     """Check a log with a write-ahead log, by connections that change neither of them."""
     uri = Path(path).as_uri()
+    # `immutable` has SQLite read the file alone, without its write-ahead log. A file that cannot be read
+    # so is left to the errors of the real opening.
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?immutable=1", uri=True)) as connection:
-        file = schema.id_of(connection)  # as it stands in the file itself, without its write-ahead log
+        file = schema.id_of(connection)
         if file and note.file and file != note.file:
             raise CorruptLogError(
                 f"{path}: expected the database file that {path}-wal belongs to, found another one, such as "
@@ -138,7 +147,8 @@ def _check_unopened(path: str, note: Note) -> None:
                 f"`stenolog db restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
             )
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
-        check(path, connection, note)  # closing it does not fold the write-ahead log in
+        # A connection that only reads does not fold the write-ahead log in when it is closed.
+        check(path, connection, note)
 
 
 def check(path: str, connection: sqlite3.Connection, note: Note) -> None:
@@ -175,6 +185,7 @@ def missing(connection: sqlite3.Connection, note: Note) -> str:
         return f"record {now.record} as the last of its history, and entry {now.entry} as the last"
     if note.record and record != note.record_digest:
         return f"another record {note.record}: the history of another log"
+    # An entry may be gone because its conversation was deleted: the history says so.
     if entry is None and note.entry and not deleted:
         return f"entry {now.entry} as the last"
     if entry is not None and entry != note.entry_digest:

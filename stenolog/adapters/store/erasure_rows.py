@@ -1,8 +1,7 @@
 """Erasures as rows: a payload is overwritten in one transaction, and marked for what derives from it.
 
 Marks in `tracking`, written in the same transaction, tell what is still to be removed from the files beside
-the log. A process that is killed in between leaves them, and whoever opens the log next goes on from there.
-So an erasure is done or not, never half.
+the log (see `erasures`).
 """
 
 from __future__ import annotations
@@ -50,21 +49,26 @@ def overwrite(
     """Overwrite payloads of a stream, and data derived from them in the same file; mark the rest.
 
     `streams` are those of the conversations that have the entries. `key` seals the files beside the log from
-    now on: what other processes have left there is not used any more.
+    now on.
     """
     named: set[str] = set()
     for position in positions:
         salt, payload = connection.execute(STORED, (stream, position)).fetchone()
         named |= blob_rows.shas_in(payload)
+        # Length and hash stay, because the digest of the entry is made of them.
         connection.execute(ERASE, (len(payload), content_hash(salt, payload), stream, position))
         conversation_rows.add_change(connection, stream, ERASED, value=position)
     if connection.execute(HAS_TABLES).fetchone():
         for (table,) in connection.execute(TABLES).fetchall():
+            # Rows of tables that follow the log were made of the words.
             statement = f'DELETE FROM "{table}__rows" WHERE stream = ? AND position = ?'
             connection.executemany(statement, [(stream, position) for position in positions])
+    # With another key, checkpoints that other processes made of the words are not used any more.
     connection.execute(NEW_KEY, (key,))
-    number = conversation_rows.newest_change(connection).number  # each erasure has a greater one
+    # A greater number for each erasure, so that `end` takes the marks of earlier ones alone.
+    number = conversation_rows.newest_change(connection).number
     for each in streams:
+        # A draft of a model that was shown the words may repeat them.
         connection.execute(DRAFTS, (each,))
         tracking_rows.advance(connection, STREAM_MARK, Cursor(number), each)
     for sha in named:

@@ -1,9 +1,10 @@
 """The end of erasures: what the files beside the log, and blobs, still have of erased words goes.
 
-The store marks what is left to be removed, in the transaction that overwrites. A process that is killed in
-between leaves the marks, and whoever opens the log next goes on from there. So an erasure is done or not,
-never half.
+The store marks what is left to be removed, in the transaction that overwrites.
 """
+
+# A process that is killed in between leaves the marks, and the next one to open the log goes on from there.
+# So an erasure is done or not, never half.
 
 from __future__ import annotations
 
@@ -35,24 +36,25 @@ class Files(Protocol):
 
 
 def finish(log: Files) -> bool:
-    """Remove erased words from the files beside the log and from blobs; return whether all are removed.
-
-    Where others are in the way, the marks stay, and whoever opens the log next tries again.
-    """
+    """Remove erased words from the files beside the log and from blobs; return whether all are removed."""
     streams, named, number = log.recorder.unfinished_erasures()
     if not (streams or named):
         return True
+    # Folds of the whole log have seen the words, too.
     for stream in {checkpoints.WHOLE_LOG, *streams}:
         if log.windows is not None:
             log.windows.drop(stream)
         log.checkpoints.erase_stream(stream)
+    # Taking words out of the index needs the very words, which are gone; so the file goes.
     log.index.discard()
     delete_retired(log.recorder.sidecar_path)
     try:
+        # Where another process is in the way, the marks stay, and whoever opens the log next tries again.
         if named and log.recorder.collects_blobs and log.recorder.collect_blobs(named).kept:
             return False
         if not log.recorder.compact():
             return False
+        # Up to the number that was read: an erasure that came meanwhile keeps its marks.
         log.recorder.end_erasures(number)
     except (OperationalError, StoredDataError):
         return False
@@ -61,5 +63,6 @@ def finish(log: Files) -> bool:
 
 def go_on(log: Files) -> None:
     """Finish the erasures of a process that was killed. What cannot be done now is left for the next one."""
+    # An erasure that cannot be finished must not keep a log from being opened.
     with suppress(StenologError):
         finish(log)

@@ -14,8 +14,9 @@ from stenolog.domain.errors import (
     StoreTimeoutError,
 )
 
+# `UnicodeDecodeError` comes where text of a damaged file gets into SQLite's message.
 RAISED = (sqlite3.Error, UnicodeDecodeError)
-"""The exceptions of sqlite3; it raises the second if the text of a damaged file gets into its message."""
+"""The exceptions that sqlite3 raises."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
 
@@ -25,8 +26,10 @@ def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> Ste
     if isinstance(error, UnicodeDecodeError):
         return CorruptLogError(f"{where}: {error.object!r}")
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # raised by the module itself, not by the library
+    # Python's module raised it, and not the library under it.
+    if code is None:
         return _error_for(error, where)
+    # The bits above are SQLite's extended codes.
     primary = code & 0xFF
     if primary in BUSY:
         return StoreTimeoutError(f"{where}: another program holds the write lock ({error})")
@@ -43,6 +46,7 @@ def started(thread: Thread, where: str) -> None:
     """Start a thread. Raises `StoreError` where the machine has none to give."""
     try:
         thread.start()
+    # "can't start new thread": the machine's limit, and not a fault of ours.
     except RuntimeError as error:
         raise StoreError(f"{where}: {error}") from error
 

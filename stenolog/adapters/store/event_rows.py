@@ -14,16 +14,19 @@ from stenolog.domain.erasure import ERASED
 
 from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 
+# A page ends at either measure: rows are few where they are long.
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
+# So many rows are fetched before their bytes are counted.
 CHUNK_ROWS = 64
 WHOLE = (
     """originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"""
 )
 """The columns of a `Record`, in its order."""
+# Whatever stands beside the mark of an erasure is no payload.
 TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
 STATE = "iif(erased IS NULL, state, x'')"
-"""Topic and payload as they are read: whatever stands beside the mark of an erasure is no payload."""
+"""Topic and payload as they are read."""
 CHECKED = "originator_version, entry_id, at, digest, topic, state, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
 payload_of = itemgetter(5)
@@ -32,17 +35,18 @@ INSERT = f"""INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
     VALUES {VALUES}"""
 AT_ONCE = 64
-"""Rows that are written by one statement, at most."""
+"""The number of rows that one statement writes at most."""
 BETWEEN = """FROM stored_events
     WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?"""
 PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
 STRETCH = f"""SELECT count(*), max(position) FROM (
     SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
 """Counts the next rows and returns the position of the last one, reading only the index."""
+# Both tables are read in the order of their keys, so nothing is sorted.
 COMMITTED = """SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
     e.topic, CASE WHEN e.erased IS NULL THEN e.state END
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
-"""The columns of a `CommittedRow`. Both tables are read by the order of their keys: no sorting."""
+"""The columns of a `CommittedRow`."""
 BEHIND = f"{COMMITTED} e.rowid > ? AND e.rowid <= ? ORDER BY e.rowid"
 OF_STREAM = f"""{COMMITTED} e.originator_id = ? AND e.originator_version > ? AND e.rowid <= ?
     ORDER BY e.originator_version"""
@@ -77,7 +81,8 @@ def rows(stream: int, records: Iterable[Record]) -> list[Row]:
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Write rows of any streams, many by one statement: with each, other threads get their turn."""
+    """Write rows of any streams, up to `AT_ONCE` by one statement."""
+    # Each statement lets other threads run, and getting the interpreter back takes time.
     for first in range(0, len(rows), AT_ONCE):
         some = rows[first : first + AT_ONCE]
         cursor = connection.execute(_insert(len(some)), [*chain.from_iterable(some)])
@@ -109,25 +114,25 @@ def page(
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
         rows += chunk
         size += _bytes(chunk)
+    # A cursor that is left open keeps the write-ahead log from being folded in.
     cursor.close()
     return rows
 
 
 def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the condition that excludes rows of other known topics, and erased ones, and its values.
-
-    Their payloads are not read. A topic that is not known may be a damaged one.
-    """
+    """Return the condition that excludes rows of other known topics, and erased ones, and its values."""
     if not topics:
         return "", ()
+    # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
     others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
     return f"AND erased IS NULL AND topic NOT IN ({', '.join('?' * len(others))})", others
 
 
 def _bytes(rows: list[Row]) -> int:
-    """Return the total length of the payloads; 0 if one has no length, since decoding reports that damage."""
+    """Return the total length of the payloads; 0 if one has no length."""
     try:
         return sum(map(len, map(payload_of, rows)))
+    # A damaged row; decoding reports it.
     except TypeError:
         return 0
 

@@ -2,8 +2,7 @@
 
     with LogApplication(env={"SQLITE_DBNAME": "talks.db"}) as application: ...
 
-Its settings come from what it is given, never from the process's environment: there, a compressor or a
-cipher meant for another program would change what is stored.
+Its settings come from `env` alone, never from the process's environment.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ class LogFactory(SQLiteFactory):
     datastore: LogDatastore
 
     def __init__(self, env: Environment | EnvType | None) -> None:
-        super(SQLiteFactory, self).__init__(env)  # the library's own would make a datastore of its own
+        # Past `SQLiteFactory.__init__`, which would make a datastore of its own.
+        super(SQLiteFactory, self).__init__(env)
         self.datastore = LogDatastore(
             self.env.get(self.SQLITE_DBNAME) or "",
             synchronous=self.env.get(SYNCHRONOUS) or "full",
@@ -54,8 +54,9 @@ class Recorded(NamedTuple):
 
 
 class LogMapper(Mapper[str]):
-    """Hands the codec's bytes through: a closed registry decides what they become, no import by name."""
+    """Maps events to stored events and back, with the codec's bytes as they are."""
 
+    # A closed registry: the library's own mapper would import classes by names that stand in the file.
     registry: Registry = REGISTRY
 
     def to_stored_event(self, domain_event: DomainEventProtocol[str]) -> StoredEvent:
@@ -87,13 +88,16 @@ class LogApplication(Application[str]):
         self.recorder.edge = edge or Sources()
 
     def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
+        # Without the process's environment: a compressor or a cipher meant for another program would change
+        # what is stored.
         return Environment(name, dict(env or {}))
 
     def construct_factory(self, env: Environment) -> InfrastructureFactory[Any]:
         return LogFactory(env)
 
     def construct_transcoder(self) -> Transcoder:
-        return cast(Transcoder, None)  # never used: the mapper works on the codec's bytes
+        # Never used: the mapper works on the codec's bytes.
+        return cast(Transcoder, None)
 
     def construct_mapper(self) -> Mapper[str]:
         return LogMapper(transcoder=self.construct_transcoder())

@@ -1,14 +1,7 @@
 """Locks on files: by turns for writers, on single bytes, and for as long as a process lives.
 
-SQLite's own waiting is a lottery: with eight writers some get nothing for seconds. Waiters for a
-file lock are woken by the kernel. Where `fcntl` is absent, SQLite's waiting is all there is.
-
-The lock on a whole file is `flock`'s, which belongs to the open file: another open and close of the same
-file, anywhere in the process, does not release it, as it would a record lock. A fork of the process shares
-open files, so the child closes its copies.
-
-Locks on bytes are Linux's open file description locks: each belongs to an open file and not to its process,
-and the kernel releases it when that is closed or its process ends.
+The lock on a whole file is `flock`'s. Locks on bytes are Linux's open file description locks. The kernel
+releases either when the file is closed or its process ends.
 """
 
 from __future__ import annotations
@@ -38,6 +31,8 @@ except ImportError:  # pragma: no cover - not on Linux
     F_RDLCK = F_UNLCK = F_WRLCK = 0  # type: ignore[misc]
 
 
+# SQLite's own waiting is a lottery: with eight writers some get nothing for seconds.
+# Waiters for a file lock are woken by the kernel.
 class FileLock:
     """One exclusive lock, held by one thread at a time of one process at a time."""
 
@@ -48,16 +43,20 @@ class FileLock:
 
     def acquire(self, timeout: float) -> bool:
         """Return true once the lock is acquired, or false when `timeout` seconds have passed."""
+        # Elsewhere than on POSIX, SQLite's own waiting is all there is.
         if fcntl is None:
             return True
         try:
             if self._file is None:
                 self._file = self._open()
+            # `flock`, since a record lock would be released when any copy of the file is closed in this
+            # process.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             return self._wait(timeout)
-        except BaseException:  # Ctrl-C, just as it has come
+        # Ctrl-C may come just as the lock has come: closing the file gives it back.
+        except BaseException:
             self.close()
             raise
 
@@ -73,6 +72,7 @@ class FileLock:
 
     def close(self) -> None:
         """Give the file back, and the lock with it."""
+        # Forgotten first: a descriptor that was closed twice may be another file by then.
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -86,7 +86,9 @@ class FileLock:
             raise StoreError(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
 
     def _wait(self, timeout: float) -> bool:
-        """Sleep in the kernel until it is our turn: in a thread, since flock itself knows no deadline."""
+        """Sleep in the kernel until it is our turn; False after `timeout` seconds."""
+        # In a thread, since `flock` itself knows no deadline.
+        # On a file of its own: a thread that gives up late must not unlock the file of the next caller.
         waiter = _Waiter(self._open())
         try:
             self._start(waiter)
@@ -95,7 +97,8 @@ class FileLock:
             self.close()
             self._file = waiter.file
             return True
-        except BaseException:  # Ctrl-C: nobody must wait for a lock that nobody uses
+        # Ctrl-C: no process must wait for a lock that this one holds and does not use.
+        except BaseException:
             if self._file == waiter.file:
                 self._file = None
             waiter.let_go()
@@ -117,6 +120,7 @@ class _Waiter:
         self.thread = Thread(target=self._run, name="stenolog-lock", daemon=True)
         self._held = Event()
         self._abandoned = False
+        # The lock may come just as the wait is given up: `_turn` makes one of the two come first.
         self._turn = Lock()
 
     def wait(self, timeout: float) -> bool:
@@ -143,7 +147,9 @@ class _Waiter:
                 self._held.set()
 
 
+# With a millisecond between two: a process that looks at a file has it locked for an instant only.
 TRIES = 100
+# A fork shares open files and their locks, so the child has to close its copies (`_close_all`).
 _OPEN: set[int] = set()
 """The descriptors of this process."""
 
@@ -154,6 +160,7 @@ def make_lock_file(path: str, database: str = "") -> int:
     Raises OSError, `StoreError`.
     """
     for _ in range(TRIES):
+        # No link is followed: in a shared folder another user could have it lead to a file of ours.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         file = os.open(path, flags, file_safety.PRIVATE)
         if fcntl is None or (_lock(file) and _is_current(file, path)):
@@ -161,7 +168,8 @@ def make_lock_file(path: str, database: str = "") -> int:
             if database:
                 file_safety.follow_permissions(path, database, make=False)
             return file
-        os.close(file)  # another process took the file for a dead one's, or is looking at it
+        # Another process took the file for a dead one's and removed it, or is looking at it right now.
+        os.close(file)
         time.sleep(0.001)
     raise StoreError(f"{path}: another process has it locked")
 
@@ -175,6 +183,7 @@ def open_lock_file(path: str) -> int:
 
 def close_lock_file(file: int, process: int) -> None:
     """Close a file that this `process` opened, which releases its locks; a fork of it has closed its copy."""
+    # In a forked child the number may by now be another file.
     if process == os.getpid():
         _OPEN.discard(file)
         os.close(file)
@@ -185,10 +194,12 @@ def is_lock_file_held(path: str) -> bool | None:
     if fcntl is None:  # pragma: no cover - an open file cannot be removed there
         return _is_open(path)
     try:
+        # A link, a pipe or a device of that name must neither be followed nor keep us waiting.
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    except OSError:  # another user's
+    # Another user's file cannot be opened: it counts as held, so that it is not removed.
+    except OSError:
         return True
     try:
         return not _lock(file)
@@ -205,6 +216,7 @@ def remove_lock_file(path: str, *, beside: bool = False) -> None:
     with suppress(OSError):
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
+            # Looked at under the lock: the path may name another process's new file by now.
             if _lock(file) and _is_current(file, path):
                 for each in glob(f"{escape(path)}-*") if beside else ():
                     os.unlink(each)
@@ -250,6 +262,7 @@ if hasattr(os, "register_at_fork"):
 
 
 BYTE_LOCKS_SUPPORTED = set_lock is not None
+# Far behind the end of the lock file, so no byte that is written there is ever locked.
 OPENING_BYTE = 1 << 61
 """The byte that a process has locked while it opens the database; exclusively, while it replaces it."""
 BLOBS_BYTES = 1 << 62
@@ -262,6 +275,8 @@ _FLOCK = "hhqqi0q"
 def lock_byte(file: int, place: int, kind: int) -> None:
     """Lock or unlock one byte. Raises OSError where another open file has a lock in the way."""
     if BYTE_LOCKS_SUPPORTED:
+        # Not a plain record lock, which belongs to the process and goes when any copy of the file is
+        # closed.
         set_lock(file, F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0))
 
 

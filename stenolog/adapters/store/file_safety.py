@@ -3,7 +3,7 @@
 The owner may open a database to others with `chmod`, at any time. The files beside it follow when they are
 opened: each has the permissions of the database.
 
-Somebody who can write the files beside the log, but cannot read the log, cannot seal what he puts there.
+Seals on those files are made with a key that is kept in the log itself.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ PRIVATE = 0o600
 def create_private(path: str, mode: int = PRIVATE) -> None:
     """Create an empty file with these permissions under any umask; leave an existing file alone.
 
-    The file is not opened where the system allows that: closing it would release the locks that SQLite
-    holds on it in another thread. Raises OSError.
+    Raises OSError.
     """
-    target = os.path.realpath(path)  # a link may lead to a file that is not there yet
+    # A link may lead to a file that is not there yet.
+    target = os.path.realpath(path)
     try:
         try:
+            # Not opened: closing it would release the record locks that SQLite holds on it in another
+            # thread.
             os.mknod(target, stat.S_IFREG | PRIVATE)
-        except (AttributeError, PermissionError):  # not on Linux
+        # Elsewhere than on Linux only root may call `mknod`.
+        except (AttributeError, PermissionError):
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
     except FileExistsError:
         return
+    # `mknod` and `open` are cut by the umask.
     os.chmod(target, mode)
 
 
@@ -47,6 +51,7 @@ def follow_permissions(path: str, database: str, *, make: bool = True) -> None:
         wanted = stat.S_IMODE(os.stat(database).st_mode) & 0o666 | PRIVATE
         if make:
             create_private(path, wanted)
+        # Not `stat`: a link that another user put there must not give his file our permissions.
         found = os.lstat(path)
         is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == getattr(os, "geteuid", lambda: -1)()
         if is_ours and stat.S_IMODE(found.st_mode) != wanted:
@@ -83,6 +88,7 @@ def file_identity(path: str) -> tuple[int, int]:
 def uri_of(path: Path) -> str:
     """Return the file as an SQLite URI: one that may not be written is opened to be read."""
     uri = path.as_uri()
+    # Without a -wal file SQLite would have to make one in order to read; `immutable` needs none.
     if path.exists() and not os.access(path, os.W_OK):
         return f"{uri}?mode=ro" + ("" if Path(f"{path}-wal").exists() else "&immutable=1")
     return uri
@@ -96,9 +102,11 @@ def seal_key(connection: sqlite3.Connection) -> bytes:
     """Return the key of a log; where there is none, one that nothing was sealed with."""
     row = connection.execute(SEAL_KEY).fetchone()
     found = row[0] if row else None
+    # A random key fits no seal, so a damaged key costs the files beside the log and nothing else.
     return found if isinstance(found, bytes) and len(found) == KEY_BYTES else os.urandom(KEY_BYTES)
 
 
+# Whoever can write the files beside the log, but cannot read the log, cannot seal what he puts there.
 class Seals:
     """Computes seals with one key."""
 
@@ -110,8 +118,9 @@ class Seals:
         self._key = key
 
     def seal(self, *parts: bytes) -> bytes:
-        """Return the seal of some parts, in this order; no two lists of parts have the same content."""
+        """Return the seal of some parts, in this order: 32 bytes."""
         sealed = blake2b(key=self._key, digest_size=32)
         for part in parts:
+            # With its length before it, a part cannot give bytes to its neighbour and keep the seal.
             sealed.update(len(part).to_bytes(8, "big") + part)
         return sealed.digest()

@@ -19,16 +19,13 @@ Jobs of one group do not notice each other:
 - Inserted rows are gathered and written by one statement, because each statement costs a switch of threads.
   If a row is refused, the jobs that were gathered run again one by one, to find the one at fault.
 
-A stream learns its new head after the commit (`remember`). A head that never became durable would leave a
-gap in the positions.
+A stream learns its new head after the commit (`remember`).
 
 An error that ends the transaction, such as a full disk, is raised in every caller of the group. Nothing of
-the group is written then. After `StoreTimeoutError` the queued jobs fail too, so that no caller waits for
-the same lock twice. A caller that is interrupted while it sleeps does not stop its job. To learn whether it
-was done, append again with the same entry id.
+the group is written then. After `StoreTimeoutError` the queued jobs fail too. A caller that is interrupted
+while it sleeps does not stop its job. To learn whether it was done, append again with the same entry id.
 
-`_guard` protects `_thread`: a job is queued only while a writer thread is alive that will see it. The turn
-among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).
+The turn among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).
 """
 
 from __future__ import annotations
@@ -50,10 +47,12 @@ from .errors import BUSY, RAISED, started, to_store_error
 from .store_values import Head, Row, Stream
 
 T = TypeVar("T")
+# All callers of a group wait for all of its jobs, so a group must not grow without end.
 MOST = 256
 """Jobs in one transaction."""
+# Long enough that jobs of the same burst need not start a thread anew.
 LINGER = 1.0
-"""Seconds until a thread that nobody needs any more ends."""
+"""Seconds that the writer thread waits for another job before it ends."""
 
 
 class WritableStore(Protocol):
@@ -82,16 +81,23 @@ class GroupCommit:
     def __init__(self, store: WritableStore) -> None:
         self._store = store
         self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
+        # `_guard` protects `_thread`: a job is queued only while a writer thread is alive that will see
+        # it.
         self._guard = Lock()
         self._thread: Thread | None = None
 
     def write(self, job: Job[T]) -> T:
         """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
+        # The writer thread writes by itself: waiting for its own queue would never end. A caller that
+        # finds jobs queued joins them, so that nobody overtakes what came first.
         if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
+        # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
+        # it.
         with self._store.writing(lazily=True) as connection:
             part = SingleWrite(connection)
             result = job(part)
+        # Behind the block: a head that was never committed would leave a gap in the positions.
         part.remember()
         return result
 
@@ -108,18 +114,22 @@ class GroupCommit:
         """Have a job done by the thread that writes; those of one caller keep their order."""
         self._store.check()
         with self._guard:
-            if self._thread is None or not self._thread.is_alive():  # one that was interrupted as it began
+            # A thread that was interrupted as it began is there, but does not live.
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
                 started(self._thread, self._store.path)
-            self._queue.put(waiting)  # only now: what is refused here must not be written later
+            # Queued only once the thread runs: a job that is refused here must not be written later.
+            self._queue.put(waiting)
 
     def close(self) -> None:
         """End the thread; queued jobs fail, since the datastore is closed."""
         with self._guard:
+            # Taken under the guard, because the thread sets `_thread` to None when it ends.
             thread = self._thread
             if thread is not None:
                 self._queue.put(None)
         if thread is not None and thread.is_alive():
+            # Joined without the guard, which the thread needs to end.
             thread.join()
 
     def _wait(self, job: Job[T]) -> T:
@@ -135,11 +145,13 @@ class GroupCommit:
         while True:
             first = None
             with suppress(Empty):
+                # A closed store gets no more jobs, so the thread need not linger.
                 first = self._queue.get(timeout=0 if self._store.closed else LINGER)
             if first is not None:
                 self._commit([first])
                 continue
             with self._guard:
+                # Asked under the guard: a job that came just before it is still seen by this thread.
                 if self._queue.empty():
                     self._thread = None
                     return
@@ -153,12 +165,14 @@ class GroupCommit:
                     part.run(waiting)
                 part.finish()
         except BaseException as error:
-            if isinstance(error, StoreTimeoutError):  # nobody shall wait for the same once more
+            # The queued jobs fail with it: they would wait for the same lock once more.
+            if isinstance(error, StoreTimeoutError):
                 taken += self._queued()
             for waiting in taken:
                 waiting.error = error
         else:
             part.remember()
+        # Every job is marked before anybody is woken, since one `wake` may serve several jobs.
         for waiting in taken:
             waiting.done = True
         for wake in dict.fromkeys(waiting.wake for waiting in taken):
@@ -170,6 +184,7 @@ class GroupCommit:
         Each job is dequeued as it is yielded.
         """
         yield from taken
+        # Noted in `taken` before it runs, so that an error of the transaction reaches its caller too.
         for waiting in islice(self._queued(), MOST - len(taken)):
             taken.append(waiting)
             yield waiting
@@ -185,7 +200,7 @@ Job: TypeAlias = "Callable[[Savepoint], T]"
 
 
 class Savepoint:
-    """A part of a part. What is done in `with part:` is undone when the block raises.
+    """A part of a transaction. What is done in `with part:` is undone when the block raises.
 
     `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
     committed.
@@ -228,20 +243,22 @@ class Savepoint:
         if error is None:
             self._connection.execute("RELEASE part")
         elif self.goes_on:
-            self.heads.clear()  # some of them are undone; of the others, the log knows
+            # Some heads are undone with the savepoint; those that still hold are read again from the log.
+            self.heads.clear()
             self._connection.execute("ROLLBACK TO part")
             self._connection.execute("RELEASE part")
 
     def remember(self) -> None:
-        """Note the heads of the streams once they are durable: a wrong head would leave a gap."""
+        """Note the heads of the streams; call it once they are durable."""
         for stream, (key, head) in self.heads.items():
             stream.key, stream.head = key, head
 
 
 class SingleWrite(Savepoint):
-    """All of a transaction. It begins where several statements are needed: one is a transaction by itself."""
+    """All of a transaction, which begins where several statements are needed."""
 
     def insert(self, key: int, records: Sequence[Record]) -> None:
+        # These fit into one statement, which SQLite commits or undoes as a whole.
         if len(records) <= event_rows.AT_ONCE:
             event_rows.insert(self._connection, key, records)
         else:
@@ -255,6 +272,7 @@ class SingleWrite(Savepoint):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and self.goes_on:
+            # The heads that the jobs below went by were never written.
             self.heads.clear()
             self._connection.execute("ROLLBACK")
 
@@ -279,6 +297,7 @@ class PendingWrite(Generic[T]):
         try:
             self._result = self.job(part)
         except Exception as error:
+            # The transaction itself has ended, so no job of it is done: the error is everybody's.
             if not part.goes_on:
                 raise
             self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
@@ -296,17 +315,15 @@ class PendingWrite(Generic[T]):
 class WriteBatch(Savepoint):
     """The part of many jobs, one after another.
 
-    Inserted rows are gathered, and written at once: with each statement, other threads get their turn. Before
-    the connection is used otherwise they are written.
-
-    Where one of them is in the way of another, or of the log, each job is done again by itself. The
-    transaction begins, as for one, where several statements are needed: before the first of them, so that all
-    jobs are durable together.
+    Inserted rows are gathered, and written before the connection is used otherwise. Where one of them is in
+    the way of another, or of the log, each job is done again by itself. The transaction begins where several
+    statements are needed, before the first of them.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         super().__init__(connection)
         self._path = path
+        # With commit hooks the transaction has begun already (see `Transaction._begin`).
         self._begun = connection.in_transaction
         self._rows: list[Row] = []
         self._gathered: list[PendingWrite[Any]] = []
@@ -319,6 +336,7 @@ class WriteBatch(Savepoint):
 
     @property
     def goes_on(self) -> bool:
+        # Before BEGIN there is no transaction that an error could have ended.
         return not self._begun or super().goes_on
 
     def run(self, job: PendingWrite[Any]) -> None:
@@ -327,15 +345,20 @@ class WriteBatch(Savepoint):
         job.run(self, self._path)
 
     def insert(self, key: int, records: Sequence[Record]) -> None:
+        # No job is running, or its rows were refused together: these are written at once, to find the
+        # fault.
         if self._job is None:
             super().insert(key, records)
             return
+        # Gathered, because each statement lets go of the interpreter and costs a switch of threads.
         self._rows += event_rows.rows(key, records)
         self._gathered.append(self._job)
 
     def flush(self) -> None:
         if not self._begun:
-            self._begun = True  # whoever cannot begin ends it for all: they would wait for the same once more
+            # Set first: where BEGIN fails, `goes_on` is false, and the error ends the group for all.
+            # Else each of its jobs would wait for the same lock once more.
+            self._begun = True
             self._connection.execute("BEGIN IMMEDIATE")
         self.finish()
 
@@ -344,6 +367,7 @@ class WriteBatch(Savepoint):
         if not self._rows:
             return
         rows, gathered, job = self._rows, self._gathered, self._job
+        # Without a job, `insert` writes at once: the jobs that are run again below must not gather.
         self._rows, self._gathered, self._job = [], [], None
         try:
             if len(rows) <= event_rows.AT_ONCE:
@@ -352,6 +376,7 @@ class WriteBatch(Savepoint):
                 with self:
                     event_rows.insert_rows(self._connection, rows)
         except Exception as error:
+            # A busy database is not a refused row: trying each job alone would wait again for each.
             if not self.goes_on or getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY:
                 raise
             self.heads.clear()

@@ -37,6 +37,7 @@ from .sidecar import delete_retired
 from .sqlite_recorder import SqliteLogRecorder
 from .store_values import Collected, Order, Stream, Which
 
+# Bounds the memory of a process that goes through many conversations.
 REMEMBERED = 1000
 """The number of conversations whose heads a log remembers."""
 
@@ -65,6 +66,7 @@ class LogHandle:
         self.index = Index(self.recorder.sidecar_path)
         self.windows: StreamCache | None = None
         self._streams: dict[int, Stream] = {}
+        # An erasure whose process was killed is finished by the next one that opens the log.
         erasures.go_on(self)
 
     def __enter__(self) -> Self:
@@ -187,9 +189,11 @@ class LogHandle:
         """Return the stream as this process knows it: all handles on it share the state of its head."""
         if found.key is None:
             return found
+        # Handles keep their own stream: only the sharing of its head is lost, which costs a read.
         if len(self._streams) >= REMEMBERED:
             self._streams.clear()
         stream = self._streams.setdefault(found.key, found)
+        # Another process may have renamed it.
         stream.name = found.name
         return stream
 
@@ -213,14 +217,15 @@ class LogHandle:
     def purge(self, key: int, named: Collection[str]) -> None:
         """Remove the words just deleted from a stream from all of the log's files.
 
-        `named` are the sha256 of blobs that they may have named. Where others are in the way, the blobs and
-        the write-ahead log stay for the next `collect`.
+        `named` are the sha256 of blobs that they may have named.
         """
         if self.windows is not None:
             self.windows.drop(key)
         delete_retired(self.recorder.sidecar_path)
+        # Folds of the whole log have seen the words, too.
         for stream in (key, checkpoints.WHOLE_LOG):
             self.checkpoints.erase_stream(stream)
+        # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
         with suppress(OperationalError, StoredDataError):
             if named:
                 self.recorder.collect_blobs(named)
@@ -316,7 +321,8 @@ class StreamHandle:
         Raises `PositionNotFoundError`, and `ConversationNotFoundError` if an entry is wanted of a
         conversation that has none.
         """
-        remembered = self.stream.head  # what it has come to need not be read from the file
+        # A conversation never gets shorter, so a position up to a known head needs no read.
+        remembered = self.stream.head
         if remembered is not None and _is_among(position, least, remembered.position):
             return position
         head = self.position

@@ -26,7 +26,8 @@ def default_database() -> Path:
 def make_home(path: Path) -> None:
     """Make the folder of the home database, readable by its owner alone; leave any other folder alone.
 
-    A folder that is missing elsewhere is more likely a slip in a path. Raises OSError.
+    Raises OSError.
     """
+    # A folder that is missing elsewhere is more likely a slip in a path.
     if path == home_database():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,12 +12,13 @@ from .search_index import ADD, TOKENIZER, Index, IndexConnection, IndexPlace
 from .sidecar import UNUSABLE
 
 WORDS = "CREATE VIRTUAL TABLE temp.{0} USING fts5vocab({1}, 'instance')"
+# The sums differ if a word stands anywhere else.
 SUMS = """SELECT term, count(*), sum(doc), sum(doc * (offset + 1)), sum(offset * offset)
     FROM temp.{0} GROUP BY term"""
-"""Sums over each word's places, which differ if the word stands anywhere else."""
+"""Sums over each word's places."""
 PLACES = "SELECT id, stream, position, at, kind, agent FROM entries WHERE id > ? AND id <= ? ORDER BY id"
+# SQLITE_ERROR is that of a missing table.
 DAMAGED = (*UNUSABLE, sqlite3.SQLITE_ERROR)
-"""The last for a table that is missing."""
 Sums: TypeAlias = dict[str, tuple[int, ...]]
 Indexed: TypeAlias = tuple[int, list[tuple[int, str]], list[IndexPlace]]
 """The last notification id of a batch, the words of its entries, and their places."""
@@ -31,13 +32,15 @@ def is_sound(found: Index, agrees: Callable[[IndexConnection], bool]) -> bool:
     try:
         connection = found.open()
         connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-        connection.execute("BEGIN")  # others may go on with it meanwhile
+        # One view of the index for all checks: other processes may go on with it meanwhile.
+        connection.execute("BEGIN")
         try:
             if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",) and agrees(connection):
                 return True
         finally:
             connection.execute("ROLLBACK")
     except RAISED as error:
+        # A locked file is no fault of the file: it counts as sound until it can be read.
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
             found.let_go()
             return True

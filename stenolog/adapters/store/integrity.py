@@ -56,6 +56,7 @@ def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
         with datastore.reading() as connection:
             yield connection
         return
+    # Not a pooled one: the text factory would change what other readers get.
     with closing(datastore.connect()) as connection:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         yield connection
@@ -73,6 +74,7 @@ def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
     except RAISED as error:
         yield str(error)
         return
+    # The expected tables are made by the migrations themselves, so that the two cannot come to disagree.
     with closing(sqlite3.connect(":memory:")) as fresh:
         schema.migrate(fresh, ":memory:")
         expected = _tables(fresh)
@@ -133,6 +135,7 @@ def records(
             return
         yield from map(_checked, rows)
         last = rows[-1][0]
+        # Else a damaged index could make this loop read the same page without end.
         if not isinstance(last, int) or last <= position:
             yield DamagedRow(position + 1, "/position", "positions in order", repr(last))
             return
@@ -161,6 +164,7 @@ def _checked(row: Row) -> Record | DamagedRow:
 def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
     """Yield the sha256 of each blob, and whether its bytes still have that hash."""
     last = -1
+    # One blob at a time, since each may be long.
     while row := connection.execute(
         "SELECT rowid, sha256, bytes FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1", (last,)
     ).fetchone():
@@ -180,10 +184,12 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
     if any(name == "stenolog_tables" for _, name, *_ in found):
         for (table,) in connection.execute("SELECT name FROM stenolog_tables"):
+            # The tables of projections differ from log to log, and are no part of the format.
             beside |= {table, f"{table}__rows"}
     return {
         str(name): str(sql)
         for kind, name, on, sql in found
+        # A trigger that is not exactly ours is told, whatever it is named.
         if (kind == "trigger" and sql != schema.INHERIT) or not {name, on} & beside
     }
 

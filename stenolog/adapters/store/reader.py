@@ -1,7 +1,7 @@
 """Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
 
-Importing notes the range of positions beside the log, since the entries keep their digests. A second import
-into the same conversation widens the range, so entries between two imports count as imported.
+An import notes its range of positions in `tracking`. A second import into the same conversation widens the
+range, so entries between two imports count as imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def entries(
 ) -> Iterator[Entry]:
     """Yield the entries after a position, each checked against its digest; see `damage.entries`."""
     position, last = max(after, 0), LAST if upto is None else upto
-    before: object = None  # then the first entry cannot be checked
+    # Without the digest before it, the first entry cannot be checked, but is still read.
+    before: object = None
     with suppress(PositionNotFoundError, StoredDataError):
         before = digest_at(recorder, stream, position)
     known = (before,) if isinstance(before, bytes) else ()
@@ -49,14 +50,15 @@ def of_kinds(
 ) -> Iterator[Entry | Head]:
     """Yield the entries of these kinds, and now and then the head of the reading, also at the end.
 
-    Others are neither decoded nor read, but for their place: where one is missing, and where one of these is
-    not what was written, this raises `CorruptLogError`. (With `Unknown` among the kinds all are read: nobody
-    can list the topics of others.)
+    Others are neither decoded nor read, but for their place. Raises `CorruptLogError` where one is missing,
+    and where one of these kinds is not what was written.
     """
+    # With `Unknown` among the kinds all are read, as the topics of unknown kinds cannot be listed.
     topics = () if Unknown in kinds else REGISTRY.topics(kinds)
     position, last = max(after, 0), LAST if upto is None else upto
     while position < last and (found := recorder.stretch(stream, position, last)):
         count, head = found
+        # Counted in the index alone, which is enough to see a gap.
         if position + count != head.position:
             raise CorruptLogError(
                 f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
@@ -67,6 +69,7 @@ def of_kinds(
         ).rows:
             position = rows[-1][0]
             for row in rows:
+                # Each with the digest before it, as the entries between were not read.
                 damage.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
             yield from _decoded(stream.name, rows)
         yield head
@@ -116,11 +119,9 @@ def decoded(row: CommittedRow) -> Entry:
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
-    """Yield the rows as entries.
-
-    This loop is the cost of reading: it makes the tuple and calls the decoder without a function between, and
-    asks the codec for the reason only after a failure.
-    """
+    """Yield the rows as entries."""
+    # This loop is the cost of reading: it makes the tuple and calls the decoder with no function between.
+    # The codec is asked for the reason of a failure only after it.
     new = tuple.__new__
     position = 0
     try:
@@ -177,18 +178,18 @@ def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
 
 
 SOME = 32
-"""So many entries are read at a peek."""
+"""The number of entries that a peek reads."""
 
 
 def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
     """Return the next entries of the stream itself behind a position that has this digest, at most `SOME`.
 
-    None where it has not (the conversation is gone, or the position is one that it inherits), and where one
-    of them is damaged.
+    None where it has not, and where one of them is damaged.
     """
     if recorder.resolve(stream) is None:
         return None
     rows = recorder.recent(stream, position, SOME + 1)
+    # The conversation is gone, or the position is one that it inherits.
     if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
     return damage.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)

@@ -15,12 +15,14 @@ from stenolog.domain.errors import CorruptLogError, NotADatabaseError, Unsupport
 
 from . import conversation_rows
 
+# Tells our files from those of other programs, which are never written to.
 APPLICATION_ID = 0x53544E4F  # "STNO"
+# An append rewrites some five pages, and no length of payload leaves more than half a kilobyte of one
+# empty. With 4096 an entry of 2 kB would fill 4 kB where its neighbours are as long. With 512 long
+# entries take twice as long to read. The price: where all payloads are of 390 to 490 bytes, an entry
+# takes 1075 bytes. That is up to an eighth more than 1.3 times its payload and 450.
 PAGE_SIZE = 1024
-"""Bytes. Small pages: an append rewrites some five of them, and no length of payload leaves more than
-half a kilobyte of one empty. With 4096 an entry of 2 kB would fill 4 where its neighbours are as long; with
-512 long entries take twice as long to read. The price: where all payloads are of 390 to 490 bytes, an entry
-takes 1075 bytes, up to an eighth more than 1.3 times its payload and 450."""
+"""Bytes of a page of the database."""
 
 MIGRATIONS = (
     """
@@ -103,18 +105,19 @@ MIGRATIONS = (
     INSERT INTO secret VALUES ('sidecars', randomblob(32))
     """,
 )
+# A trigger, so that tables that follow the log know each fork at once, whichever program makes it.
 INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
     INSERT INTO stenolog_lineage VALUES (new.stream, new.stream, {2**62});
     INSERT INTO stenolog_lineage SELECT new.stream, stream, min(upto, new.fork_position)
         FROM stenolog_lineage WHERE conversation = new.parent;
     END"""
-"""The one trigger that a log may have: tables that follow the log know at once who inherits from whom,
-whichever program makes a fork."""
+"""The one trigger that a log may have: it notes from whom a new fork inherits."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: conversation_rows.fill_history}
 """For each new schema version, the function that computes its new data from the rows in the file."""
 VERSION = len(MIGRATIONS)
 
 
+# SQLite keeps one such number for its users, so it has to hold both.
 VERSION_BITS = 0xFF
 """The bits of `user_version` that hold the format's version; those above them hold the file's own id."""
 
@@ -125,13 +128,11 @@ def id_of(connection: sqlite3.Connection) -> int:
 
 
 def renew(connection: sqlite3.Connection) -> None:
-    """Give a file an id and a key of its own.
-
-    By the id, a write-ahead log of another file can be told from its own. With the key of the original, who
-    has the copy could seal files beside the original.
-    """
+    """Give a file an id and a key of its own."""
     version = _pragma(connection, "user_version") & VERSION_BITS
+    # By the id, a write-ahead log of another file can be told from its own.
     connection.execute(f"PRAGMA user_version = {_new_id() | version}")
+    # With the key of the original, an owner of the copy could seal files beside the original.
     connection.execute("UPDATE secret SET bytes = randomblob(32)")
     connection.commit()
 
@@ -156,6 +157,7 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
                 f"{VERSION}): upgrade stenolog"
             )
         return version
+    # A file without any mark is new only while it has no table.
     if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         raise NotADatabaseError(
             f"{where}: expected a stenolog database (application id {APPLICATION_ID:#x}), "
@@ -165,10 +167,8 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
 
 
 def check_triggers(connection: sqlite3.Connection, where: str) -> None:
-    """Raise `CorruptLogError` for a file with another program's trigger.
-
-    Such a trigger could add entries to each append.
-    """
+    """Raise `CorruptLogError` for a file with another program's trigger."""
+    # Such a trigger could add entries to each append, or change them.
     statement = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
     for name, sql in connection.execute(statement).fetchall():
         if sql != INHERIT:
@@ -182,6 +182,7 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
     """Bring the file to this release's version, in one transaction; the caller keeps others out."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        # Looked up again under the lock: another process may have migrated the file meanwhile.
         found = version_of(connection, where)
         for version, script in enumerate(MIGRATIONS, 1):
             if version <= found:
@@ -190,6 +191,7 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
                 connection.execute(statement)
             if version in FILLED:
                 FILLED[version](connection)
+        # Within the transaction: a killed migration leaves neither tables nor marks.
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         id = id_of(connection) << 8 or _new_id()
         connection.execute(f"PRAGMA user_version = {id | VERSION}")

@@ -1,8 +1,8 @@
 """Index of the words of all entries, in a disposable file of SQLite's FTS5, and queries for it.
 
-The file holds no text: the index of FTS5 without its content, and of each entry where it stands. What is
-damaged, locked or gone costs time alone: it is made again, in memory where there is no other place.
-Entries are known by their notification id; what became of them since is the log's to say.
+The file holds no text: the index of FTS5 without its content, and of each entry where it stands. An index
+that is damaged, locked or gone is made again, in memory where there is no other place. Entries are known by
+their notification id; what became of them since is the log's to say.
 
 failing test        both words, anywhere in an entry
 "failing test"      next to each other
@@ -31,10 +31,12 @@ from .sidecar import Sidecar
 
 T = TypeVar("T")
 TOKENIZER = "tokenize = 'unicode61 remove_diacritics 2'"
+# Longer than for other files beside the log: another process holds this one for a batch at a time.
 PATIENCE = 5.0
-"""Seconds to wait for another process, which holds the file for a batch at a time."""
+"""Seconds to wait for another process."""
+# To rank every use of a common word is slow.
 DEPTH = 2_000
-"""The best are chosen among so many of the newest that match: to rank every use of a common word is slow."""
+"""The best are chosen among so many of the newest that match."""
 PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -16000", "wal_autocheckpoint = 4000")
 KINDS = {cls.kind: number for number, cls in enumerate(get_args(Known))}
 TABLES = (
@@ -50,6 +52,7 @@ TABLES = (
 ADD = "INSERT INTO words (rowid, said) VALUES (?, ?)"
 REMOVE = "INSERT INTO words (words, rowid, said) VALUES ('delete', ?, ?)"
 PLACE = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
+# CROSS JOIN keeps SQLite from turning the tables round: the words must be looked up first.
 NEWEST = """FROM words CROSS JOIN entries e ON e.id = words.rowid {}
     WHERE words MATCH ? {} ORDER BY words.rowid DESC"""
 BEST = f"SELECT id FROM (SELECT e.id AS id, bm25(words) AS score {NEWEST} LIMIT ?) ORDER BY score, id DESC"
@@ -113,6 +116,7 @@ class Index(Sidecar):
         SQLite has no FTS5.
         """
         with self.turn:
+            # Once with the file as it is, once with a new one in its place.
             for _ in range(2):
                 try:
                     return work(self.open())
@@ -137,11 +141,9 @@ class Index(Sidecar):
 
 
 def _check_size(connection: sqlite3.Connection, path: str) -> None:
-    """Raise `Stale` for a file that ends within a page.
-
-    SQLite reads zeros there, which FTS5 takes for the end of its data. Writers write whole pages. Only the
-    size is asked for: opening and closing the file beside SQLite would give up SQLite's locks.
-    """
+    """Raise `Stale` for a file that ends within a page."""
+    # SQLite reads zeros there, which FTS5 takes for the end of its data. Writers write whole pages.
+    # Only the size is asked for: opening and closing the file beside SQLite would give up SQLite's locks.
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     with suppress(OSError):
         if path != MEMORY and os.stat(path).st_size % page:
@@ -205,6 +207,7 @@ def add(
 def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> None:
     """Take entries out, by the very words that were indexed."""
     ids = [(id,) for id, _ in said]
+    # FTS5 without content takes out whatever it is told: words that are not there would spoil the index.
     there = {
         id for (id,) in ids if connection.execute("SELECT 1 FROM entries WHERE id = ?", (id,)).fetchone()
     }
@@ -214,9 +217,11 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
 
 def shed(connection: sqlite3.Connection, sheds: int) -> None:
     """Rewrite the file, so that no byte of removed words stays in it, so many times."""
+    # FTS5 keeps removed words until its segments are merged, and SQLite keeps them in free pages.
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
     connection.execute("VACUUM")
     connection.execute("UPDATE mark SET sheds = sheds - ?", (sheds,))
+    # The write-ahead log has the old pages, too.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -251,6 +256,7 @@ def matches(
         connection.executemany("INSERT INTO scope VALUES (?, ?, ?)", wanted.scope.segments)
     statement = f"SELECT e.id {NEWEST} LIMIT ?" if by_age else BEST
     statement = statement.format("" if wanted.scope is None else IN_SCOPE, conditions)
+    # More than were asked for: the caller drops those that the log says are gone.
     found = connection.execute(statement, (expression, *values, max(limit, DEPTH)))
     return [id for (id,) in found]
 
@@ -272,29 +278,31 @@ def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
 
 TERM = re.compile(r'(?P<no>-(?=[\w"]))?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<begins>\*)?')
 MOST_TERMS = 100
+# Word joiner: the tokenizer takes it for a separator, and it shows nothing.
 SEAM = "\u2060"
-"""Stands behind each letter of a script that writes no blanks between words; separates, and shows nothing."""
+"""Stands behind each letter of a script that writes no blanks between words."""
+# Noncharacters, which no text may hold; `folded` makes them blanks in one that has them.
 BEGIN, END = "\ufdd0", "\ufdd1"
-"""Around each hit, while it is looked for: characters that no text may hold, and that are blanks in one."""
+"""The characters around each hit, while it is looked for."""
+# Compiled when it is first used: that takes longer than the rest of this module.
 UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "\uac00-\ud7af]"  # Korean, whose blanks stand between phrases
 )
-"""A pattern, compiled when it is first used: that takes longer than the rest of this module."""
+"""A pattern for a letter of a script that writes no blanks between words."""
 
 
 def folded(text: str) -> str:
-    """Return the text as it is indexed.
-
-    Accents are apart, which the tokenizer drops. In a script without blanks each letter is a word of its own,
-    so that a part of a sentence is found as a phrase. The letter й has no accent.
-    """
+    """Return the text as it is indexed: accents apart, and each letter of an unspaced script for itself."""
     if text.isascii():
         return text
     plain = text.replace(BEGIN, " ").replace(END, " ")
+    # NFD sets accents apart, which the tokenizer drops. With each letter a word of its own, a part of an
+    # unspaced sentence is found as a phrase.
     apart = normalize("NFD", re.sub(UNSPACED, rf"\g<0>{SEAM}", plain))
+    # The letter й is one of its own, and no и with an accent.
     return apart.replace("и\u0306", "й").replace("И\u0306", "Й")
 
 
@@ -345,11 +353,13 @@ def _checked(query: str) -> list[Term]:
 def _terms(query: str) -> Iterator[Term]:
     for found in TERM.finditer(query):
         word = found["phrase"] if found["word"] is None else found["word"]
+        # A term without a letter or a digit has no word for the tokenizer.
         if any(map(str.isalnum, word)):
             begins = " *" if found["begins"] or (found["word"] and word.endswith("*")) else ""
             yield Term(f'"{_plain(word)}"{begins}', not found["no"], found[0] == "OR")
 
 
 def _plain(word: str) -> str:
-    """Return the word without NUL, which ends SQLite's text, and half surrogates, which are no UTF-8."""
+    """Return the word without NUL and lone surrogates, folded."""
+    # NUL ends SQLite's text, and half a surrogate pair is no UTF-8.
     return folded(word.replace("\0", " ").encode(errors="replace").decode())

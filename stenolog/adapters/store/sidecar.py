@@ -1,7 +1,6 @@
-"""A database file beside the log, which may be thrown away at any time.
+"""A disposable database file beside the log.
 
-Nothing in it is ever truth, and nothing about it may stop anybody: one that is damaged, locked or gone is as
-good as an empty one, and costs time alone.
+A file that is damaged, locked or missing counts as empty; callers never see its errors.
 """
 
 from __future__ import annotations
@@ -18,10 +17,13 @@ from . import file_safety
 from .database import MEMORY
 from .errors import RAISED
 
+# Short, since the caller can do without the file.
 PATIENCE = 0.2
-"""Seconds to wait for another process before doing without."""
+"""Seconds to wait for another process before the caller does without the file."""
+# Longer, because deleted words must not stay in the file.
 WAIT_MS = 2_000
 """Milliseconds to wait for another process where words are to be deleted."""
+# The database last: its journals, left alone, would be taken for those of the next file.
 PARTS = ("-wal", "-shm", "")
 RETIRED = ("-bookmarks",)
 """Suffixes of files that earlier releases left beside a log; some hold words of its conversations."""
@@ -33,7 +35,7 @@ T = TypeVar("T")
 class Sidecar(ABC):
     """One such file; safe to share between threads. It is opened when it is first worked with.
 
-    Whoever calls `open`, `let_go` or `delete` has the `turn`.
+    Callers of `open`, `let_go` and `delete` hold `turn`.
     """
 
     pragmas: ClassVar[tuple[str, ...]]
@@ -67,7 +69,8 @@ class Sidecar(ABC):
             except RAISED as error:
                 self.give_up(error)
                 return None
-            except BaseException:  # Ctrl-C: a transaction left open would keep all others waiting
+            # Ctrl-C: a transaction left open would keep all other processes waiting.
+            except BaseException:
                 self.let_go()
                 raise
 
@@ -79,15 +82,18 @@ class Sidecar(ABC):
         def erase(connection: sqlite3.Connection) -> bool:
             connection.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
             connection.execute(statement, values)
+            # The write-ahead log still has the deleted rows until it is cut to nothing.
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
             return not busy
 
+        # A reader in another process keeps the write-ahead log: then the whole file goes.
         if not self.work(erase):
             self.discard()
 
     def give_up(self, error: Exception) -> None:
         """Close the file; where the error says that it is damaged, throw it away."""
+        # An error without a code is Python's own, such as text that is no UTF-8: damage as well.
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
             self.delete()
         else:
@@ -115,7 +121,7 @@ class Sidecar(ABC):
             self._connection = None
 
     def delete(self) -> None:
-        """Delete the file and its journals, which would damage the next one."""
+        """Delete the file and its journals."""
         self.let_go()
         if self.path not in ("", MEMORY):
             _unlink(self.path)

@@ -46,6 +46,7 @@ class Append(NamedTuple):
         """
         stream = self.stream
         if self.fence is not None:
+            # The claim is settled by a statement of its own, before which gathered rows must be written.
             part.flush()
         key, head = part.heads.get(stream) or (stream.key, stream.head)
         if key is not None and head is not None:
@@ -61,8 +62,10 @@ class Append(NamedTuple):
 
     def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
         """Write behind the head as this process knows it, without reading; None where that does not hold."""
+        # The known head may be outdated, so the conflict is told only after a look at the log.
         if self.expected not in (None, head.position):
             return None
+        # A switch without `expected` is refused, but not one that repeats an earlier append.
         if self.expected is None and switches(self.items):
             return None
         records = sealed(head, self.items)
@@ -73,7 +76,8 @@ class Append(NamedTuple):
                 with part:
                     event_rows.insert(part.connection, key, records)
                     self._settle(part.connection)
-        except sqlite3.IntegrityError:  # someone else appended, an id is taken, or the conversation is gone
+        # Another process appended, an id is taken, or the conversation is gone: the slow way tells which.
+        except sqlite3.IntegrityError:
             return None
         return records
 
@@ -85,6 +89,7 @@ class Append(NamedTuple):
         items = once(name, self.items)
         standing = _existing_records(connection, name, key, items) if head.position else {}
         fresh = [item for item in items if item.id not in standing]
+        # An append that repeats itself in full is no conflict, wherever the log stands now.
         if fresh:
             if expected not in (None, head.position):
                 raise VersionConflictError(name, expected=expected or 0, found=head.position)
@@ -108,6 +113,7 @@ class Append(NamedTuple):
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:
     """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
+    # In the same transaction as the result: a process killed in between leaves both or neither.
     if connection.execute(DELETE_CLAIM, (fence,)).rowcount != 1:
         raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
@@ -142,7 +148,8 @@ class ExactAppend(NamedTuple):
             raise IntegrityError(
                 f"{name!r}: expected version {error.found + 1}, found {before + 1}"
             ) from None
-        (key, _) = part.heads.pop(stream)  # nobody else knows this stream
+        # This `Stream` was made here, so there is no caller to tell its head.
+        (key, _) = part.heads.pop(stream)
         part.flush()
         return event_rows.notifications(part.connection, key, records[0].position, records[-1].position)
 

@@ -50,6 +50,7 @@ def fork(
 
 def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
     """Return the first free one of `<name>~1`, `~2` …"""
+    # Where no fork has been renamed or deleted, the first try is free.
     number = len(conversation_rows.forks(connection, key)) + 1
     while conversation_rows.find(connection, f"{parent}~{number}") is not None:
         number += 1
@@ -110,6 +111,7 @@ def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -
             key = _continued(connection, part) if lacking else 0
             if lacking:
                 tracking_rows.note_import(connection, key, lacking.start, lacking.stop - 1)
+        # Records that the log has already were proved to be the same ones.
         elif part.position in lacking:
             event_rows.insert(connection, key, [part])
 

@@ -40,11 +40,12 @@ from .store_values import (
     Written,
 )
 
+# The payload at the position itself is known to the caller, and may be long.
 SINCE = """SELECT originator_version, entry_id, at, digest, topic,
         CASE WHEN originator_version > ? THEN state END, salt, size, erased
     FROM stored_events WHERE originator_id = ? AND originator_version >= ?
     ORDER BY originator_version LIMIT ?"""
-"""The columns of `event_rows.CHECKED`; the payload of the first is known, and may be long."""
+"""The columns of `event_rows.CHECKED`, without the payload of the first row."""
 LAST_POSITION = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
 HEADER = """SELECT entry_id, at, digest FROM stored_events
     WHERE originator_id = ? AND originator_version = ?"""
@@ -147,6 +148,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         with self.datastore.reading() as connection:
             segments = self._segments(connection, stream, after, upto)
             if page:
+                # A page lies in one segment; the caller asks again for the next.
                 for key, first, last in segments[:1]:
                     rows = event_rows.page(connection, event_rows.CHECKED, key, first, last, topics)
                 return StoredEntries(stream.name, rows)
@@ -182,6 +184,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
         with self.datastore.reading() as connection:
+            # Its own entries before inherited ones, since a fork may use an id of its parent again.
             for key, _, upto in reversed(self._segments(connection, stream, 0, LAST)):
                 record = event_rows.by_id(connection, key, id)
                 if record is not None and record.position <= upto:
@@ -205,6 +208,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
             return connection.execute(INHERITED, (stream.key, position)).fetchone() is not None
 
     def resolve(self, stream: Stream) -> int | None:
+        # Only a key that was found is kept: the conversation may begin at any moment.
         if stream.key is None:
             stream.key = self.find(stream.name)
         return stream.key
@@ -267,6 +271,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     def moment(self, after: int, limit: int) -> LogMoment:
         with self.datastore.reading() as connection:
+            # One transaction for all four: an entry and its conversation must be seen together, or neither.
             connection.execute("BEGIN")
             try:
                 conversations = conversation_rows.every(connection)
@@ -301,7 +306,8 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:
-        from . import integrity  # late: few programs inspect
+        # Imported late, as few programs inspect.
+        from . import integrity
 
         with integrity.inspecting(self.datastore) as connection:
             yield integrity.SqliteInspection(self.datastore, connection)
@@ -325,16 +331,16 @@ def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple
     if stream.alone:
         return (Segment(stream.key, 0, last),)
     found = conversation_rows.lineage(connection, stream.key, last)
+    # A conversation never becomes a fork later, so its ancestors are looked up once.
     stream.alone = len(found) == 1
     return found
 
 
 class LogSubscription(ListenNotifySubscription[SqliteLogRecorder]):
-    """Woken by the log's bell, which is listened to from before the first look.
-
-    (The library's own begin to listen after it: what is recorded in between waits for the next append.)
-    """
+    """A subscription that the log's bell wakes."""
 
     def _loop_on_pull(self) -> None:
+        # From before the first look. The library's own subscriptions begin to listen after it. There an entry
+        # that is recorded in between waits for the next append.
         with self._recorder.listening(self._has_been_notified.set):
             super()._loop_on_pull()

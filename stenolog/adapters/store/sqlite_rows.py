@@ -68,6 +68,7 @@ class SqliteRows(LogRecorder):
 
     def rename(self, key: int, name: str) -> None:
         with self.datastore.writing() as connection:
+            # A conversation may get its own name again.
             if conversation_rows.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             conversation_rows.rename(connection, key, name)
@@ -99,6 +100,7 @@ class SqliteRows(LogRecorder):
         come_to: dict[int, int] = {}
         with self.datastore.writing() as connection:
             first = erasure_rows.conversations_with(connection, key, having[key], positions[0])
+            # A fork that was made since the caller looked also has the words, and needs an entry of its own.
             if dict(first) != having:
                 raise VersionConflictError(stream.name, expected=0, found=0)
             erasure_rows.overwrite(connection, key, positions, having, seal_key)
@@ -108,6 +110,7 @@ class SqliteRows(LogRecorder):
                     raise VersionConflictError(having[each], expected=position, found=head.position)
                 event_rows.insert(connection, each, sealed(head, items))
                 come_to[each] = position + len(items)
+        # Only once it is committed: a rollback keeps the old key.
         self.datastore.key = seal_key
         return come_to
 
@@ -139,6 +142,7 @@ class SqliteRows(LogRecorder):
     # Blobs
 
     def put_blobs(self, named: Sequence[tuple[str, bytes]]) -> None:
+        # Pinned before it is written, so that no other process removes it in between.
         self.pins.add(sha for sha, _ in named)
         with self.datastore.writing() as connection:
             blob_rows.insert(connection, named)
@@ -164,6 +168,7 @@ class SqliteRows(LogRecorder):
         return blob_rows.named_by(self.datastore, key)
 
     def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
+        # Elsewhere a blob that another process has just put could be removed.
         if not blob_rows.PINS_SUPPORTED:
             raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
         return blob_rows.collect(self.datastore, self.pins, candidates)

@@ -30,9 +30,7 @@ START = Head(0, GENESIS)
 class Stream:
     """This process's knowledge of a conversation: its name, its key in the store, and its last known head.
 
-    `key` and `head` are None while unknown. An outdated head does no harm: an append at its position
-    conflicts, and the head is read again. `alone`: the conversation is known to be no fork, and never becomes
-    one.
+    `key` and `head` are None while unknown. `alone`: the conversation is known to be no fork.
     """
 
     __slots__ = ("alone", "head", "key", "name")
@@ -40,7 +38,9 @@ class Stream:
     def __init__(self, name: str, key: int | None = None) -> None:
         self.name = name
         self.key = key
+        # An outdated head does no harm: an append at its position conflicts, and the head is read again.
         self.head: Head | None = None
+        # Once true it stays true, since a conversation never becomes a fork.
         self.alone = False
 
 
@@ -136,6 +136,7 @@ class Inserted(Sequence[int]):
     @overload
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
+        # Looked up late: the log itself never asks, and the look-up is a query.
         if self._ids is None:
             self._ids = self._look_up(self.records)
         return self._ids[index]

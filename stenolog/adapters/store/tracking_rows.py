@@ -11,6 +11,7 @@ from .store_values import EVERYWHERE, Cursor
 
 MARK = "SELECT position, piece FROM tracking WHERE name = ? AND stream = ?"
 SET = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, ?, ?, ?)"
+# Keeps the library's names apart from those of our own followers in the same table.
 APPLICATION = "application:"
 """Before the name of an application that a projection of the library's follows."""
 TRACK = f"""INSERT INTO tracking (name, stream, position, piece) VALUES (?, {EVERYWHERE}, ?, 0)
@@ -51,5 +52,6 @@ def note_import(connection: sqlite3.Connection, stream: int, first: int, last: i
     """Record that the positions `first` to `last` of a stream were imported."""
     before = load_cursor(connection, IMPORTED, stream)
     if before.position:
+        # One range a stream: entries between two imports count as imported.
         first, last = min(first, before.piece), max(last, before.position)
     advance(connection, IMPORTED, Cursor(last, first), stream)

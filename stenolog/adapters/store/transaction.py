@@ -1,9 +1,4 @@
-"""One transaction that writes: turns of threads, locks of processes, room in the WAL, news of the commit.
-
-A commit that makes a file longer waits for the file system, too, to note how long it is now; one that writes
-into what is there already does not, and takes little more than half as long. SQLite writes over its
-write-ahead log again and again, but what comes first after each opening makes it longer.
-"""
+"""One transaction that writes: turns of threads, locks of processes, room in the WAL, news of the commit."""
 
 from __future__ import annotations
 
@@ -22,14 +17,19 @@ from . import durable_head, event_rows
 from .errors import RAISED, to_store_error
 from .file_locks import FileLock
 
+# A few appends' worth, so that no writer waits long for the room of later ones.
 STEP = 65_536
-"""Bytes at once: a few appends' worth, so that nobody waits long for those of others."""
+"""Bytes by which the write-ahead log is made longer at once."""
+# Zeros are no frame of SQLite's: it takes them for the end of the log.
 ZEROS = bytes(STEP)
-"""No frame of SQLite's: it takes them for the end, as it does what is left of an earlier round."""
 
 
 class WalPreallocator:
-    """The room in one write-ahead log, up to some `enough` bytes; it is made at its end, wherever that is."""
+    """The room in one write-ahead log, up to some `enough` bytes, made at its end."""
+
+    # A commit that makes a file longer also waits until the file system has noted the new length.
+    # One that writes into room that is there already takes little more than half as long.
+    # SQLite writes over its log again and again, but the first round after each opening makes it longer.
 
     def __init__(self, path: str, enough: int) -> None:
         self.path = path
@@ -38,18 +38,21 @@ class WalPreallocator:
         self._end = 0
 
     def make(self) -> None:
-        """Make room where there is none left. Where that fails, SQLite does without, or says why."""
+        """Make room where there is none left. A failure is left to SQLite, which does without or says why."""
         if self._end >= self.enough:
             return
         try:
             if self._file is None:
+                # Appending never writes over frames, wherever the end is by then.
                 self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
             end = os.lseek(self._file, 0, os.SEEK_END)
-            if end >= self.enough:  # others have made it
+            if end >= self.enough:  # another process has made it
                 self._end = end
+            # The same end as last time: SQLite has not yet written past the room made then.
             elif end != self._end:
                 self._end = end + os.write(self._file, ZEROS)
         except OSError:
+            # Not tried again: the disk is full, or the folder may not be written.
             self._end = self.enough
 
     def close(self) -> None:
@@ -61,6 +64,7 @@ class WalPreallocator:
 
 Listener: TypeAlias = Callable[[], object]
 Versions: TypeAlias = Callable[[], Generator[int, None, None]]
+# SQLite tells nobody of a commit in another process, so a thread has to look.
 POLL = 0.05
 """Seconds between two looks at what other processes have committed."""
 
@@ -69,7 +73,7 @@ class CommitNotifier:
     """Calls its listeners whenever the log has grown; now and then also when it has not.
 
     `versions` makes a generator whose value changes with every commit of another process; None where there
-    can be no other. It is asked by one thread, which lives only while somebody listens.
+    can be no other. One thread asks it, while there are listeners.
     """
 
     def __init__(self, versions: Versions | None) -> None:
@@ -80,8 +84,10 @@ class CommitNotifier:
 
     def notify(self) -> None:
         """Call every listener. They must be quick."""
+        # A copy, because listeners come and go in other threads meanwhile.
         for listener in tuple(self._listeners.values()):
-            with suppress(RuntimeError):  # the event loop of a listener may have ended
+            # The event loop of a listener may have ended.
+            with suppress(RuntimeError):
                 listener()
 
     @contextmanager
@@ -103,14 +109,16 @@ class CommitNotifier:
                     self._end()
 
     def close(self) -> None:
-        """Stop looking, and wake everybody so that they notice."""
+        """Stop looking, and wake every listener."""
         with self._guard:
             self._end()
+        # Listeners that wait see that the log is closed only when they are woken.
         self.notify()
 
     def _start(self) -> None:
         if self._stop is None and self._versions is not None:
             self._stop = threading.Event()
+            # Each thread has its own event: one that is ending must not see the event of its successor.
             work = (self._versions(), self._stop)
             threading.Thread(target=self._poll, args=work, name="stenolog-tail", daemon=True).start()
 
@@ -121,7 +129,8 @@ class CommitNotifier:
 
     def _poll(self, versions: Generator[int, None, None], stop: threading.Event) -> None:
         with closing(versions):
-            seen = None  # rings at once: something may have come before the first look
+            # None differs from any version: this rings at once, as an entry may have come before the look.
+            seen = None
             while True:
                 seen, before = next(versions), seen
                 if seen != before:
@@ -160,13 +169,12 @@ class TransactionStore(Protocol):
 class Transaction(AbstractContextManager[sqlite3.Connection]):
     """The context manager behind `LogDatastore.writing`.
 
-    With `lazily`, callers begin SQLite's own transaction if they need one, which a single statement does not;
-    the turn and the lock are taken all the same.
-
-    Ctrl-C may come behind every call, and before the first line of every function, `__exit__` too: so the
-    turn is taken and noted with no call between, and every user calls `end` once more in the end.
+    With `lazily`, callers begin SQLite's own transaction if they need one, which a single statement does not.
+    The turn and the lock are taken all the same. Every user calls `end` once more in the end.
     """
 
+    # Ctrl-C may come before the first line of any function, `__exit__` too. So users call `end`
+    # themselves, and this tells whether the turn still has to be given back.
     _held = False
     _before = 0
 
@@ -197,7 +205,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
                 raise to_store_error(failed, store.path) from failed
             raise
         finally:
-            store.bell.notify()  # also for whoever was interrupted behind a commit: a false alarm is harmless
+            # Also after an interruption, which may have come behind the commit: a false alarm is harmless.
+            store.bell.notify()
         if isinstance(error, RAISED):
             raise to_store_error(error, store.path) from error
 
@@ -205,22 +214,32 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         store = self._store
         store.check()
         start = time.monotonic()
+        # Ctrl-C may come behind every call. `map` takes the lock and notes it with no bytecode between.
+        # The order is fixed: first the turn among threads, then the lock among processes. `flock` belongs
+        # to the open file, which all threads of a process share.
         (self._held,) = map(store.thread_lock.acquire, (True,), (store.deadline,))
         if not self._held:
             raise store.timed_out()
         lock = store.file_lock
+        # What is left of the deadline: no call waits longer than that in all.
         if lock and not lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
             raise store.timed_out()
+        # Under the lock, because a restore replaces the file only while it has the lock.
         store.check_place(start)
+        # `total_changes` tells at the end whether anything was written, and `inserted` what it was.
         self._before, store.writer.inserted = store.writer.total_changes, None
+        # Commit hooks write in the same transaction, so it has more than one statement.
         if not self._lazily or store.commit_hooks:
             store.writer.execute("BEGIN IMMEDIATE")
+        # After the lock is taken, so that two processes do not both make the same room.
         if store.wal_preallocator:
             store.wal_preallocator.make()
         return store.writer
 
     def _commit(self) -> None:
         """Commit, then note the durable head; an interruption between the two leaves the older note."""
+        # The note is written after COMMIT: a note ahead of its log would refuse a sound log after a power
+        # cut.
         store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
         note = None
@@ -228,10 +247,13 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             for keep_up in tuple(store.commit_hooks):
                 keep_up(writer)
             if store.notes and writer.total_changes != self._before:
+                # Read before COMMIT, while no other writer can come in between.
                 note = durable_head.newest(writer, store.noted.file)
             writer.execute("COMMIT")
-        elif store.notes and changes:  # it was one statement; whoever keeps up since then finds it by himself
+        # One statement, committed by itself: hooks that came since will find its rows by themselves.
+        elif store.notes and changes:
             inserted = writer.inserted
+            # All changes were entries of one statement, whose last digest is known without a query.
             if inserted is not None and inserted[0] == changes:
                 note = store.noted._replace(entry=inserted[1], entry_digest=inserted[2])
             else:
@@ -252,9 +274,11 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
                 if lock:
                     lock.release()
             except BaseException:
+                # Closing the file gives the lock back too, where unlocking it was interrupted.
                 if lock:
                     lock.close()
                 raise
             finally:
                 self._held = False
+                # Last, in reverse order: a thread that gets its turn must find the file's lock free.
                 store.thread_lock.release()
