@@ -11,6 +11,8 @@ No state of the runner matters: the log, and the claims and drafts beside it, sa
 killed at any line, and the next runner continues (`recovery`). An effect ends in `settle`, which appends
 the outcome and removes the claim in one transaction. `settle` retries while the store is busy, because an
 outcome cannot be had twice. `write` is shielded from cancellation for the same reason.
+
+An entry, such as a cancellation, can make a running effect unwanted. The next poll cancels its task then.
 """
 
 from __future__ import annotations
