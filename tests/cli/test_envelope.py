@@ -26,7 +26,7 @@ COMMANDS = [
     ("log", "demo", "-n", "2", "--kind", "error"),
     ("show", "demo", "5"),
     ("search", "test", "dates"),
-    ("search", '"continue"', "--in", "demo", "--kind", "user", "--newest"),
+    ("search", '"continue"', "--conversation", "demo", "--kind", "user", "--newest"),
     ("timeline", "demo"),
     ("request", "demo", "--agent", "coder"),
     ("request", "demo", "--agent", "reviewer", "--api", "anthropic", "--at", "@~3"),

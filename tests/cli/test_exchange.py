@@ -119,7 +119,7 @@ def test_an_export_that_fails_leaves_no_file(cli: Callable[..., Any], tmp_path: 
 def test_an_agent_is_named_where_it_matters(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "bakery")
 
-    assert "expected Nostr events" in cli("import", SESSION, "--agent", f"{'ab' * 32}=coder").err
+    assert "expected Nostr events" in cli("import", SESSION, "--key", f"{'ab' * 32}=coder").err
     for form in ("jsonl", "crewagent"):
         ran = cli("export", "bakery", "--as", form, "-o", "out", "--agent", "claude")
         assert (ran.status, "--agent is for --as openai" in ran.err) == (2, True)

@@ -34,6 +34,9 @@ def projects(tmp_path: Path) -> Path:
     return folder
 
 
+MANY = 20
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -43,14 +46,14 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
     ran = cli("import", "projects")
 
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "2 files, 18 entries; 1 other passed over"
+    assert ran.out.splitlines()[-1] == "2 files, 18 entries; 1 other passed over  -v shows each"
     assert len(cli("ls", "--json").envelope["data"]) == 2
 
 
-def test_of_many_files_one_line_is_shown_unless_each_is_asked_for(
+def test_of_several_files_one_line_is_shown_unless_each_is_asked_for(
     cli: Callable[..., Any], projects: Path
 ) -> None:
-    for number in range(import_export.MANY):
+    for number in range(MANY):
         glued = '{"role":"user","content":"Hi"}{"role":"user","content":"Ho"}\n'
         (projects / f"chat-{number:02}.jsonl").write_text(
             glued if number == 3 else json.dumps(CHAT[0]) + "\n"
@@ -63,7 +66,7 @@ def test_of_many_files_one_line_is_shown_unless_each_is_asked_for(
     assert "glued" not in ran.err
 
     again = cli("import", "projects", "-v")
-    assert len(again.out.splitlines()) > import_export.MANY
+    assert len(again.out.splitlines()) > MANY
     assert "glued" in again.err
     assert again.out.splitlines()[-1].endswith("59 were there already; 1 other passed over")
 
@@ -77,7 +80,10 @@ def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
 
     assert ran.status == 1
     assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
-    assert ran.out.splitlines()[-1] == "3 files, 1 of them refused, 18 entries; 1 other passed over"
+    assert (
+        ran.out.splitlines()[-1]
+        == "3 files, 1 of them refused, 18 entries; 1 other passed over  -v shows each"
+    )
 
 
 def test_refusals_for_one_reason_are_one_line_and_what_would_be_taken_is_told_once(
@@ -125,9 +131,9 @@ def test_the_sum_of_all_stands_below_what_was_refused(projects: Path) -> None:
 def test_a_file_in_which_nobody_says_anything_gets_no_tick(cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "aside.jsonl").write_text('{"type":"summary","leafUuid":"x","summary":"A title"}\n')
 
-    ran = cli("import", "aside.jsonl")
-
-    assert ran.out.splitlines() == ["· aside  nothing to import  claude-code", "  not messages: 1 summary"]
+    nothing = "· aside  nothing to import  claude-code"
+    assert cli("import", "aside.jsonl").out.splitlines() == [nothing]
+    assert cli("import", "aside.jsonl", "-v").out.splitlines() == [nothing, "  not messages: 1 summary"]
     assert cli("ls", "--json").envelope["data"] == []
 
 
@@ -137,7 +143,10 @@ def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projec
 
     again = cli("import", "projects")
 
-    assert again.out.splitlines()[-1] == "2 files, 1 entry, 18 were there already; 1 other passed over"
+    assert (
+        again.out.splitlines()[-1]
+        == "2 files, 1 entry, 18 were there already; 1 other passed over  -v shows each"
+    )
 
 
 def test_a_folder_without_transcripts_is_an_error(cli: Callable[..., Any], tmp_path: Path) -> None:
@@ -197,7 +206,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
     )
     assert len(cli("ls", "--json").envelope["data"]) == 5
     assert cli("import", "many").out.splitlines()[-1] == (
-        "9 files, 1 of them refused, 15 entries, 25 were there already"
+        "9 files, 1 of them refused, 15 entries, 25 were there already  -v shows each"
     )
 
 

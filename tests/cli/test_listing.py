@@ -41,7 +41,7 @@ def shown(cli: Cli, *options: str) -> list[str]:
         ((), "065421"),
         (("--all",), "0654321"),
         (("-n", "2"), "06"),
-        (("-n", "2", "--before", "talk 5"), "42"),
+        (("-n", "2", "--older-than", "talk 5"), "42"),
         (("-n", "0"), "065421"),
         (("LK 4",), "4"),
         (("4", "--all", "-n", "1"), "4"),
@@ -60,7 +60,7 @@ def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
     ran = many("ls", "-n", "2")
 
     assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["0", "6"]
-    assert ran.err == "· 4 older ones: --before 'talk 6'; -n 0 shows all\n"
+    assert ran.err == "· 4 older ones: --older-than 'talk 6'; -n 0 shows all\n"
     assert many("ls", "-n", "6").err == ""
     assert many("ls", "-n", "2", "--json").envelope["diagnostics"][0]["code"] == "more"
 
@@ -68,13 +68,13 @@ def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
 def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
     assert many("ls", "\udcff").out == "no such conversation\n"
     assert many("ls", "poem").out == "no such conversation\n"
-    assert many("ls", "--before", "poem").status == 3
+    assert many("ls", "--older-than", "poem").status == 3
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--before", "talk 1"), "of 6 conversations none passes --before 'talk 1'"),
+        (("--older-than", "talk 1"), "of 6 conversations none passes --older-than 'talk 1'"),
         (("--since", "2026-03-01", "-a"), "of 7 conversations none passes --since 2026-03-01"),
         (("talk 4", "--since", "2026-02-01"), "of 1 conversation none passes --since 2026-02-01"),
         (("talk 3",), "1 conversation put away: --all shows archived ones too"),

@@ -32,7 +32,7 @@ def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
 
 def test_nothing_is_under_way(demo: Cli) -> None:
     assert demo("claims").out == "no effect is under way\n"
-    assert demo("claims", "--take", "demo").status == 2
+    assert demo("claims", "demo", "--take").status == 2
 
 
 def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: LivenessLock) -> None:
@@ -61,10 +61,10 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
 
 def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: LivenessLock) -> None:
     assert cli("claims", "--owner", "one").status == 2
-    assert cli("claims", "--take", "demo", "--owner", "two").status == 2
-    assert cli("claims", "--take", "nowhere").status == 3
+    assert cli("claims", "demo", "--take", "--owner", "two").status == 2
+    assert cli("claims", "nowhere", "--take").status == 3
 
-    ran = cli("claims", "--take", "demo", "--owner", runner.owner.split()[2])
+    ran = cli("claims", "demo", "--take", "--owner", runner.owner.split()[2])
 
     assert ran.status == 0
     assert ran.out.startswith("✓ 2 claims of demo taken over; the next run settles them")

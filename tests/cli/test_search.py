@@ -71,7 +71,7 @@ def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
         (("-1",), [5]),
         (("-n1", "--newest"), [5]),
         (("--agent", "reviewer"), []),
-        (("--in", "demo", "--kind", "tool"), [4]),
+        (("--conversation", "demo", "--kind", "tool"), [4]),
         (("--newest",), [5, 4]),
         (("--since", "2026-11-20T09:01:20"), [5]),
         (("--until", "2026-11-20T09:01:10Z"), [4]),
@@ -101,7 +101,7 @@ def test_behind_two_dashes_all_are_words(demo: Cli) -> None:
     assert demo("search", "--", "dates", "-failed").out == demo("search", "dates", "-failed").out
 
 
-@pytest.mark.parametrize("within", [(), ("--in", "demo")])
+@pytest.mark.parametrize("within", [(), ("--conversation", "demo")])
 def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, within: tuple[str, ...]) -> None:
     unknown = demo("search", "dates", "--agent", "nobody", *within)
     known = demo("search", "nowhere", "--agent", "coder", *within)
@@ -120,10 +120,10 @@ def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, withi
         (("dates", "--since", "2026-11-21", "--until", "2026-11-20"), 2, "nothing is between"),
         (("-dates",), 2, "expected a word to look for, found '-dates'"),
         (("dates", "--dates"), 2, "No such option"),
-        (("dates", "--in", "nobody"), 3, "no conversation 'nobody'"),
+        (("dates", "--conversation", "nobody"), 3, "no conversation 'nobody'"),
         (("dates", "--kind", "poem"), 2, "poem"),
         (("\udcff",), 2, "expected a word to look for"),
-        (("dates", "--in", "\udcff"), 3, "no conversation"),
+        (("dates", "--conversation", "\udcff"), 3, "no conversation"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(

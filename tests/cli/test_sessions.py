@@ -135,10 +135,10 @@ def test_the_beginning_of_a_name_in_the_list_is_a_name_to_every_command(sessions
 
 def test_the_page_before_is_of_those_that_ended_earlier(sessions: Cli) -> None:
     shown = sessions("ls", "-n", "1", "--json").envelope["data"]
-    before = sessions("ls", "-n", "1", "--before", "11111111", "--json").envelope["data"]
+    before = sessions("ls", "-n", "1", "--older-than", "11111111", "--json").envelope["data"]
 
     assert [row["name"] for row in (*shown, *before)] == [UUIDS[0], UUIDS[2]]
-    assert "1 older ones" in sessions("ls", "-n", "1", "--before", "11111111").err
+    assert "1 older ones" in sessions("ls", "-n", "1", "--older-than", "11111111").err
 
 
 CALL = ToolCall(id="c1", name="shell", arguments="{}")

@@ -46,9 +46,7 @@ def test_an_api_with_tools_writes_requests_that_are_explained_and_verified(
     assert called
     assert "tool_name" in {key for message in body["messages"] for key in message}
     assert stenolog("explain", "demo", "@", "--api", "ollama", "--db", "demo.db").returncode == 0
-    assert (
-        stenolog("check", "gate", "--api", "ollama", "--db", "demo.db", "--out", "then.jsonl").returncode == 0
-    )
+    assert stenolog("check", "gate", "--api", "ollama", "--db", "demo.db", "-o", "then.jsonl").returncode == 0
     assert stenolog("check", "gate", "--against", "then.jsonl", "--db", "demo.db").returncode == 0
     assert stenolog("check", "log", "--db", "demo.db").returncode == 0
 

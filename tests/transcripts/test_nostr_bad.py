@@ -267,12 +267,12 @@ def test_the_command_line_takes_names_and_tells_what_it_skipped(
     file, db = tmp_path / "talk.jsonl", tmp_path / "t.db"
     file.write_bytes(lines(ROOT, BUILT, but(content="Burnt.")))
 
-    status = run(["import", str(file), "--name", "site", "--agent", f"{key('coder')}=cody", "--db", str(db)])
+    status = run(["import", str(file), "--name", "site", "--key", f"{key('coder')}=cody", "--db", str(db)])
 
     assert (status, "its id is not the hash" in capsys.readouterr().err) == (0, True)
     with stenolog.open(db) as log:
         assert log["site"].state().members == ("cody",)
-    assert run(["import", str(file), "--agent", "cody", "--db", str(db)]) == 2
+    assert run(["import", str(file), "--key", "cody", "--db", str(db)]) == 2
 
 
 def test_a_file_of_many_events_is_read_at_once(tmp_path: Path) -> None:

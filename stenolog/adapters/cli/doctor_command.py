@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 @command("file", example="stenolog check file session.jsonl")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--api", type=RegisteredName(APIS), default=DEFAULT_API, show_default=True, help="The provider."
+    "--api", metavar="API", type=RegisteredName(APIS), default=DEFAULT_API, help=f"Else {DEFAULT_API}."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES

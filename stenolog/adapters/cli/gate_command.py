@@ -132,7 +132,11 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    """Yield every request of the corpus that can be built, in the order of their places."""
+    """Yield every request of the corpus that can be built, in the order of their places, with one bar."""
+    return progress(_built(logs, head, passed), "building requests")
+
+
+def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
     given: dict[str, Any] = {"apis": {name: APIS[name] for name in head.apis}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
@@ -145,7 +149,7 @@ def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) 
                 log[name].entries(strict=True), db=db, blobs=log.blobs, refused=refused, **given
             )
             try:
-                yield from progress(made, f"building the requests of {name}")
+                yield from made
             except StoredDataError as error:
                 passed.take(db, name, error)
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
 
 
-MANY = 20
-"""Up to this many files, each conversation has its line; beyond, one line sums up all."""
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
 
@@ -36,7 +34,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
 @click.option(
-    "--agent",
+    "--key",
     "agents",
     metavar="KEY=NAME",
     multiple=True,
@@ -46,7 +44,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     "-v",
     "--verbose",
     is_flag=True,
-    help=f"Show each conversation also where there are more than {MANY} files.",
+    help="Show each conversation, and what is kept of it elsewhere.",
 )
 @FILES
 @takes_db
@@ -79,7 +77,7 @@ def import_command(
     except KeyboardInterrupt:
         _say_how_far(done, len(paths))
         raise
-    return _answer(done, len(others), is_short=len(done) > MANY and not verbose)
+    return _answer(done, len(others), verbose=verbose)
 
 
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
@@ -120,12 +118,14 @@ def _key_and_name(given: str) -> tuple[str, str]:
     """Return the key and the name in `KEY=NAME`."""
     key, is_there, name = given.partition("=")
     if not (key and is_there and name):
-        raise click.UsageError(f"--agent: expected KEY=NAME, found {given!r}")
+        raise click.UsageError(f"--key: expected KEY=NAME, found {given!r}")
     return key, name
 
 
-def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -> CommandResult:
+def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) -> CommandResult:
+    """Report on one file by a line for each conversation, on several by one line; `verbose`: in detail."""
     reports = [each for each in done if isinstance(each, Report)]
+    is_short = not verbose and len(done) > 1
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
     notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
@@ -134,7 +134,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, is_short: bool) -
     mute = ("note",) if is_short else ()
     return CommandResult(
         reports,
-        lambda: () if is_short else lines(reports),
+        lambda: () if is_short else lines(reports, verbose=verbose),
         failed=any(note.severity == "error" for note in notes),
         diagnostics=tuple(notes),
         messages=(
@@ -260,7 +260,7 @@ def _some(files: Sequence[str]) -> str:
     return f"{len(files):,} files, {', '.join(files[:NAMED])}{more}"
 
 
-def lines(reports: Iterable[Report]) -> Iterator[Piece]:
+def lines(reports: Iterable[Report], *, verbose: bool) -> Iterator[Piece]:
     """Yield each conversation, and below it its parts that are kept elsewhere, or not as messages."""
     for report in reports:
         for conversation in report.conversations:
@@ -272,7 +272,7 @@ def lines(reports: Iterable[Report]) -> Iterator[Piece]:
             )
             for fork in conversation.forks:
                 yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
-            if conversation.ignored:
+            if verbose and conversation.ignored:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.ignored.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
         if not report.conversations:

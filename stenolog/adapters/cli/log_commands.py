@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @command("log", example="stenolog log demo -n 5")
-@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N.")
-@click.option("--after", default="0", help="Only what comes after this position.")
+@click.option("-n", "--limit", "last", metavar="N", type=click.IntRange(min=1), help="Only the last N.")
+@click.option("--after", metavar="POSITION", default="0", help="Only what comes after it, or after a time.")
 @click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
 @click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_kinds
@@ -93,11 +93,16 @@ def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
 
 
 @command("tail", example="stenolog tail demo")
-@click.option("-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="Begin N back.")
+@click.option(
+    "-n", "--limit", "last", metavar="N", type=click.IntRange(min=0), default=10, help="Begin N back; 10."
+)
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
 @takes_conversation
 def tail_command(db: Path, target: str, last: int, timeout: float | None) -> CommandResult:
-    """Follow a conversation as it goes on. The last entries, then each new one as it is appended."""
+    """Follow a conversation as it goes on.
+
+    The last entries, then each new one as it is appended.
+    """
     conversation = find_conversation(open_log(db), target)
     entries = conversation.tail(after=max(0, conversation.position - last), timeout=timeout)
     return CommandResult(
@@ -111,21 +116,30 @@ NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 @command("ls", example="stenolog ls --since 3d")
 @click.argument("part", required=False, default="")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
-@click.option("--since", help="Only where the last entry is dated from this day or time on.")
-@click.option("--before", metavar="CONVERSATION", shell_complete=names, help="Only older ones than this.")
+@click.option("--since", metavar="TIME", help="Only where the last entry is of this time or later.")
+@click.option("--until", metavar="TIME", help="Only where the last entry is of this time or earlier.")
+@click.option("--older-than", "before", metavar="CONVERSATION", shell_complete=names, help="Only older ones.")
 @click.option(
     "-n",
     "--limit",
+    metavar="N",
     type=click.IntRange(min=0),
     default=50,
-    show_default=True,
-    help="At most N, the newest; 0 for all.",
+    help="At most N, the newest; 0 for all. 50 unless given.",
 )
 @takes_db
 def ls_command(
-    db: Path, part: str, archived: bool, since: str | None, before: str | None, limit: int
+    db: Path,
+    part: str,
+    archived: bool,
+    since: str | None,
+    until: str | None,
+    before: str | None,
+    limit: int,
 ) -> CommandResult:
-    """List the conversations, the newest first. With project, agents, model, turns, errors, cost, title.
+    """List the conversations, the newest first.
+
+    With project, agents, model, turns, errors, cost and title.
 
     The order is that of the last entries' times; an imported entry has the time of its transcript. A UUID is
     shown by its beginning, which all commands take; in a pipe names are whole. Without a title the first
@@ -136,6 +150,7 @@ def ls_command(
         "archived": archived,
         "contains": part,
         "active_since": None if since is None else moment(since, to_its_end=False),
+        "active_until": None if until is None else moment(until, to_its_end=True),
         "older_than": "" if before is None else find_conversation(log, before).name,
     }
     shown = log.names(**which, limit=limit or None, order="latest")
@@ -143,7 +158,7 @@ def ls_command(
     more = (
         _more(shown[-1], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
     )
-    none = "" if rows else _none(log, which, {"--since": since, "--before": before})
+    none = "" if rows else _none(log, which, {"--since": since, "--until": until, "--older-than": before})
 
     def draw() -> Iterable[Piece]:
         now = datetime.now(UTC) if sys.stdout.isatty() else None
@@ -168,5 +183,7 @@ def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
     if many <= 0:
         return ()
     return (
-        Diagnostic("note", "more", f"{many:,} older ones: --before {shlex.quote(oldest)}; -n 0 shows all"),
+        Diagnostic(
+            "note", "more", f"{many:,} older ones: --older-than {shlex.quote(oldest)}; -n 0 shows all"
+        ),
     )

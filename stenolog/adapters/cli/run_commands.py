@@ -166,25 +166,28 @@ def _drawn_rerun(conversation: Conversation, told: Rerun, under_team: bool) -> I
 AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the outcome of others is unknown"
 
 
-@command("claims", example="stenolog claims")
-@click.option(
-    "--take", metavar="CONVERSATION", shell_complete=names, help="Take over the claims of a conversation."
-)
-@click.option("--owner", help="With --take, only those of this process id, or of this runner.")
+@command("claims", example="stenolog claims shop --take")
+@click.option("--take", is_flag=True, help="Take over the claims of the conversation.")
+@click.option("--owner", metavar="NAME", help="With --take, only those of this process id or runner.")
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @takes_db
-def claims_command(db: Path, take: str | None, owner: str | None) -> CommandResult:
-    """List the effects under way, with their processes. A dead process's are settled by the next run.
+def claims_command(db: Path, target: str, take: bool, owner: str | None) -> CommandResult:
+    """List the effects under way, with their processes.
 
-    --take is for a process that hangs: whatever it does later with these effects is refused. End the process
-    first if you can: a tool that it is running may still do something outside.
+    A dead process's are settled by the next run. --take is for a process that hangs: whatever it does later
+    with these effects is refused. End the process first if you can: a tool that it is running may still do
+    something outside.
     """
-    if owner is not None and take is None:
-        raise click.UsageError("--owner goes with --take CONVERSATION")
+    if owner is not None and not take:
+        raise click.UsageError("--owner goes with --take")
+    if take and not target:
+        raise click.UsageError("to take claims over, name the conversation")
     log = open_log(db)
-    if take is None:
-        shown = log.claims()
+    if not take:
+        whose = find_conversation(log, target).name if target else None
+        shown = [claim for claim in log.claims() if whose in (None, claim.conversation)]
         return CommandResult(shown, lambda: _drawn_claims(shown))
-    conversation = find_conversation(log, take)
+    conversation = find_conversation(log, target)
     taken = log.take_claims(conversation.name, owner)
     if not taken:
         whose = f" of {owner}" if owner else ""

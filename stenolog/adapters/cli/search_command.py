@@ -55,13 +55,19 @@ class Search(Command):
 @command("search", Search, example="stenolog search 'dates OR times' --since 3d")
 @click.argument("query", metavar="WORDS...", nargs=-1, required=True)
 @click.option(
-    "--in", "within", metavar="CONVERSATION", shell_complete=names, help="Only in this conversation."
+    "--conversation",
+    "within",
+    metavar="CONVERSATION",
+    shell_complete=names,
+    help="Only in this conversation.",
 )
 @click.option("--agent", help="Only what this agent said.")
 @takes_kinds
-@click.option("--since", help="Only from this day or time on (UTC where no zone is given).")
-@click.option("--until", help="Only up to this day or time.")
-@click.option("--limit", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="At most N.")
+@click.option("--since", metavar="TIME", help="Only from this day or time on (UTC where no zone is given).")
+@click.option("--until", metavar="TIME", help="Only up to this day or time.")
+@click.option(
+    "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="At most N."
+)
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @takes_db
 def search_command(
@@ -123,7 +129,7 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
         return ()
     return (
         Diagnostic(
-            "note", "more", f"there are more: -n {limit * 5} shows so many, --in CONVERSATION narrows it"
+            "note", "more", f"there are more: -n {limit * 5} shows so many, --conversation NAME narrows it"
         ),
     )
 

@@ -107,6 +107,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
         (bool(begins), "name >= ? AND name < ?", (begins, f"{begins}\U0010ffff")),
         (bool(part), "name LIKE ? ESCAPE '\\'", (f"%{part}%",)),
         (which.since is not None, f"{LAST_AT} >= ?", (which.since,)),
+        (which.until is not None, f"{LAST_AT} <= ?", (which.until,)),
         (bool(before), OLDER if which.by_time else BEGUN_BEFORE, (before,)),
     ]
     given = [(condition, values) for is_asked, condition, values in asked if is_asked]

@@ -175,8 +175,8 @@ class Which(NamedTuple):
     """A selection of conversations.
 
     With the archived ones or without; those whose names begin so, or contain this (Latin letters of either
-    case); those with an entry since (its last one's microseconds since 1970); those begun before the one of
-    that name, or `by_time` those whose last entries are older.
+    case); those whose last entry is not before `since`, and not after `until` (microseconds since 1970);
+    those begun before the one of that name, or `by_time` those whose last entries are older.
     """
 
     archived: bool = False
@@ -185,6 +185,7 @@ class Which(NamedTuple):
     since: int | None = None
     before: str = ""
     by_time: bool = False
+    until: int | None = None
 
 
 class ConversationKey(NamedTuple):

@@ -1,0 +1,139 @@
+"""The tree of commands: names, moved names, helps, and options that have one spelling."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import pytest
+
+from stenolog.adapters.cli.app import GROUPS, MODULES, RENAMED, app
+
+Cli = Callable[..., Any]
+ROOT = click.Context(app, info_name="stenolog", terminal_width=80, max_content_width=80)
+
+
+def walk(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Yield every command below a group, with its whole name."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=ctx, terminal_width=80, max_content_width=80)
+        yield inner.command_path, command, inner
+        if isinstance(command, click.Group):
+            yield from walk(command, inner)
+
+
+COMMANDS = {path: (command, ctx) for path, command, ctx in walk(app, ROOT)}
+
+
+def test_a_person_has_few_commands_to_choose_from() -> None:
+    assert len(MODULES) <= 27
+    assert set(GROUPS) == {"explain", "check", "db"}
+
+
+def test_the_help_fits_a_terminal_of_forty_rows_and_eighty_columns(cli: Cli) -> None:
+    lines = cli("--help").out.splitlines()
+
+    assert len(lines) <= 40
+    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_of_a_command_is_short_and_has_an_example(path: str) -> None:
+    lines = COMMANDS[path][0].get_help(COMMANDS[path][1]).splitlines()
+
+    assert len(lines) <= 25
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[-1].startswith(f"  Example: {path}") or path in (
+        "stenolog explain entry",
+        "stenolog check all",
+    )
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_example_of_a_command_is_one_that_it_takes(path: str) -> None:
+    command, _ = COMMANDS[path]
+    _, _, example = (command.epilog or "").partition("Example: stenolog ")
+
+    words = shlex.split(example)
+    taken = words.pop(0)
+    if taken in GROUPS:
+        group = GROUPS[taken]
+        taken += f" {words.pop(0) if words and words[0] in group.modules else group.default}"
+
+    assert taken.rstrip() in path or path in GROUPS
+    COMMANDS[f"stenolog {taken}"][0].make_context(taken, words)
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_a_command_that_has_moved_is_answered_with_what_it_is_called_now(cli: Cli, old: str) -> None:
+    ran = cli(old, "demo")
+
+    assert ran.status == 2
+    assert f"no command {old!r}; it is now: stenolog {RENAMED[old]}\n" in ran.err
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_what_a_moved_command_is_called_now_is_there(old: str) -> None:
+    words = ["stenolog", *re.findall(r"^[a-z]+|(?<= )[a-z]+(?=$| FILE)", RENAMED[old])]
+    options = re.findall(r"--[a-z]+", RENAMED[old])
+    command, _ = COMMANDS.get(" ".join(words[:3])) or COMMANDS[" ".join(words[:2])]
+
+    known = {name for option in command.params for name in option.opts}
+    assert set(options) <= known
+
+
+def test_a_slip_within_a_group_is_answered_with_the_nearest(cli: Cli) -> None:
+    assert "no command 'pth' of db; did you mean 'path'?" in cli("db", "pth").err
+
+
+def test_words_that_are_no_command_of_a_group_are_those_of_its_default(demo: Cli) -> None:
+    assert demo("explain", "demo", "5").out == demo("explain", "entry", "demo", "5").out
+    assert demo("explain", "5").out == demo("explain", "demo", "5").out
+    assert demo("explain").out == demo("explain", "demo", "@").out
+    assert demo("check", "demo").out == demo("check", "all", "demo").out
+
+
+SPELLINGS = {
+    "--at": "POSITION",
+    "--output": None,
+    "--limit": "N",
+    "--since": "TIME",
+    "--until": "TIME",
+    "--db": "FILE",
+    "--api": "API",
+}
+ALSO = {"--output": "-o", "--limit": "-n"}
+GONE = ("--out", "--task", "--in", "--before-name", "--tokens", "--contains", "--cost", "--other-policy")
+
+
+def test_an_option_is_spelt_and_shown_in_one_way() -> None:
+    wrong = []
+    for path, (command, _) in COMMANDS.items():
+        for option in command.params:
+            if not isinstance(option, click.Option):
+                continue
+            for name in option.opts:
+                if SPELLINGS.get(name) not in (None, option.metavar):
+                    wrong.append((path, name, option.metavar))
+                if name in ALSO and ALSO[name] not in option.opts:
+                    wrong.append((path, name, ALSO[name]))
+                if name in GONE:
+                    wrong.append((path, name, "gone"))
+
+    assert wrong == []
+
+
+def test_options_that_all_commands_take_stand_in_the_help_once(cli: Cli) -> None:
+    told = cli("--help").out
+
+    for name in ("--json", "--color", "--pager", "--plugin", "--traceback"):
+        assert name.replace("--pager", "--no-pager") in told
+        listed = re.compile(rf"^  {name}\b", re.MULTILINE)
+        assert [
+            path for path in COMMANDS if listed.search(COMMANDS[path][0].get_help(COMMANDS[path][1]))
+        ] == []
