@@ -23,6 +23,7 @@ from stenolog.domain.values import Control, Tool
 from .agent_request import request_data, request_of
 from .entry_lines import entry_line
 from .framework import command
+from .layout import heading
 from .lines import CommandResult, Piece, line
 from .options import takes_db
 from .verify_commands import replay_lines, replayed
@@ -132,22 +133,39 @@ def demo_command(db: Path) -> CommandResult:
 
 
 def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
-    from .layout import heading
     from .render_views import drawn_request as request_drawn
     from .render_views import drawn_timeline as timeline_drawn
 
-    yield line("Two agents, five kinds of event, one log. All that follows is derived from it.")
-    yield heading("$ stenolog log demo")
+    yield line("Two agents, five kinds of event, one log. Everything below is worked out from the log.")
+    yield from _section(
+        "stenolog log demo",
+        "What happened. At 5 the model fell silent in the middle of an answer. Its words are kept,",
+        'so that "continue" at 6 has something to continue.',
+    )
     for entry in conversation.entries():
         yield entry_line(entry, 2)
-    yield heading("$ stenolog timeline demo")
+    yield from _section("stenolog timeline demo", "What a person sees of it.")
     yield from timeline_drawn(conversation.timeline())
-    yield heading("$ stenolog request demo --agent coder")
+    yield from _section(
+        "stenolog request demo --agent coder",
+        "What coder's model is sent next: each part with its entries and its rule. The half answer is",
+        "part 5; the note behind it was added by a rule; what reviewer said is quoted.",
+    )
     yield from request_drawn(
         request_of(conversation, "coder", conversation.position, "openai-chat"), list(conversation.entries())
     )
-    yield heading("$ stenolog check replay demo")
+    yield from _section(
+        "stenolog check replay demo",
+        "What the engine did and does next, worked out again from the first entry.",
+    )
     yield from replay_lines(replayed(conversation))
-    yield line("")
     elsewhere = "" if db == default_database() else f" --db {db}"
-    yield line(("Look around in it:  ", "dim"), f"stenolog show demo @{{error}}{elsewhere}")
+    yield heading("Go on")
+    for words in ("show demo @{error}", "request demo --agent reviewer --why", "explain demo 5"):
+        yield line(("  stenolog ", "dim"), f"{words}{elsewhere}")
+
+
+def _section(words: str, *about: str) -> Iterator[Piece]:
+    """Yield the heading of a section: a command that shows the same, and what to look at."""
+    yield heading(f"$ {words}")
+    yield from (line((sentence, "dim")) for sentence in about)
