@@ -14,7 +14,8 @@ from random import Random
 
 import pytest
 
-from stenolog import Entry
+from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, UserMessage
+from stenolog.context import Budget
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy
 from stenolog.projections.requests import APIS, LaneId, Request, build, builder, lanes
@@ -24,6 +25,7 @@ from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
+from tests.requests.given import log as entries
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import REAL, SMALL
 from tests.requests.sessions import session_log
@@ -124,6 +126,21 @@ def test_what_is_built_at_once_is_what_the_builder_builds(seed: int) -> None:
         made = build(log, "coder", policy=chosen, api="anthropic")
 
         assert made == builder.build(log, "coder", policy=chosen, api="anthropic"), name
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_message_that_the_api_adds_counts_for_both_in_a_budget(api: str) -> None:
+    asks_for_json = AgentCard(model="m", parameters={"response_format": {"type": "json_object"}})
+    log = entries(
+        ModeSwitch(joins=["coder"], cards={"coder": asks_for_json}),
+        UserMessage(text="One"),
+        AssistantMessage(agent="coder", text="1"),
+        UserMessage(text="Two"),
+    )
+    for messages in (1, 2, 3):
+        made = build(log, "coder", policy=Budget(messages=messages), api=api)
+
+        assert made == builder.build(log, "coder", policy=Budget(messages=messages), api=api)
 
 
 @pytest.mark.slow

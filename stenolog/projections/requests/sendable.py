@@ -59,7 +59,7 @@ def finished(
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
     )
-    over = "" if surely_fits and not _has_opening(request) else over_budget(view, request, contents)
+    over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
     reason = "; ".join(reason for reason in (unsendable_reason(view, end), over) if reason)
     if reason:
         return replace(request, sendable=False, ready=False, reason=reason)
@@ -186,10 +186,16 @@ def over_budget(view: View, request: Request, contents: Callable[[], Contents]) 
     return f"over budget ({', '.join(over)}), and this must stay: {named}"
 
 
-def _has_opening(request: Request) -> bool:
-    """Return whether the API put a message before the agent's own words: the window does not count that."""
+def _has_more(request: Request) -> bool:
+    """Return whether the API put a message of its own into the body: the window does not count that."""
     messages = conversation(request.body)
-    return isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2)
+    if isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2):
+        return True
+    match request.body:
+        case {"response_format": {"type": "json_object"}} | {"text": {"format": {"type": "json_object"}}}:
+            return True  # a note with the word that OpenAI wants to see
+        case _:
+            return False
 
 
 def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:
