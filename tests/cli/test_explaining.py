@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch, TextPart, UserMessage
+from stenolog.adapters.cli.render_outputs import short_aliases
 from stenolog.adapters.log import open as open_log
 from stenolog.events import PositionRange
 from stenolog.parts import ReasoningPart
@@ -205,8 +206,9 @@ def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
 
     told = cli(*tried).out
     assert [f"SENT {row['sent']:,} " in told for row in rows] == [True] * len(rows)
-    told = cli("outputs", "s").out.replace("\n", "")
-    assert [row["alias"] in told for row in outputs] == [True] * len(outputs)
+    told = cli("outputs", "s").out
+    short = short_aliases([row["alias"] for row in outputs])
+    assert [f" {each} " in told for each in short.values()] == [True] * len(outputs)
     reason = cli(*other, "--json").envelope["data"]["other"]["reason"]
     assert "over budget (" in reason
     assert reason in " ".join(cli(*other).out.split())

@@ -56,7 +56,7 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
 def test_without_a_bill_it_says_that_nobody_knows_what_else_was_sent(cli: Cli, tmp_path: Path) -> None:
     imported(tmp_path)
 
-    assert "imported from claude-code without a bill: whether its program sent more" in " ".join(
+    assert "the answers came from claude-code, without a bill: whether more was sent" in " ".join(
         cli("request", "x", "--at", "2").out.split()
     )
 
@@ -65,7 +65,7 @@ def test_of_a_request_that_stenolog_sent_nothing_is_missing(demo: Cli) -> None:
     out = demo("request", "--agent", "coder", "--at", "2").out
 
     assert "not in this log" not in out
-    assert "imported" not in out
+    assert "came from" not in out
 
 
 def test_the_first_question_of_a_thread_has_a_request_though_its_agent_answers_later(

@@ -81,8 +81,8 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
             hang=2,
         )
     elif program and not bill.tokens:
-        unknown = "whether its program sent more, such as a system prompt and tools, is not known"
-        yield wrapped((f"imported from {program} without a bill: {unknown}", "yellow"), hang=2)
+        unknown = "whether more was sent, such as a system prompt and tools, is not known"
+        yield wrapped((f"the answers came from {program}, without a bill: {unknown}", "yellow"), hang=2)
 
 
 def _rounded(tokens: int) -> int:
