@@ -160,9 +160,9 @@ def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
     )
     yield from replay_lines(replayed(conversation))
     elsewhere = "" if db == default_database() else f" --db {db}"
-    yield heading("Go on")
-    for words in ("show demo @{error}", "request demo --agent reviewer --why", "explain demo 5"):
-        yield line(("  stenolog ", "dim"), f"{words}{elsewhere}")
+    yield line("")
+    for words in ("show demo @{error}", "explain demo 5"):
+        yield line(("Go on:  ", "dim"), f"stenolog {words}{elsewhere}")
 
 
 def _section(words: str, *about: str) -> Iterator[Piece]:
