@@ -117,6 +117,7 @@ class LogHandle:
         prefix: str = "",
         contains: str = "",
         active_since: datetime | None = None,
+        active_until: datetime | None = None,
         older_than: str = "",
         limit: int | None = None,
         order: Order = "oldest",
@@ -124,17 +125,17 @@ class LogHandle:
         """Return the names of the conversations, the oldest first; with the archived ones or without.
 
         Fewer of them: `prefix`, what a name begins with; `contains`, what it holds, Latin letters of either
-        case; `active_since`, an aware time that something was appended at or after; `older_than`, the name
-        of one that all of these are older than; `limit`, at most so many, counted in `order`: "oldest" or
-        "newest" by when they were begun, "latest" by the time of their last entries, "a-z" or "z-a" by name.
-        With "latest", `older_than` goes by that time too, and of very many conversations those begun last are
-        compared.
+        case; `active_since` and `active_until`, aware times that the last entry is not before, and not after;
+        `older_than`, the name of one that all of these are older than; `limit`, at most so many, counted in
+        `order`: "oldest" or "newest" by when they were begun, "latest" by the time of their last entries,
+        "a-z" or "z-a" by name. With "latest", `older_than` goes by that time too, and of very many
+        conversations those begun last are compared.
         Raises `InvalidEventError` for what is none of these.
         """
         if limit is not None:
             arguments.number("limit", limit)
         arguments.some_of("order", (order,), get_args(Order))
-        which = self._which(archived, prefix, contains, active_since, older_than)
+        which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
         which = which._replace(by_time=order == "latest")
         return self.recorder.names(which, limit=limit, order=order)
 
@@ -145,23 +146,28 @@ class LogHandle:
         prefix: str = "",
         contains: str = "",
         active_since: datetime | None = None,
+        active_until: datetime | None = None,
         older_than: str = "",
         order: Order = "oldest",
     ) -> int:
         """Return the number of conversations; the arguments select some of them as for `names`."""
         arguments.some_of("order", (order,), get_args(Order))
-        which = self._which(archived, prefix, contains, active_since, older_than)
+        which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
         which = which._replace(by_time=order == "latest")
         return self.recorder.count(which)
 
     @staticmethod
     def _which(
-        archived: bool, prefix: str, contains: str, active_since: datetime | None, older_than: str
+        archived: bool,
+        prefix: str,
+        contains: str,
+        active: tuple[datetime | None, datetime | None],
+        older_than: str,
     ) -> Which:
         for what, asked in (("prefix", prefix), ("contains", contains), ("older_than", older_than)):
             arguments.text(what, asked)
-        since = arguments.instant("active_since", active_since)
-        return Which(archived, prefix, contains, since, older_than)
+        since, until = map(arguments.instant, ("active_since", "active_until"), active)
+        return Which(archived, prefix, contains, since, older_than, until=until)
 
     @property
     def last_sequence(self) -> int:
