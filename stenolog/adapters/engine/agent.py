@@ -45,6 +45,7 @@ class Agent:
     retries: RetryPolicy = RETRIES
     metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
+    # A dataclass has one type for a field: here `llm` also takes a model's name.
     if TYPE_CHECKING:  # what it takes for `llm` is more than what it holds
 
         def __init__(
@@ -62,7 +63,9 @@ class Agent:
 
     def __post_init__(self) -> None:
         if isinstance(self.llm, str):
+            # The dataclass is frozen.
             object.__setattr__(self, "llm", model_from_string(self.llm))
+        # A slash separates agent and task in the address of a lane.
         if not self.name or "/" in self.name:
             raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")
         hint = "a model of stenolog.models, or its name, such as 'openai:gpt-5.2'"
@@ -82,18 +85,20 @@ class Agent:
         )
 
     def _policy(self) -> PolicyLike:
-        """Return its policy; by default, a backend with its own session is sent only new messages."""
+        """Return its policy, for a model that remembers with `SinceLastTurn` by default."""
+        # A backend with its own session has seen what it was sent before.
         if self.llm is None or not self.llm.remembers:
             return self.policy or {}
         chosen = policy(self.policy)
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def noted(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return the answer with its notes, or with the error where they fail: the answer itself is kept."""
+        """Return the answer with its notes, or with the error where they fail."""
         if self.metadata is None:
             return answer
         try:
             return replace(answer, meta={**answer.meta, **self.metadata(answer)})
+        # The answer is whole and paid for, so a fault of the notes must not lose it.
         except Exception as error:
             return replace(answer, meta={**answer.meta, "stenolog": {"notes": f"failed: {error!r:.200}"}})
 

@@ -60,6 +60,7 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
         return
     hears = hearing(conversation.state(), said)
     called = [(lane, call) for lane, call in _called(conversation) if lane.address in hears]
+    # A worker in a scope has no conversation of its own: its lane has the short key as its task.
     scopes = {short_key(tool_key(conversation, RunTool(lane, call))) for lane, call in called}
     for child, lane in _conversations(conversation):
         for call in _waiting(child):
@@ -67,7 +68,8 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
                 continue
             control = Control(action="refuse", call=call.call)
             reason = UserMessage(parts=said.parts, author=said.author, to=[call.lane], control=control)
-            with suppress(IllegalCommandError):  # it was decided meanwhile
+            # Another process may have decided about the call since.
+            with suppress(IllegalCommandError):
                 child.submit(reason)
 
 
@@ -75,6 +77,7 @@ def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, L
     """Yield a conversation and its workers' ones, each with the lane of `conversation` that waits for it."""
     yield conversation, None
     if _called(conversation):
+        # By the short key behind the tilde, which is made of the call.
         children = {
             name.rpartition("~")[2]: name for name in conversation.log.names(archived=True, contains="~")
         }

@@ -40,8 +40,10 @@ TASK: dict[str, JsonValue] = {
 }
 TASK_ID = "task-"
 """The prefix of the id of the message that gives a worker its task."""
+# Only a person's decision is waited for here.
 LOOK = 1.0
 """Seconds between two looks whether a person has approved what a worker waits for."""
+# Less than `runner.GRACE`, within which a cancelled call has to end.
 GRACE = 4.0
 """Seconds that a worker has to end by itself after it was cancelled."""
 
@@ -68,7 +70,8 @@ class AgentTool(WorkerTool):
         self.worker = worker
         self.context = context
         self.share = share
-        self.repeat = "safe"  # the child stands where it was cut off
+        # A call that is made again goes on in the child, where that was cut off.
+        self.repeat = "safe"
         self.timeout = None
         self.spec = Tool(
             name=name or f"ask_{worker.name}",
@@ -95,16 +98,20 @@ class AgentTool(WorkerTool):
         task = _task(call.arguments)
         lane = LaneState(self.worker.name, short_key(call.key) if self.context == "scope" else "")
         team = self._team(await asyncio.to_thread(self._limits, call, call.conversation), lane)
-        await team.tools()  # before anything is said: a worker without its tools does not begin
+        # Before anything is said: a worker without its tools does not begin.
+        await team.tools()
         child = await asyncio.to_thread(self._begin, call, call.conversation, task, lane)
         work = asyncio.create_task(_until_done(team, child, lane), name=f"worker {lane.address:.64}")
         try:
+            # Shielded, since a cancelled call may be taken up by the next run: `_stop` decides how the work
+            # ends.
             await asyncio.shield(work)
         except asyncio.CancelledError:
             await _stop(work, call, child, lane)
             raise
         except Exception:
-            await asyncio.to_thread(_cancel, child, lane, call.lane)  # the call ends, and nobody goes on
+            # The call ends with an error, so the child must not go on by itself.
+            await asyncio.to_thread(_cancel, child, lane, call.lane)
             raise
         return await asyncio.to_thread(worker_output, child, lane)
 
@@ -126,6 +133,7 @@ class AgentTool(WorkerTool):
         self, call: ToolContext, conversation: Conversation, task: str, lane: LaneState
     ) -> Conversation:
         """Return the worker's conversation, with its task, which may be there from an earlier run."""
+        # A member of that name may have joined since the team was made.
         if lane.task and self.worker.name in conversation.state().members:
             raise ToolError(_needs_a_name(self.worker))
         called = conversation.entry(call.position)
@@ -144,6 +152,7 @@ class AgentTool(WorkerTool):
             run=called.event.run,
             node=called.event.node,
         )
+        # The id comes from the call, so a later run does not write the task twice.
         child.extend([NewEntry(said, f"{TASK_ID}{call.key}")])
         return child
 
@@ -151,11 +160,13 @@ class AgentTool(WorkerTool):
         if name in conversation.log:
             return conversation.log[name]
         if self.context == "fork":
+            # Before the calling answer, whose call would have no result in the fork.
             return conversation.fork(after=called.position - 1, name=name)
         child = conversation.log[name]
         link = ConversationRef(conversation=conversation.name, position=called.position, digest=called.digest)
         opening = ModeSwitch(mode="agent", parent=link)
-        with suppress(VersionConflictError):  # another run of this very call was first
+        # Another run of this very call may have been first.
+        with suppress(VersionConflictError):
             child.append(opening, expected=0)
         return child
 
@@ -164,7 +175,9 @@ class AgentTool(WorkerTool):
         most = self._caller.limits.max_tokens if self._caller else None
         if not most:
             return self.worker.limits
+        # What other workers of the same answer use meanwhile is not counted yet, so each has an equal part.
         left = max(0, most - conversation.fold(WATCH).lane(call.lane).total)
+        # At least one token: 0 would mean no limit.
         share = max(1, int(left * min(self.share, 1 / self._at_once(call, conversation))))
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
@@ -187,7 +200,8 @@ async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:
         async for _ in team.run(child):
             pass
         state = await asyncio.to_thread(child.state)
-        if state.lane(lane.address).status not in BUSY:  # one that was approved meanwhile goes on
+        # A lane that waits for approval is busy, and goes on once a person has decided.
+        if state.lane(lane.address).status not in BUSY:
             return
         await asyncio.sleep(LOOK)
 
@@ -196,6 +210,7 @@ async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation
     """Stop a worker: for good if its call was closed; else the next run continues it."""
     assert call.conversation is not None, "the engine gives the conversation"
     try:
+        # The log still waits for an open call: the next run goes on with the child.
         if not await asyncio.to_thread(_is_open, call, call.conversation):
             await asyncio.to_thread(_cancel, child, lane, call.lane)
             await asyncio.wait({work}, timeout=GRACE)
@@ -203,7 +218,8 @@ async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation
         work.cancel()
         await asyncio.wait({work})
         if not work.cancelled():
-            work.exception()  # nobody asks for it any more
+            # Retrieved, so that asyncio does not report an error that nobody asks for.
+            work.exception()
 
 
 def _is_open(call: ToolContext, conversation: Conversation) -> bool:
@@ -215,7 +231,8 @@ def _is_open(call: ToolContext, conversation: Conversation) -> bool:
 
 def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
     control = Control(action="cancel", agent=lane.agent, task=lane.task)
-    with suppress(IllegalCommandError):  # it is not there any more
+    # The lane may have come to rest by itself.
+    with suppress(IllegalCommandError):
         child.submit(UserMessage(control=control, author=author, author_kind="agent"))
 
 
@@ -228,7 +245,8 @@ def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -
         match entry.event:
             case AssistantMessage(agent=lane.agent, task=lane.task, purpose="answer") as answer:
                 words, position = answer.text, entry.position
-                fault = "cancelled" if answer.tool_calls else ""  # at rest, it waits for none of them
+                # A lane at rest waits for no call, so calls behind its last answer were cancelled.
+                fault = "cancelled" if answer.tool_calls else ""
             case LlmError(agent=lane.agent, task=lane.task, category=category, message=message):
                 fault = f"{category}: {message}"
             case _:

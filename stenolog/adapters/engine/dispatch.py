@@ -17,8 +17,9 @@ from stenolog.domain.errors import ModelError
 from stenolog.projections.requests import Api, Request, build
 from stenolog.projections.requests.transport import Outgoing, Transport
 
+# The check reads the whole conversation, so only a sample of calls pays for it.
 SAMPLED = 0.01
-"""The share of calls that are checked where not all are. The check reads the whole conversation."""
+"""The share of calls that are checked where not all are."""
 BODY = Transport()
 DIFFERS = "not asked: the request built again from the log differs from the one about to be sent"
 
@@ -40,8 +41,9 @@ def rebuilt(conversation: Conversation, request: Request, api: str | Api) -> Req
 
 @contextmanager
 def _fresh(conversation: Conversation) -> Iterator[Conversation]:
-    """Open the conversation on a connection of its own; a log in memory has only one."""
+    """Open the conversation on a connection of its own, where that is possible."""
     log = conversation.log
+    # A log in memory has one connection only.
     if log.recorder.is_private:
         yield conversation
         return

@@ -18,21 +18,25 @@ def key(effect: Effect) -> Key:
 
 
 def model_key(conversation: Conversation, call: CallModel) -> str:
-    """Return the idempotency key of a model call: of this attempt, in this log and no other one."""
+    """Return the idempotency key of a model call."""
+    # With the attempt: a retry is another call, which a provider must not answer from the first.
+    # With the digest: other logs have streams and positions of the same numbers.
     return _idempotency_key(conversation, call, f"{call.attempt}/{conversation.digest}")
 
 
 def tool_key(conversation: Conversation, run: RunTool) -> str:
     """Return the idempotency key of a tool's call."""
+    # By the entry, and without an attempt: a tool that is run again after a crash has the same key.
     return _idempotency_key(conversation, run, run.call.entry)
 
 
 def short_key(key: str) -> str:
-    """Return the suffix that a call's key gives to its child's or lane's name, whatever is renamed."""
+    """Return the suffix that a call's key gives to its child's or lane's name."""
     return key[:12]
 
 
 def _idempotency_key(conversation: Conversation, effect: Effect, what: str) -> str:
     """Return the idempotency key of an effect: the same for the same effect, however often it is begun."""
+    # By the stream's number and not by its name, which may change.
     named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
     return sha256(named.encode()).hexdigest()[:32]

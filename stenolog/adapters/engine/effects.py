@@ -41,6 +41,7 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
+# They tell of the replay, the file or the machine, and not of the model or the tool.
 FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
 """Errors that end a run, since no event can record them."""
 
@@ -118,26 +119,31 @@ async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel)
         if host.options.is_checked():
             await _check(host, asking, check.begin)
         event = await _ask_model(host, agent.llm, stream, asking)
-    except ModelError as error:  # it differs from what the log says
+    # The request differs from what the log says (see `dispatch`).
+    except ModelError as error:
         event = _failure(host, asking, error)
     except FATAL:
+        # No event says what came of it, so the effect is free to be begun again.
         await host.write(host.scribe.claims.release, begun.claim)
         raise
     except asyncio.CancelledError:
+        # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
         if key(effect) not in host.stopped:
-            raise  # the runner is closed: what has streamed is in the draft
+            raise
         event = asking.cancelled(watch(), STOPPED)
     await host.settle(
         partial(events_for, event),
         begun.claim,
         lambda error: partial(events_for, _failure(host, asking, error)),
     )
+    # Only now: until its answer is appended, the draft is all that a crash would leave of it.
     host.forget(asking.draft)
 
 
 def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
-    """Tell the operator that a lane is shown less, in each run; the timeline tells the user."""
+    """Tell the operator that a lane is shown less; the timeline tells the user."""
     if request.cuts > host.cuts.get(where, 0):
+        # Once for each cut in a run: a cut stays, and would be told again with every request.
         host.cuts[where] = request.cuts
         cut = cut_of(request.receipt)
         LOGGER.info("%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
@@ -162,6 +168,7 @@ async def _ask_model(
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
     watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
+    # One call tries a provider that was down, and the others wait for what comes of it.
     while breaker.is_tried:
         await asyncio.sleep(BREATH)
     if left := breaker.check(watch()):
@@ -169,6 +176,7 @@ async def _ask_model(
     asking.begun = watch()
     try:
         answer = await _answer(breaker, watch, partial(stream, model))
+        # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
             spent = await host.write(host.scribe.spent, asking.effect.lane.address, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
@@ -191,7 +199,8 @@ async def _answer(
     except Exception as error:
         breaker.failed(classify_error(error)[0], watch())
         raise
-    except BaseException:  # it was cancelled
+    # A cancelled call says nothing about the provider, but must not leave the breaker waiting.
+    except BaseException:
         breaker.stopped()
         raise
     breaker.succeeded()
@@ -236,16 +245,18 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
     except asyncio.CancelledError:
         if key(effect) not in host.stopped:
             raise
-        if tool is None or tool.stops or tool.repeat == "safe":  # nothing more will come of it
-            await host.write(host.scribe.claims.release, begun.claim)  # its result says so already
+        # Nothing more will come of it, and its result in the log already says that it was cancelled.
+        if tool is None or tool.stops or tool.repeat == "safe":
+            await host.write(host.scribe.claims.release, begun.claim)
             return
         outcome = failed(GOES_ON)
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
 
     def result(outcome: ToolOutcome) -> Outcome:
-        """Return the result, made once, though it may be appended again."""
+        """Return the result as an `Outcome`."""
         put, keys = host.conversation.log.blobs.put, host.conversation.log.edge.redact
         outcome = redacted_output(outcome, keys) if keys else outcome
+        # Made once, though it may be appended again: each time it would put its blobs anew.
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
@@ -253,6 +264,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
 
 
 MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
+# Possessive quantifiers keep these patterns linear in texts that an agent or a stranger wrote.
 _FENCED = re.compile(
     r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -287,11 +299,9 @@ def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
 
 
 def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
-    """Return the agents that an answer hands on to, in the order of their first mention, without the speaker.
-
-    Nobody, where the turn rule alone says who is next.
-    """
+    """Return the agents that an answer hands on to, in the order of first mention, without the speaker."""
     rule = rule_of(turns)
+    # The turn rule alone says who is next.
     if rule.tracks_turns and not rule.hands_on(speaker):
         return ()
     return tuple(
@@ -303,13 +313,15 @@ POLICY = "approval policy"
 
 
 def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
-    """Yield approvals that need no person, as events: the log has a policy's decision like a person's."""
+    """Yield approvals that need no person, as events."""
     for lane in scribe.state.lanes.values():
         for call in lane.calls if lane.status == "awaiting_approval" else ():
             if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
                 continue
-            if scribe.is_foreign(call):  # a file's author chose it: a person decides
+            # The author of an imported file chose these arguments, so a person has to decide.
+            if scribe.is_foreign(call):
                 continue
             if not needs_approval(tool, scribe.call_of(RunTool(lane, call)).arguments):
+                # The log has a policy's decision like a person's.
                 control = Control(action="approve", call=ref(call))
                 yield UserMessage(control=control, author=POLICY, author_kind="system")

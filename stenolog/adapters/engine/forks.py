@@ -45,7 +45,8 @@ from .team import Team
 
 
 def fork_of(conversation: Conversation, after: int, name: str) -> Conversation:
-    """Return the fork of that name, which may be there from an earlier run."""
+    """Return the fork of that name."""
+    # It may be there from an earlier run that was killed.
     with suppress(ConversationExistsError):
         return conversation.fork(after=after, name=name)
     return conversation.log[name]
@@ -68,6 +69,7 @@ def merge_answer(conversation: Conversation, made: AssistantMessage, id: str) ->
     """Append to the conversation a message made in a fork, if its state still allows the message."""
     while True:
         state = conversation.state()
+        # Decided anew after each conflict: what came in between may forbid the message.
         decide(state, made)
         with suppress(VersionConflictError):
             return conversation.append(made, id=id, expected=state.position)
@@ -122,6 +124,7 @@ async def compact(
     plan = await asyncio.to_thread(_plan, conversation, agent, over, keep)
     if plan is None:
         return None
+    # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
     whole = f"{conversation.stream.key}/{agent}/{summariser.name}/{task}/{plan}"
     mark = short_key(sha256(whole.encode()).hexdigest())
     fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
@@ -130,6 +133,7 @@ async def compact(
     said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
     text, meta = await _ask_summariser(fork, reader, said)
     if (
+        # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
         await asyncio.to_thread(lambda: _away(context([*conversation.entries()]), agent, plan.last))
         != plan.away
     ):
@@ -151,12 +155,14 @@ def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -
         return None
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)
+    # A request may be too large by its last messages alone; then fewer of them stay.
     while not spans and is_large and keep > 1:
         keep //= 2
         spans = middle(log, agent, keep)
     if not spans:
         return None
     now = context(log)
+    # The last summary that has ended is part of the plan: after it, the same spans need a new fork.
     holding = {summary.position for summary in now.summaries}
     ended = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
     return CompactionPlan(spans, _away(now, agent, spans[-1].last), max(ended, default=0))
@@ -171,6 +177,7 @@ def _away(now: Context, agent: str, last: int) -> Away:
 
 def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
     """Return the summariser; it takes the agent's place if that is shown only its own messages."""
+    # A summariser of another name would not be shown an agent's private messages.
     is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
     return summariser if is_open else replace(summariser, name=agent)
 
@@ -181,6 +188,7 @@ async def _ask_summariser(
     """Return the summary, and the link to the fork; of a summariser that has failed before, a new attempt."""
     team, lane = Team([summariser], join=False), LaneState(summariser.name)
     team.options = replace(team.options, lane=lane.address)
+    # From an earlier call with the same plan, whose model failed.
     if (await asyncio.to_thread(fork.state)).lane(lane.address).status == "failed":
         await team.resume(fork, lane.agent)
     async for _ in team.run(fork, said, id=ASKED):
@@ -194,10 +202,12 @@ async def _ask_summariser(
 
 WISH = "wish"
 """The id of the message that says what is to be changed, in its fork."""
+# The fork ends before the old answer, so the wish has to quote it.
 CHANGES = "{wish}\n\nThe answer that is to be changed:\n\n{answer}"
-"""The message sent with a wish: otherwise the model sees nothing behind the question."""
+"""The message sent with a wish."""
+# Where the old answer followed another one, no question is open that the model could answer.
 GO_ON = "Go on."
-"""The message sent without a wish if the old answer followed another one, so that no question is open."""
+"""The message sent without a wish if no question is open."""
 
 
 class _Old(NamedTuple):
@@ -248,6 +258,7 @@ def _replacement(
     assert isinstance(said, AssistantMessage), "models give answers"
     meta = {**said.meta, **link}
     said = replace(said, replaces=position, to=to, meta=meta)
+    # These belong to the call in the fork: here they would be counted and compared a second time.
     return replace(said, cause=None, usage=None, receipt=None, session="")
 
 
@@ -275,6 +286,7 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
             f"{conversation.name!r}: the words at {latest} have taken the place of the answer at {position}"
         )
     receipt = getattr(wordings[-1].event, "receipt", None)
+    # What its first wording had seen: the later ones were asked for in forks of their own.
     view = receipt.view if receipt else wordings[-1].position - 1
     return _Old(
         lane, view, getattr(last.event, "to", ()), now.settings, getattr(log[latest - 1].event, "text", "")
@@ -316,6 +328,7 @@ async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str
 async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> None:
     team = Team([agent], join=False)
     team.options = replace(team.options, lane=lane.address)
+    # An earlier call with the same wish may have failed, or said its wish already.
     status = (await asyncio.to_thread(fork.state)).lane(lane.address).status
     if status == "failed":
         await team.resume(fork, lane.agent, lane.task)

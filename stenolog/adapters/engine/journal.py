@@ -1,6 +1,6 @@
 """Journal of a runner: it reads the state, takes claims, and appends the results of effects.
 
-All of it is called in one thread, which may wait for the disk; nothing here waits for a model or a tool.
+All of it is called in one thread; nothing here waits for a model or a tool.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class Journal(LiveState):
                 break
             except VersionConflictError:
                 self.catch_up()
+        # Only after the append: until then the log may stop the effect.
         self.under_way.pop(fence, None)
         self.unwanted.discard(fence)
 
@@ -126,9 +127,11 @@ class Journal(LiveState):
         prepared = [
             begun for effect in due if effect not in unasked and (begun := self._prepared(effect, now))
         ]
-        if self.state.position != before:  # something was refused, which the log now says
+        # Preparing has appended a refusal, so what was decided before it may no longer hold.
+        if self.state.position != before:
             return Poll(again=True)
         try:
+            # At the position that they were decided on: a claim and an append never cross.
             taken = self.claims.take([each.claim for each in prepared], before) if prepared else []
         except VersionConflictError:
             return Poll(again=True)
@@ -146,8 +149,11 @@ class Journal(LiveState):
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
         if taken:
-            self.catch_up()  # what the dead have appended before they claimed these: else nothing seems due
+            # The dead may have appended before they claimed these; without that, nothing would seem due.
+            self.catch_up()
         if dead:
+            # The file of a dead runner goes only with its last claim: a missing file has its process looked
+            # for.
             for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
                 self.presence.forget(owner)
         return taken
@@ -177,11 +183,9 @@ class Journal(LiveState):
         return RECEIPT.load(claim.receipt) if claim.receipt else None
 
     def lost(self, effect: CallModel, why: str) -> None:
-        """Record that a lane's backend has lost its session; it is called at once, with all messages.
-
-        No call has failed by it: it is no attempt, and the new backend need not hear of it.
-        """
+        """Record that a lane's backend has lost its session; it is called at once, with all messages."""
         now = self.conversation.log.edge.clock()
+        # No call has failed by it, so it is no attempt, and the new backend need not hear of it.
         self._refuse(
             effect._replace(attempt=effect.attempt - 1), "process_exited", why, now, in_context=False
         )
@@ -193,6 +197,7 @@ class Journal(LiveState):
         )
         if isinstance(effect, RunTool):
             made = self._answer_of(effect)
+            # Running it once more could do twice what the other system did already.
             if made.source is not None:
                 why = f"it was made in {made.source.system}, which may have run it"
                 self._note(unknown_outcome(effect.call, why))
@@ -237,8 +242,10 @@ class Journal(LiveState):
             return "budget", reason
         try:
             request = self.conversation.request(lane.agent, api=agent.llm.api, task=lane.task)
-        except CallerError as error:  # a policy or a parameter that no request can be made by
+        # A card holds a policy or a parameter by which no request can be made.
+        except CallerError as error:
             return "invalid_request", str(error)
+        # Where the log has moved on, taking the claim conflicts, and all is decided anew.
         if not request.sendable and request.at == self.state.position:
             over = request.reason.startswith("over budget")
             return "context_length" if over else "invalid_request", request.reason
@@ -250,6 +257,7 @@ class Journal(LiveState):
         if not agent.limits.max_cost or agent.llm is None:
             return limit_reached(agent.limits, account, now=now)
         cost = known_cost(account.tokens, prices, account.billed.values())
+        # A limit on cost cannot be kept where a model has no price.
         missing = [] if agent.llm.charges == "nothing" else unpriced(account.tokens, prices)
         return limit_reached(agent.limits, account, cost, now, missing)
 
@@ -280,6 +288,7 @@ class Journal(LiveState):
         """Append a decision made here; on a version conflict, decide again."""
         try:
             self.append(self.marked(event))
+        # Not tried again: what came in between may have changed the decision.
         except VersionConflictError:
             self.catch_up()
 
@@ -302,7 +311,8 @@ class Journal(LiveState):
             return False
         try:
             return policy(self.settings.card_of(effect.lane.agent).policy).history.delta
-        except InvalidPolicyError:  # the request will say so
+        # Building the request says what is wrong with the policy.
+        except InvalidPolicyError:
             return False
 
     def take(self, entry: Entry) -> None:
@@ -318,4 +328,5 @@ def since(spent: Tokens, total: Usage) -> Usage:
     """Return a session's usage since, from its total; all of it if the total is less than known."""
     counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
     fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
+    # A total below what is known belongs to a session that was begun anew.
     return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)

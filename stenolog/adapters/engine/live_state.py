@@ -18,8 +18,9 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import State, blocked_error
 from stenolog.projections.fold import Fold
 
+# A restart reads no more entries than these, and few writes are made for it.
 KEEP_EVERY = 512
-"""So many entries after the last time what the folds came by is written, so that a restart reads no more."""
+"""The number of entries after which the folds' states are written."""
 WATCH = Fold("watch", UsageByLane(), track_usage, version=4, state=UsageByLane)
 
 
@@ -44,12 +45,14 @@ class LiveState:
         """Take in the entries that any process has appended since."""
         for entry in self.conversation.entries(after=self.state.position):
             self.take(entry)
+        # Behind an entry that this release does not know, nothing can be decided.
         if self.state.blocked is not None:
             raise blocked_error(self.state.blocked)
 
     def marked(self, event: Event) -> Event:
         """Return the event with the workflow run and the node that it belongs to."""
         run = self.settings.active_run
+        # A switch sets the run itself.
         if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
             return event
         return replace(event, run=run.id, node=run.node)
@@ -62,7 +65,8 @@ class LiveState:
         before = self.state.position
         entries = self.conversation.extend(events, expected=before, fence=fence)
         for entry in entries:
-            if entry.position > before:  # another stands there already, by its id
+            # An entry of a known id stands at its earlier position, and was taken in before.
+            if entry.position > before:
                 self.take(entry)
         return entries
 
@@ -87,10 +91,12 @@ QUEUED = "queued"
 
 def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
     match entry.event:
+        # Out of context, so no lane hears it while it waits.
         case UserMessage(in_context=False, tags=tags) if QUEUED in tags:
             return (*waiting, entry.position)
         case UserMessage(replaces=int(position)) if position in waiting:
             return tuple(other for other in waiting if other != position)
+        # An erased message is not said when its time comes.
         case UserMessage() as said if erasure := erasure_of(said):
             return tuple(other for other in waiting if other not in erasure.positions)
         case _:

@@ -57,6 +57,7 @@ class StreamDraft:
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
         """Return the unstored pieces, as JSON, and the mark for `keep_drafts` once they are stored."""
         number, progress = self._kept
+        # Only what is new is written: a long answer would otherwise be written again ten times a second.
         rows: list[object] = [*joined(self._said[number:])]
         if self.progress != progress:
             rows.append(_dumped(self.progress))
@@ -83,6 +84,7 @@ class StreamDraft:
 
 def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
     """Write the new pieces of the drafts; they count as stored once that is done."""
+    # Marks are taken before the write, as more pieces may stream while it lasts.
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
     write([(draft.fence, said) for draft, said, _ in news])
     for draft, _, mark in news:
@@ -110,7 +112,7 @@ def _loaded(row: dict[str, object]) -> Progress:
 
 CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
 LONGEST = 2_000
-"""So many characters of an error's words are kept."""
+"""The number of characters of an error's words that are kept."""
 
 
 @dataclass
@@ -135,6 +137,7 @@ class ModelCallRecord:
 
     def take(self, piece: ResponseDelta, now: float) -> None:
         """Take a piece of the answer in."""
+        # An act is something that a program does, and no word of its answer.
         if self.first is None and piece.kind != "act":
             self.first = now
         self.draft.add(piece)
@@ -181,8 +184,10 @@ class ModelCallRecord:
             category="overloaded",
             message=f"not asked: its last calls have failed; left alone for {seconds:.0f} s more",
             model=self.model,
+            # No provider was asked, so it is no attempt.
             attempt=self.effect.attempt - 1,
             retry_at=time + timedelta(seconds=seconds),
+            # The model need not hear of a call that was never made.
             in_context=False,
         )
 
@@ -223,10 +228,12 @@ def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | No
     Whatever a model may have put into it: the category is one that there is, and the log can hold it all.
     """
     inner = [*leaves(error)]
+    # Several errors at once have no one category.
     if len(inner) != 1:
         return "other", _bounded(words(error)), None
     match inner[0]:
         case ModelError(category=category, message=message, retry_after=after) as failed:
+            # A model from outside may raise any category, and the log holds known ones only.
             known: ErrorCategory = next((each for each in CATEGORIES if each == category), "other")
             return known, _bounded(message if isinstance(message, str) else words(failed)), _seconds(after)
         case InvalidEventError() as invalid:
@@ -238,6 +245,7 @@ def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | No
 
 
 def _bounded(text: str) -> str:
+    # Hidden first: half of a secret, cut off, would no longer be recognised.
     return clean(hide(text)[:LONGEST])
 
 

@@ -61,6 +61,7 @@ class Options:
     _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # A typing slip would silently mean "tell".
         if self.on_unknown not in get_args(OnUnknown):
             raise CallerError(f"on_unknown: expected 'tell' or 'ask', found {self.on_unknown!r:.100}")
 
@@ -70,6 +71,7 @@ class Options:
 
     def breaker_of(self, model: Model) -> CircuitBreaker:
         """Return the breaker that all calls of a model share."""
+        # The model is kept beside its breaker, so that its id is not given to another one.
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
 
 

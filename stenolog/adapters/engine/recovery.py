@@ -1,7 +1,4 @@
-"""Recovery of effects whose outcome is unknown, and of results that could not be written yet.
-
-A store that is busy past its deadline must not turn a finished call into one of unknown outcome.
-"""
+"""Recovery of effects whose outcome is unknown, and of results that could not be written yet."""
 
 from __future__ import annotations
 
@@ -42,17 +39,20 @@ def recover(
     """
     if claim.effect == MODEL:
         drafted = draft.drafted if draft else load_draft(scribe.claims.drafted(claim))
-        if draft is None:  # its engine is not this process, and died: what it started must not go on
+        # Without a draft in memory its engine was another process, and died: what that started must end.
+        if draft is None:
             groups.end(drafted.progress.process)
         _model(scribe, claim, agents, options, why, drafted)
         return None
     name = (claim.lane, claim.effect)
     run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
-    if not isinstance(run, RunTool):  # its lane was stopped, and the log says so
+    # Its lane was stopped, and the log says so already.
+    if not isinstance(run, RunTool):
         scribe.claims.release(claim)
         return None
     call = scribe.call_of(run)
     tool = tools.get(run.lane.agent, {}).get(call.name)
+    # The tool may be run again: it changes nothing, or it tells calls of one idempotency key apart.
     if tool is not None and tool.repeat != "never":
         return StartedEffect(run, claim, call=call)
     result = unknown_outcome(run.call, why)
@@ -72,7 +72,8 @@ def _model(
     lane = scribe.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
-    attempt = claim.attempt - (why == STOPPED)  # being stopped in good order is nobody's failure
+    # Being stopped in good order is no failure of the model, so it is no attempt.
+    attempt = claim.attempt - (why == STOPPED)
     wait = retries.wait("process_exited", attempt, options.world.chance())
     now = scribe.conversation.log.edge.clock()
     error = interrupted_call(
@@ -82,6 +83,7 @@ def _model(
         drafted.parts,
         scribe.receipt_of(claim),
         why,
+        # After a first crash there is nothing to wait for; a process that keeps dying waits longer each time.
         None if wait is None else now + timedelta(seconds=0 if attempt <= 1 else wait),
     )
     so_far = drafted.progress
@@ -90,10 +92,13 @@ def _model(
     scribe.settle(lambda _: events_for(error, waits), claim)
 
 
+# A store that is busy past its deadline must not turn a finished call into one of unknown outcome.
 PATIENCE = 60.0
 """Seconds for which a runner that is closed waits for a busy store."""
 PAUSE = 0.05
-_finished: dict[str, tuple[Outcome, Instead]] = {}  # by the idempotency keys of the effects
+# For the whole process: the next runner on the conversation writes what an earlier one could not.
+_finished: dict[str, tuple[Outcome, Instead]] = {}
+"""Finished results by the idempotency keys of their effects."""
 
 
 def keep_result(claim: Claim, outcome: Outcome, instead: Instead) -> None:

@@ -43,6 +43,7 @@ from .agent import Agent
 
 CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
 """The API of an answer without a receipt, by the provider on its agent's card."""
+# Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 """The alias of a large result: it has the id of its entry."""
 
@@ -81,6 +82,7 @@ class RecordedResult(NamedTuple):
     @property
     def was_run(self) -> bool:
         """True if a tool gave the result, rather than the engine in the tool's place."""
+        # The engine's own results, of a refused call for instance, have no duration.
         return self.event.duration_ms is not None
 
 
@@ -151,7 +153,8 @@ class Replay:
         llm = agent.llm
         api = llm.api if llm else self._api(agent.name)
         model = _Model(self, llm.name if llm else "", llm.provider if llm else "", api)
-        model.remembers = llm is not None and llm.remembers  # it has the same default policy
+        # With the same answer it has the same default policy, and makes the same requests.
+        model.remembers = llm is not None and llm.remembers
         return replace(agent, llm=model, tools=self._tools(agent))
 
     def _carded(self, agent: str) -> Agent:
@@ -172,6 +175,7 @@ class Replay:
         recorded = self.settings.card_of(agent.name).tools or ()
         own = [tool.spec for tool in made]
         names = {spec.name for spec in own}
+        # A toolbox is not opened for a replay, so its tools are those that the card had.
         boxed = [spec for spec in recorded if spec.name not in names] if len(made) < len(agent.tools) else []
         return [_Tool(self, spec) for spec in own + boxed]
 
@@ -216,9 +220,11 @@ class _Model(Model):
         event = end.event
         for index, part in enumerate(event.parts):
             yield _delta(index, part)
+        # After the deltas: text streams while the end of an answer waits for its turn.
         await self.recording.order.turn(end.position, end.view)
         if isinstance(event, LlmError):
             yield Progress(event.session, event.model, event.usage)
+            # Where the recorded call was tried again, so is this one, without the wait.
             wait = None if event.retry_at is None else 0.0
             raise ModelError(event.category, event.message, retry_after=wait)
         yield ModelResponse(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
@@ -312,8 +318,9 @@ def _without_ids(value: object) -> object:
             return value
 
 
+# A run that does something else than the recording must not wait for ever.
 PATIENCE = 1.0
-"""Seconds without anything new after which what is early is given all the same."""
+"""Seconds without anything new after which an early answer is given all the same."""
 
 
 class ReplayPoint(NamedTuple):
@@ -350,7 +357,8 @@ class ReplayOrder:
     async def turn(self, position: int, seen: int) -> None:
         """Wait for the turn of the answer recorded there, given after the entries up to `seen`."""
         while self._is_early(position, seen):
-            changed = asyncio.Event()  # one for each wait: a recording may be used in several event loops
+            # One for each wait, since a recording may be used in several event loops.
+            changed = asyncio.Event()
             self._waiting.append(changed)
             try:
                 await asyncio.wait_for(changed.wait(), PATIENCE)
@@ -366,6 +374,7 @@ class ReplayOrder:
 
     def _is_early(self, position: int, seen: int) -> bool:
         until = bisect_right(self._said, seen)
+        # What a person said later may never be said in the replay, so nothing waits for what followed it.
         unheard = self._said[until] if until < len(self._said) else position
         for place in self._left.values():
             if place.after >= min(position, unheard):

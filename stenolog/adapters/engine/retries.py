@@ -1,9 +1,4 @@
-"""Retries of failed model calls, the waits before them, and the circuit breaker of a provider.
-
-A retry's time is recorded by the clock of the process whose call failed. Another host's clock may differ, and
-clocks are set back. So the wait itself is read off the error's entry, and measured by a stopwatch from when
-this process first saw it.
-"""
+"""Retries of failed model calls, the waits before them, and the circuit breaker of a provider."""
 
 from __future__ import annotations
 
@@ -39,9 +34,9 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 class RetryPolicy:
     """Number of attempts at a model call, and the waits between them.
 
-    A wait is `base` seconds, doubled each time up to `max_delay`; chance takes up to half away, so that many
-    callers do not come back at once. A provider's `retry-after` is waited for where it is longer; where it is
-    longer than `max_retry_after` seconds, a person decides.
+    A wait is `base` seconds, doubled each time up to `max_delay`; chance takes up to half away. A provider's
+    `retry-after` is waited for where it is longer; where it is longer than `max_retry_after` seconds, a
+    person decides.
     """
 
     attempts: Mapping[str, int] = field(default_factory=lambda: ATTEMPTS)
@@ -58,7 +53,9 @@ class RetryPolicy:
         """
         if attempt >= self.attempts.get(category, 1) or (retry_after or 0) > self.max_retry_after:
             return None
+        # The exponent is bounded, since a float overflows at 1024.
         backoff = min(self.max_delay, self.base * 2.0 ** min(attempt - 1, 30))
+        # Chance takes up to half away, so that many callers do not come back at once.
         return max(retry_after or 0.0, backoff * (1 - chance / 2))
 
 
@@ -94,14 +91,13 @@ class CircuitBreaker:
         self._in_a_row, self._open_until, self.is_tried = 0, None, False
 
     def failed(self, category: str, now: float) -> None:
-        """Count a failed call.
-
-        Failures that the provider is to blame for count; any other answer shows that it works.
-        """
+        """Count a failed call, by its category."""
         self.stopped()
+        # A refusal is an answer, too: it shows that the provider works.
         if category in ANSWERS:
             self.succeeded()
         elif category in BLAMED:
+            # Only failures that the provider is to blame for; others say nothing about it.
             self._in_a_row += 1
             if self._in_a_row >= self.failures:
                 self._open_until = now + self.recovery_time
@@ -114,6 +110,9 @@ class CircuitBreaker:
 PAGE = 256
 
 
+# A retry's time is recorded by the clock of the process whose call failed. Another host's clock may differ,
+# and clocks are set back. So the wait itself is read off the error's entry. A stopwatch
+# measures it from when this process first saw it.
 class Waits:
     """The waits of one conversation's lanes; `watch` counts seconds."""
 
@@ -142,6 +141,7 @@ class Waits:
             self._seen[where] = again, self.watch()
         gone = self.watch() - self._seen[where][1]
         meant = min(most, self._wait(where, again))
+        # By the clock or by the stopwatch, whichever is over first.
         return max(0.0, min((again - now).total_seconds(), meant - gone))
 
     def _wait(self, where: str, again: datetime) -> float:
@@ -151,7 +151,8 @@ class Waits:
         return self._meant[where][1]
 
     def _read(self, where: str, again: datetime) -> float:
-        """Return the wait by the last error of the lane, which is near the end of the log."""
+        """Return the wait in seconds, by the last error of the lane."""
+        # Backwards in pages: the error of a waiting lane is near the end of the log.
         at = self.conversation.position
         while at:
             after = max(0, at - PAGE)

@@ -4,15 +4,11 @@ A poll (`_look_now`) folds new entries, recovers the effects of dead processes, 
 claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
 an answer streams, another process appends, or a retry is due. It ends when nothing is under way or due.
 
-The runner's own thread makes all calls that touch the log, one at a time. So the journal needs no lock, and
-a slow disk stops no stream. The event loop waits for models and tools alone.
+The runner's own thread makes all calls that touch the log; the event loop waits for models and tools.
 
-No state of the runner matters: the log, and the claims and drafts beside it, say everything. So it can be
-killed at any line, and the next runner continues (`recovery`). An effect ends in `settle`, which appends
-the outcome and removes the claim in one transaction. `settle` retries while the store is busy, because an
-outcome cannot be had twice. `write` is shielded from cancellation for the same reason.
-
-An entry, such as a cancellation, can make a running effect unwanted. The next poll cancels its task then.
+The log, and the claims and drafts beside it, hold all state. So a runner can be killed at any line, and the
+next one continues (`recovery`). An effect ends in `settle`, which appends the outcome and removes the claim.
+An entry, such as a cancellation, can make a running effect unwanted; the next poll cancels its task then.
 """
 
 from __future__ import annotations
@@ -49,16 +45,18 @@ from .options import EntryAppended, Options, RunEvent, StreamDelta
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# The promise is a quarter of a second, and the write itself takes time as well.
 KEEP_AFTER = 0.1
-"""Seconds after which what has streamed is kept: the promise is a quarter of a second."""
+"""Seconds after which streamed pieces are stored."""
 GRACE = 5.0
 """Seconds that effects have to end when the runner is closed."""
+# A crash of another runner is taken up within a quarter of a second (see decision 8).
 OTHERS = 0.25
 """Seconds between two looks whether the runner that has an effect still lives."""
 
 
 class Runner:
-    """One runner on one conversation: `open` it, `run` or `advance` until nothing is left, then `close`."""
+    """One runner on one conversation: `open` it, `run` or `advance` it, then `close` it."""
 
     def __init__(
         self,
@@ -71,10 +69,9 @@ class Runner:
         self.agents = agents
         self.tools = tools
         self.options = options
-        self.stopped: set[Key] = set()
-        """The effects that the log says are not wanted any more."""
+        self.stopped: set[Key] = set()  # see `EffectHost`
         self.cuts: dict[str, int] = {}
-        """Per lane, the number of cuts of its window when the operator was last notified."""
+        # One thread: the journal needs no lock, and a slow disk stops no stream.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
         self._tasks: dict[Key, tuple[StartedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
@@ -103,12 +100,14 @@ class Runner:
     async def run(self) -> AsyncGenerator[RunEvent, None]:
         """Go on until every lane waits for a person, or has stopped."""
         with self.conversation.log.recorder.listening(self._listener()):
-            held: Collection[Key] = (("", ""),)  # whose claims there are is not known yet
+            # Not empty, so that the first look recovers: whose claims there are is not known yet.
+            held: Collection[Key] = (("", ""),)
             while True:
                 look = await self._look(self.options.parallel, recover=bool(held))
                 held = look.held
-                again = look.again or self._is_woken  # an effect has ended meanwhile
-                for delta in self._streamed():  # what an answer streamed comes before its entry
+                # Asked before `_streamed`, which clears it: an effect may have ended during the look.
+                again = look.again or self._is_woken
+                for delta in self._streamed():  # the pieces of an answer come before its entry
                     yield delta
                 for entry in self._fresh():
                     yield EntryAppended(entry)
@@ -125,7 +124,7 @@ class Runner:
         with self.conversation.log.recorder.listening(self._listener()):
             while True:
                 look = await self._look(most, recover=bool(most))
-                most = 0 if self._tasks else most  # it has begun: what comes now is only looked at
+                most = 0 if self._tasks else most  # one has begun: from now on this only looks
                 if self._tasks or self._asks:
                     async for _ in self._until_woken(look):
                         pass
@@ -145,31 +144,27 @@ class Runner:
                 await asyncio.wait(running, timeout=GRACE)
         finally:
             loop = asyncio.get_running_loop()
-            done = loop.run_in_executor(self._thread, self._release)  # done though nobody may wait for it
+            # Begun before anything is awaited, so that it is done though this caller may be cancelled.
+            done = loop.run_in_executor(self._thread, self._release)
             self._thread.shutdown(wait=False)
             await asyncio.shield(done)
 
     # What the effects use.
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a call that touches the log, made in the log's thread even if it is cancelled.
-
-        An effect whose end is not appended would keep its claim.
-        """
+        """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
+        # Shielded: an effect whose end is not appended would keep its claim.
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
 
     async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        """Append an effect's result, unless another process has taken it over.
-
-        `instead` is for what no log can hold. A store that is busy past its deadline is tried again, for what
-        came of an effect cannot be had again. Raises `StoreError`: the process's next run writes it then.
-        """
+        """Append an effect's result; see `EffectHost`. Raises `StoreError`: the next run writes it then."""
         recovery.keep_result(claim, outcome, instead)
         for failures in count():
             try:
                 await self.write(self._settle_now, outcome, claim, instead)
                 return
+            # Tried again without end, since the outcome of an effect cannot be had a second time.
             except StoreTimeoutError:
                 await asyncio.sleep(recovery.pause_after(failures))
 
@@ -199,6 +194,7 @@ class Runner:
         loop = asyncio.get_running_loop()
 
         def listen() -> None:
+            # What this runner's own thread writes is no news, and must not wake it without end.
             if threading.get_ident() != self._ident:
                 loop.call_soon_threadsafe(self.wake)
 
@@ -221,6 +217,7 @@ class Runner:
     def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
         scribe = self.scribe
         scribe.catch_up()
+        # Looked for only while other runners have claims, as it reads the locks of all owners.
         orphans = scribe.orphans() if recover else []
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
         rerun = tuple(scribe.begin(begun) for begun in found if begun is not None)
@@ -235,6 +232,7 @@ class Runner:
         with suppress(ClaimLostError):
             try:
                 self.scribe.settle(outcome, claim)
+            # A model or a tool gave what no log can hold; the claim must still come to an end.
             except InvalidEventError as error:
                 self.scribe.settle(instead(error), claim)
         recovery.forget_result(claim)
@@ -242,6 +240,7 @@ class Runner:
     def _recover(self, claim: Claim, why: str) -> StartedEffect | None:
         if (known := recovery.kept_result(claim)) is not None:
             outcome, instead = known
+            # This process did the effect, but its runner could not write the result (see `recovery`).
             recovery.write_patiently(
                 lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
             )
@@ -279,6 +278,7 @@ class Runner:
         if self._scribe is None:  # it was never opened
             return
         scribe = self.scribe
+        # The file stays where claims are left behind: it shows others that their owner is dead.
         left = True
         try:
             for claim in scribe.claims.all():
@@ -323,7 +323,7 @@ class Runner:
         name = key(begun.effect)
         self._unbegun.discard(begun.claim.fence)
         self._asked.discard(name)
-        if name in self._tasks:  # somebody took it from this runner, which has it again: it is done anew
+        if name in self._tasks:  # the claim was taken from this runner, which has it again
             self._tasks[name][1].cancel()
         task = asyncio.create_task(do(self, begun))
         self._tasks[name] = begun, task
@@ -394,6 +394,7 @@ class Runner:
         """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
         while not all(draft.is_kept for draft in self._drafts.values()):
             await asyncio.sleep(KEEP_AFTER)
-            with suppress(OperationalError):  # no truth: whether the log can be written, the entry shows
+            # A draft is no truth; whether the log can be written shows when the entry is appended.
+            with suppress(OperationalError):
                 await self.write(keep_drafts, list(self._drafts.values()), self.scribe.claims.draft)
         self._keeping = None

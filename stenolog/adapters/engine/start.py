@@ -60,6 +60,8 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
         switch = _changes(standing, setting, tools)
         rule = state.turns if switch.turns is UNCHANGED else switch.turns
         if isinstance(rule, TurnPolicy):
+            # A rule that is not registered here must not get into the log, where this process could not
+            # decide by it.
             load(rule)
         events: list[Event | NewEntry] = [] if switch == ModeSwitch() else [switch]
         if words is not None and not _was_said(standing, words):
@@ -67,10 +69,12 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
             events += _input_events(standing, _after(standing, events), words)
         try:
             entries = standing.append(*events) if events else []
+        # Decided anew: another process may have changed the same settings, or said the same words.
         except VersionConflictError:
             standing.catch_up()
             continue
         for entry in entries:
+            # After the append: the words are in the log before they stop anything elsewhere.
             refuse_at_workers(standing.conversation, entry.event)
         return entries
 
@@ -86,8 +90,10 @@ def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSw
     )
     if turns is not None:
         _check_names(standing, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
+    # A person closed such a lane, and the start of a program must not open it again.
     stays = setting.join and [name for name in agents if state.lane(name).status != "closed"]
     return ModeSwitch(
+        # The team's mode is for conversations that begin with it.
         mode=UNCHANGED if state.position else setting.mode,
         cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
         joins=[name for name in stays or () if name not in state.members],
@@ -105,7 +111,8 @@ def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[E
     for event in map(standing.marked, decide(state, said)):
         if isinstance(event, UserMessage):
             yield NewEntry(event, words.id) if words.id else event
-        elif not cancels:  # else the calls that it refuses were closed already
+        # Where everything was cancelled, the calls that the message refuses were closed by that.
+        elif not cancels:
             yield event
 
 
@@ -124,7 +131,8 @@ def _was_said(standing: LiveState, words: Input) -> bool:
     if found is None or not isinstance(found.event, UserMessage):
         return False
     message = words.message
-    said = replace(found.event, run=message.run, node=message.node)  # it was marked with the run of that time
+    # The entry was marked with the workflow run of its time, which the message is not.
+    said = replace(found.event, run=message.run, node=message.node)
     return said in (message, enqueue(message))
 
 

@@ -15,11 +15,14 @@ from stenolog.projections.requests.transport import Outgoing
 
 from .model_call import classify_error
 
+# A model that closes slowly must keep no other one waiting.
 GRACE = 2.0
-"""Seconds that a model has to close its stream after it was stopped; then nobody waits for it any more."""
+"""Seconds that a model has to close its stream after it was stopped."""
+# A model whose stream never waits would keep the event loop to itself.
 BREATH = 0.05
 """Seconds after which a model that never waits lets others run."""
-_abandoned: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
+# The event loop itself holds tasks weakly.
+_abandoned: set[asyncio.Task[None]] = set()
 
 
 Take: TypeAlias = Callable[[ResponseDelta | Progress], None]
@@ -41,11 +44,13 @@ async def stream_with_timeouts(
             await asyncio.wait(ends, timeout=listening.patience, return_when=asyncio.FIRST_COMPLETED)
             if not any(end.done() for end in ends) and (late := listening.late):
                 raise ModelError("timeout", late)
-        await asyncio.wait({task}, timeout=GRACE)  # a model may have to tidy up behind its answer
+        # A model may have to tidy up behind its answer.
+        await asyncio.wait({task}, timeout=GRACE)
         return listening.end(task)
     except asyncio.CancelledError:
+        # The answer is whole, and paid for.
         if listening.answered.done():
-            return listening.end(task)  # it is whole, and paid for
+            return listening.end(task)
         raise
     finally:
         if task.done():
@@ -66,7 +71,8 @@ async def _stop(task: asyncio.Task[None], listening: _Stream) -> None:
 def _forget(task: asyncio.Task[None]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # nobody asks for it any more
+        # Retrieved, so that asyncio does not report an error that nobody asks for.
+        task.exception()
 
 
 class _Stream:
@@ -84,9 +90,10 @@ class _Stream:
         self.answered: asyncio.Future[ModelResponse] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Take in the pieces; no error that a model raises ends the program."""
+        """Take in the pieces. Raises `ModelError`, and whatever else a model raises."""
         try:
             await self._take_in()
+        # In a task, a `SystemExit` would end the program.
         except (SystemExit, BaseExceptionGroup) as error:
             category, words, after = classify_error(error)
             raise ModelError(category, words, retry_after=after) from error
@@ -95,12 +102,15 @@ class _Stream:
         rested = self._now()
         async with aclosing(self.model.stream(self.prompt)) as pieces:
             async for piece in pieces:
+                # The call was given up: what the model still says must not reach the log.
                 if self.is_over:
                     return
                 self._last = self._now()
+                # Notes on progress and on the bytes sent are no token.
                 self._is_first = self._is_first and isinstance(piece, Progress | Outgoing)
                 if self.answered.done():
-                    continue  # nothing counts behind an answer
+                    # Nothing counts behind an answer.
+                    continue
                 if isinstance(piece, Outgoing):
                     await self.dispatch(piece)
                 elif isinstance(piece, ModelResponse):
@@ -116,7 +126,8 @@ class _Stream:
         """Seconds until something can be late; None: it may take for ever."""
         waits = [end - self._now() for end, _ in self._ends()]
         if self._is_first and self.model.timeouts.idle is not None:
-            waits.append(self.model.timeouts.idle)  # which counts from the first piece on
+            # It counts from the first piece on, which may come while this wait lasts.
+            waits.append(self.model.timeouts.idle)
         return max(0.0, min(waits)) if waits else None
 
     @property
@@ -132,6 +143,7 @@ class _Stream:
         if task.cancelled():
             raise ModelError("other", "the call was cancelled from within")
         error = task.exception()
+        # Such as that of a socket: it is the provider's, and may be tried again.
         if isinstance(error, TimeoutError):
             raise ModelError("timeout", str(error)) from error
         if error is not None:

@@ -42,7 +42,8 @@ from .start import Input, OnInput, TeamSettings, start_run
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation
 Message: TypeAlias = str | UserMessage
-_closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
+# The event loop itself holds tasks weakly.
+_closing: set[asyncio.Task[None]] = set()
 
 
 class Team:
@@ -230,9 +231,11 @@ class Team:
         Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
         """
         loop = asyncio.get_running_loop()
+        # A lock belongs to one event loop, and a team may be used in several, one after the other.
         if self._opening is None or self._opening[0] is not loop:
             self._opening = loop, asyncio.Lock()
         async with self._opening[1]:
+            # Only missing tools are opened: connections of earlier runs stay.
             before = self._tools or {}
             wanted = [
                 agent for name, agent in self.agents.items() if name not in before or name in self._failures
@@ -247,6 +250,7 @@ class Team:
         if failures:
             self._failures[agent.name] = failures
         for failure in failures:
+            # Each call tries again; only news of it is worth a warning.
             if failure not in before:
                 LOGGER.warning("%s goes on without some tools: %s", agent.name, failure)
         if before and not failures:
@@ -264,6 +268,7 @@ class Team:
         names = [to] if isinstance(to, str) and to else list(to)
         if isinstance(message, str):
             if not names and self.options.mentions:
+                # Only where nobody is named: `to` says it more plainly than the text.
                 names = [*mentioned_agents(message, agents_by_name(self.agents))]
             message = UserMessage(text=message)
         return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
@@ -273,13 +278,15 @@ class Team:
         self, conversation: AnyConversation, words: Input | None = None
     ) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
+        # Before the run, so that no call is made under a limit that cannot be kept.
         _check_costs(self.agents.values(), self.options.prices)
         runner = Runner(await _conversation(conversation), self.agents, tools, self.options)
         try:
             await runner.open(lambda standing: start_run(standing, self._setting, tools, words))
             yield runner
         finally:
-            closing = asyncio.create_task(runner.close())  # in good order, however often this is cancelled
+            # A task of its own, so that the runner closes in good order however often this is cancelled.
+            closing = asyncio.create_task(runner.close())
             _closing.add(closing)
             closing.add_done_callback(_closing.discard)
             await asyncio.shield(closing)
