@@ -18,6 +18,7 @@ from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, UserMessage
 from stenolog.context import Budget
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy
+from stenolog.events import Origin, Receipt
 from stenolog.projections.requests import APIS, LaneId, Request, build, builder, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.session import RequestSession, windows
@@ -126,6 +127,21 @@ def test_what_is_built_at_once_is_what_the_builder_builds(seed: int) -> None:
         made = build(log, "coder", policy=chosen, api="anthropic")
 
         assert made == builder.build(log, "coder", policy=chosen, api="anthropic"), name
+
+
+def test_an_empty_answer_that_stands_before_others_is_not_settled_with_them() -> None:
+    """It is a further part of an earlier answer, and was built on a view from before that."""
+    part = Origin(system="claude-code", id="m1")
+    log = entries(
+        UserMessage(text="One"),
+        UserMessage(text="Two"),
+        AssistantMessage(agent="coder", text="Hm", source=part),
+        UserMessage(text="Three"),
+        AssistantMessage(agent="coder", source=part, receipt=Receipt(view=1, sha256="0")),
+        AssistantMessage(agent="coder", text="Well"),
+    )
+
+    assert compare(log, LaneId("coder"), None, ["anthropic"]) == len(log)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -149,7 +149,9 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
         before = _answer(heard.made[:number]) or settled.answer
         if before is not None and not before.complete and _goes_on(heard.made, number):
             continue
-        last = max((p for unit in heard.units[:number] for piece in unit for p in piece.positions), default=0)
+        # An empty answer has no piece, but a position: it may be one behind the pieces around it.
+        said = (p for unit in heard.units[:number] for piece in unit for p in piece.positions)
+        last = max(chain(said, *map(_said_at, heard.made[:number])), default=0)
         first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
         rows = [row for row in heard.rows if row.entry.position < first]
         rest = heard.rows[len(rows) :]
