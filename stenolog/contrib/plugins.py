@@ -14,6 +14,11 @@ def crewagent() -> None:
     EXPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:TO_CREWAGENT")
 
 
+def langgraph() -> None:
+    """Register the importer of LangGraph's SQLite databases."""
+    IMPORTERS.add_reference("langgraph", "stenolog.contrib.langgraph.database:LANGGRAPH")
+
+
 def neurocrew() -> None:
     """Register the importer of NeuroCrew Lab's chats."""
     IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew:NEUROCREW")

@@ -10,6 +10,8 @@ import stenolog
 PACKAGE = Path(stenolog.__file__).parent
 ABOUT_SQLITE = {
     "adapters/importers/sqlite_file.py": "reads databases of other programs",
+    "contrib/langgraph/database.py": "reads databases of other programs",
+    "contrib/langgraph/thread_messages.py": "reads databases of other programs",
     "contrib/workflow/files.py": "reads databases of other programs",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",

@@ -55,6 +55,9 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
     """Return the file of a stream, which is left at its beginning."""
     sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
     stream.seek(0)
+    wal = path.with_name(f"{path.name}-wal")  # a database grows there first
+    if wal.is_file():
+        sha += sha256(wal.read_bytes()).hexdigest()
     return KnownFile(path, name, sha)
 
 

@@ -3,6 +3,8 @@
 saver.py             what LangGraph asks for: put, get, list, delete …
 configs.py           the checkpoint that a config names
 bringing.py          the checkpoints of a thread in another saver
+database.py          the importer of a `SqliteSaver`'s database
+thread_messages.py   the messages in such a database, as events
 thread_store.py      the threads of a log, each a conversation
 thread_fold.py       a thread as the log tells it: a fold of its conversation
 stored_values.py     the values of channels, each long one kept once
@@ -15,13 +17,24 @@ messages.py          a LangChain message as an event
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from stenolog.errors import MissingExtraError
 
-try:
+if TYPE_CHECKING:
     from .saver import LangGraphSaver
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
-        raise
-    raise MissingExtraError("langgraph", "langgraph-checkpoint") from None
 
 __all__ = ["LangGraphSaver"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the saver when it is asked for: the importer recognises files without LangGraph."""
+    if name != "LangGraphSaver":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from .saver import LangGraphSaver
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
+            raise
+        raise MissingExtraError("langgraph", "langgraph-checkpoint") from None
+    return LangGraphSaver

@@ -1,0 +1,165 @@
+"""The messages in a `SqliteSaver`'s database, as conversations to import.
+
+Each thread is a conversation with the messages of its newest state. The checkpoints themselves are not
+imported: `LangGraphSaver.bring` puts them into a log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.base.id import UUID
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+from stenolog.errors import CorruptLogError
+from stenolog.events import EPOCH, OPENING_ID, ModeSwitch
+from stenolog.importers import (
+    Blobs,
+    EventWriter,
+    ExistingLog,
+    Record,
+    SourceConversation,
+    Step,
+    conversation_name,
+)
+
+from .messages import SPOKEN_IN, clean, event_of, name_of
+from .stored_values import KINDS
+
+THREADS = "SELECT thread_id FROM checkpoints GROUP BY thread_id ORDER BY min(rowid)"
+NEWEST = (
+    "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
+    "ORDER BY checkpoint_id DESC LIMIT 1"
+)
+WRITES = (
+    "SELECT checkpoint_id, channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = '' "
+    "ORDER BY checkpoint_id, rowid"
+)
+
+
+SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
+"""Revives LangGraph's own messages and types; values of other classes become plain data."""
+
+
+def threads_in(connection: Connection) -> Iterator[SourceConversation]:
+    """Yield a conversation for each thread, the oldest first."""
+    for (thread,) in connection.execute(THREADS).fetchall():
+        yield _conversation(connection, str(thread))
+
+
+class Said(NamedTuple):
+    """A message of a thread, and the time at which it was written."""
+
+    message: BaseMessage
+    at: datetime
+
+
+def _conversation(connection: Connection, thread: str) -> SourceConversation:
+    """Return a thread; where its newest state cannot be read, the report says why."""
+    name = conversation_name(thread)
+    try:
+        said = _messages(connection, thread)
+    except (CorruptLogError, ValueError, TypeError, LookupError, AttributeError) as error:
+        make = partial(ThreadMessages, said=())
+        return SourceConversation(name, (), make, failed=f"its newest checkpoint cannot be read: {error}")
+    records = [Record(str(nth), {"said": each}) for nth, each in enumerate(said, 1)]
+    return SourceConversation(name, records, partial(ThreadMessages, said=said))
+
+
+def _messages(connection: Connection, thread: str) -> list[Said]:
+    """Return the messages of the newest state; of a state in delta channels, those that were written."""
+    written = _written(connection, thread)
+    kind, content = connection.execute(NEWEST, (thread,)).fetchone() or ("null", b"")
+    values = (_value(kind, content) or {}).get("channel_values") or {}
+    channels = [[*_each(value)] for name, value in values.items() if _is_of_state(name)]
+    # A message may be in several channels: the longest has the order in which they came.
+    messages = list(chain(*sorted(channels, key=len, reverse=True)))
+    at = min((said.at for said in written.values()), default=EPOCH)
+    found: dict[str, Said] = {}
+    for nth, message in enumerate(messages):
+        at = written[message.id].at if message.id in written else at
+        found.setdefault(message.id or f"#{nth}", Said(message, at))
+    return list((found or written).values())
+
+
+def _written(connection: Connection, thread: str) -> dict[str, Said]:
+    """Return the messages that tasks wrote, by their ids, each with the time of its checkpoint."""
+    written: dict[str, Said] = {}
+    for nth, (id, channel, kind, value) in enumerate(connection.execute(WRITES, (thread,))):
+        if kind in KINDS and _is_of_state(channel):
+            for message in _each(_value(kind, value)):
+                written.setdefault(message.id or f"#{nth}", Said(message, _time(id)))
+    return written
+
+
+def _is_of_state(channel: str) -> bool:
+    return not channel.startswith("__") or channel in SPOKEN_IN
+
+
+def _value(kind: str, content: bytes) -> Any:
+    if kind not in KINDS:
+        raise CorruptLogError(f"expected a value of one of {', '.join(KINDS)}, found {kind!r}")
+    return SERDE.loads_typed((kind, content))
+
+
+def _each(value: object) -> Iterator[BaseMessage]:
+    """Yield the messages of a channel: one, a list, or a snapshot of a list."""
+    inner = value.value if type(value) is _DeltaSnapshot else value
+    several: Iterable[object] = inner if type(inner) is list else [inner]
+    for one in several:
+        if isinstance(one, BaseMessage) and not isinstance(one, RemoveMessage):
+            yield one
+
+
+def _time(checkpoint_id: str) -> datetime:
+    """Return the time in a checkpoint's id, a UUID of version 6; the epoch for another id."""
+    try:
+        ticks = UUID(checkpoint_id).time - 0x01B21DD213814000  # 100 ns since 1582, as in every such UUID
+        return datetime.fromtimestamp(ticks // 10_000 / 1_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return EPOCH
+
+
+class ThreadMessages:
+    """Converts the messages of a thread."""
+
+    def __init__(self, log: ExistingLog, said: Iterable[Said]) -> None:
+        self.writer = EventWriter("langchain", "assistant", log)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        named = [name_of(one.message.name or "") for one in said if isinstance(one.message, AIMessage)]
+        self._agents = tuple(dict.fromkeys(named)) or ("assistant",)
+        self._members = {*log.settings.members}
+        self._is_open = False
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a message."""
+        said: Said = record.value["said"]
+        message, blobs = said.message, Blobs()
+        self._open(said.at)
+        agent = name_of(message.name or "")
+        if isinstance(message, AIMessage) and agent not in self._members:
+            self._members.add(agent)
+            self.writer.write(ModeSwitch(joins=(agent,)), f"joins {agent}", said.at)
+        call = self.writer.answered(message.tool_call_id) if isinstance(message, ToolMessage) else None
+        event = event_of(message, agent, call, blobs)
+        self.writer.write(event, clean(message.id or "") or f"#{record.line}", said.at, blobs)
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of a thread."""
+        return self.writer.drain()
+
+    def _open(self, at: datetime) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self._members |= {*self._agents} if not self.writer.holds(OPENING_ID) else set()
+            self.writer.write(ModeSwitch(mode="agent", joins=self._agents), OPENING_ID, at)
