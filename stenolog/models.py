@@ -24,6 +24,7 @@ from .adapters.llms.gemini import Gemini
 from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
+from .domain.errors import ModelError
 from .projections.requests.transport import Outgoing, Transport
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "JsonLines",
     "Model",
     "ModelCall",
+    "ModelError",
     "ModelResponse",
     "OpenAIChat",
     "OpenAIResponses",

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 from urllib.request import Request, urlopen
 
 from stenolog import TextPart
-from stenolog.errors import ModelError
-from stenolog.models import MODELS, Model, ModelCall, ModelResponse, StreamItem, Transport
+from stenolog.models import MODELS, Model, ModelCall, ModelError, ModelResponse, StreamItem, Transport
 
 
 class HttpModel(Model):
