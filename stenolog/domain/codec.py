@@ -1,10 +1,9 @@
 """Events to bytes and back: a closed registry of `kind@version`.
 
 `load(dump(event)) == event`, and `dump(load(payload)) == payload` for every payload that `dump` made.
-What somebody else wrote (blanks, another order of fields, defaults spelt out, a key given twice, of
+What another program wrote (blanks, another order of fields, defaults spelt out, a key given twice, of
 which the last counts) loads too, and would be dumped in this one form; the log never does that, it
-keeps the bytes. A topic that is not registered is kept byte for byte as `Unknown`; nothing is ever
-imported because a database names it.
+keeps the bytes. A topic that is not registered is kept byte for byte as `Unknown`.
 
 To change an event's fields, register the new class under the next version, and an upcaster from the
 old one: a function from the old JSON object to the new.
@@ -37,6 +36,7 @@ class Upcast:
     change: Callable[[JsonObject], JsonObject]
 
 
+# Closed: no class is ever imported because a database names it.
 class Registry:
     """The class of each topic, and the upcasts that bring old topics up to date."""
 
@@ -46,6 +46,7 @@ class Registry:
         self.events = MappingProxyType(dict(events))
         self.upcasts = MappingProxyType(dict(upcasts or {}))
         for old in self.upcasts:
+            # Checked when the registry is made, so that no entry of a log meets a broken upcast.
             if old in self.events or self._newest(old) not in self.events:
                 raise ValueError(f"the upcasts from {old} must lead from an old topic to one of an event")
         self._topics = {cls: topic for topic, cls in self.events.items()}
@@ -66,6 +67,8 @@ class Registry:
             raise InvalidEventError(_no_event(event))
         try:
             encoder = self._classes[topic].__pydantic_serializer__
+            # Defaults are left out: small events stay small, and a later release can add a field (see
+            # decision 1).
             return topic, encoder.to_json(event, exclude_defaults=True)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
@@ -78,9 +81,11 @@ class Registry:
         cls = self._classes.get(topic)
         try:
             if cls is not None:
+                # Past the constructor, which prepares what callers give.
                 event: Event = cls.__pydantic_validator__.validate_json(payload)
                 return event
             if topic in self.upcasts:
+                # One step at a time, so an upcaster is written once, to the next version only.
                 return self.load(*self._upcast(topic, payload))
         except ValidationError as error:
             raise CorruptLogError(
@@ -90,6 +95,7 @@ class Registry:
 
     def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
         known = event.topic in self.events or event.topic in self.upcasts
+        # An `Unknown` must load as what it is, and must not pass for a kind that is known.
         if known or not event.topic.isprintable() or event != _unknown(event.topic, event.payload):
             raise InvalidEventError(
                 f"unknown event {event.topic!r:.60}: expected a topic that this release does not know, "
@@ -101,18 +107,21 @@ class Registry:
         upcast = self.upcasts[topic]
         try:
             return upcast.to, to_json(upcast.change(from_json(payload)))
-        except Exception as error:  # an upcaster is made for what `dump` wrote, and may fail in its own way
+        # An upcaster is made for what `dump` wrote, and may fail on anything else in its own way.
+        except Exception as error:
             raise CorruptLogError(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
 
     def _newest(self, topic: str) -> str:
         """Return the topic that the upcasts of `topic` lead to; in a circle of upcasts, one of its topics."""
+        # As many steps as there are upcasts, so that a circle ends.
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic
 
 
 def _type_of(value: object) -> str:
-    """Return the type alone: stored words do not belong into an error, which may come into a log file."""
+    """Return the name of a value's type."""
+    # Stored words do not belong into an error, which may come into a log file.
     return type(value).__name__
 
 
@@ -134,6 +143,7 @@ def _unknown(topic: str, payload: bytes) -> Unknown:
     return Unknown(
         topic=topic,
         payload=payload,
+        # `true` alone: an entry that must not be passed over stops the conversation here.
         ignorable=fields.get("ignorable") is True,
         needs=needs if isinstance(needs, str) and needs.isprintable() else "",
     )

@@ -30,6 +30,7 @@ def decide(state: State, command: Event) -> tuple[Event, ...]:
     `UnsupportedVersionError` where the log holds an event that only a later release understands, and
     `CorruptLogError` where it holds a damaged one.
     """
+    # Behind an entry that this release does not know, what is legal cannot be known either.
     if state.blocked is not None:
         raise blocked_error(state.blocked)
     match command:
@@ -99,11 +100,13 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
         case "approve" | "refuse":
             return _judge(state, control, command)
         case "cancel":
+            # A lane at rest has nothing to stop, and an entry that stops nothing is not written.
             busy = [lane for lane in _able(state, control, "cancelled", command) if lane.status != "idle"]
             calls = (call for lane in busy for call in lane.calls)
             return (*not_run_results(calls, CANCELLED), command) if busy else ()
         case "continue":
             lanes = _able(state, control, "continued", command)
+            # A lane that is about to call its model goes on by itself.
             halted = [lane for lane in lanes if lane.status != "awaiting_llm" or lane.retry_at is not None]
             return (command,) if halted else ()
 
@@ -126,6 +129,7 @@ def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event,
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
     if found is not None and found[1].approval:
         return (command, *not_run_results([found[1]], REFUSED)) if control.action == "refuse" else (command,)
+    # Approved already, or in need of no approval: nothing is left to do.
     if found is not None and control.action == "approve":
         return ()
     awaiting = [call for _, call in state.open_calls() if call.approval]
@@ -161,6 +165,7 @@ def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, .
 def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
     _check_replaces(state, message)
     lane = state.lane(address(message.agent, message.task))
+    # Summaries and memories move no lane, so they are legal at any time.
     if takes_turn(lane, message):
         _check_listed(lane, "answered", message)
     if message.covers:
@@ -174,6 +179,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
     lane = state.lane(address(error.agent, error.task))
     cancelled = error.category == "cancelled"
     _check_listed(lane, "cancelled" if cancelled else "erred", error)
+    # Every call has exactly one result, also where its lane is stopped.
     return (*not_run_results(lane.calls, CANCELLED), error) if cancelled else (error,)
 
 
@@ -184,12 +190,14 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
     if isinstance(switch.turns, TurnPolicy) and (wrong := turns_fault(switch.turns)):
         raise _illegal(switch, wrong, f"a turn rule that is registered: {', '.join(TURN_RULES)}")
+    # One behind the last position is legal: it takes all there is out of context.
     start = switch.context_from
     if isinstance(start, int) and not 1 <= start <= state.position + 1:
         raise _illegal(switch, f"context_from {start}", f"positions 1 to {state.position + 1}")
     for span in switch.hides if isinstance(switch.hides, tuple) else ():
         if not span.first <= span.last <= state.position:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
+    # Their calls get results, since nobody would run them any more.
     gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
     calls = (call for lane in gone for call in lane.calls)
     return (*not_run_results(calls, LEFT), switch) if switch != ModeSwitch() else ()

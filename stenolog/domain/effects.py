@@ -40,6 +40,7 @@ class RunTool(NamedTuple):
     @property
     def name(self) -> str:
         """The name that the effect is claimed by: the answer's position, and the call's place in it."""
+        # By its place, since a model may give two calls the same id.
         return f"tool {self.call.position}/{self.call.nth}"
 
     @property
@@ -58,7 +59,8 @@ def effects(state: State) -> Iterator[Effect]:
         match next_is.do:
             case "call_model":
                 yield CallModel(lane, next_is.cause, next_is.attempt, next_is.time)
-            case "run_tools" | "ask_approval":  # what is approved does not wait for what is not
+            # Calls that need no approval, or have it, do not wait for the others.
+            case "run_tools" | "ask_approval":
                 yield from (RunTool(lane, call) for call in lane.calls if not call.approval)
             case _:
                 pass
@@ -74,13 +76,14 @@ def is_still_needed(state: State, effect: Effect) -> bool:
 def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
     """Return the events that record the result of a model call.
 
-    `is_wanted`: no entry has stopped the call in the meantime. An answer that comes too late is recorded as
-    a cancelled error, so its tool calls do not run. An error that comes too late is not retried.
+    `is_wanted`: no entry has stopped the call in the meantime.
     """
     if is_wanted:
         return (event,)
     if isinstance(event, AssistantMessage):
+        # As a cancelled error, so that its tool calls do not run.
         return (_too_late(event),)
+    # Nobody waits for this call any more, so it is not tried again.
     return (replace(event, category="cancelled", retry_at=None),)
 
 
@@ -156,7 +159,8 @@ def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
             case LlmError(agent=lane.agent, task=lane.task):
                 told = entry.position
             case UserMessage() as message if _goes_on(message, lane):
-                said = message.replaces or entry.position  # what waited to be heard was said before
+                # A queued message was said when it was put into the queue.
+                said = message.replaces or entry.position
                 unknown = unknown if said < told else ""
             case _:
                 pass

@@ -4,8 +4,7 @@
     header = position, id, at, topic, size: each as UTF-8 text and ended by a line feed
 
 `previous digest` is empty before position 1; before the first position of a fork it is the parent's
-digest at the fork. The conversation's name is not part of it, so a rename changes nothing. Once a
-payload is erased its salt goes too, and the chain still verifies.
+digest at the fork. Once a payload is erased its salt goes too, and the chain still verifies.
 """
 
 from __future__ import annotations
@@ -75,11 +74,15 @@ class Record(NamedTuple):
 
 def content_hash(salt: bytes, payload: bytes) -> bytes:
     """Return the sha256 of a payload in the chain, 32 bytes."""
+    # Hashed by itself, so that the chain still verifies when the payload is gone. The salt keeps the hash of
+    # a short payload from being guessed.
     return sha256(salt + payload).digest()
 
 
 def chain(previous: bytes, position: int, id: str, at: int, topic: str, size: int, content: bytes) -> bytes:
     """Return the digest of one entry, 32 bytes; `content` is its `content_hash`."""
+    # Without the conversation's name, so that a rename changes no digest. Each field ends in a line feed,
+    # which no name and no topic holds.
     header = f"{position}\n{id}\n{at}\n{topic}\n{size}\n"
     return sha256(previous + header.encode() + content).digest()
 
@@ -97,7 +100,8 @@ def digest_of(previous: bytes, record: Record) -> bytes:
     if content is None:
         content = content_hash(record.salt, record.payload)
     elif record.salt or record.payload:
-        content = b""  # no hash at all: beside a payload, the hash of another would vouch for it
+        # No hash at all: beside a payload, the hash of another one would vouch for it.
+        content = b""
     return chain(previous, record.position, record.id, record.time, record.topic, record.size, content)
 
 
@@ -107,6 +111,7 @@ def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -
     Raises `CorruptLogError`, naming conversation and position, where the bytes do not decode.
     """
     try:
+        # The topic of an erased entry stays in its row, but there is nothing to decode by it.
         stored = (record.topic, record.payload) if record.erased is None else (ERASED, b"")
         event = registry.load(*stored)
         at = EPOCH + record.time * MICROSECOND

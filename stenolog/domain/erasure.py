@@ -48,6 +48,7 @@ def erasure_receipt(positions: Sequence[int], *, by: str, reason: str) -> UserMe
 
 def erasure_of(event: Event) -> Erasure | None:
     """Return what a receipt says; None for any other event."""
+    # A person or an agent may write the same `meta`, which must not pass for a receipt.
     if not isinstance(event, UserMessage) or event.author_kind != "system":
         return None
     ours = event.meta.get("stenolog")

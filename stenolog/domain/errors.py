@@ -66,6 +66,7 @@ class VersionConflictError(CallerError):
         self.expected = expected
         self.found = found
 
+    # An exception with arguments of its own does not unpickle by itself, as multiprocessing needs it.
     def __reduce__(self) -> tuple[object, ...]:
         return _stale, (self.conversation, self.expected, self.found)
 
@@ -147,7 +148,8 @@ class CorruptLogError(StoredDataError):
 class BlobNotFoundError(StoredDataError, KeyError):
     """A blob that an entry names is gone, or its bytes are not those of its hash."""
 
-    __str__ = Exception.__str__  # a KeyError would show the message in quotes
+    # A KeyError would show the message in quotes.
+    __str__ = Exception.__str__
 
 
 class NotADatabaseError(StoredDataError):

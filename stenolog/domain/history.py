@@ -92,9 +92,11 @@ def digest_of(previous: bytes, change: Change) -> bytes:
     header = f"{change.number}\n{change.stream}\n{change.what}\n{change.value}\n{change.parent}\n"
     content = hashed(change.salt, change.name) if change.erased is None else change.erased
     if change.erased is not None and (change.salt or change.name):
-        content = b""  # beside a name, the hash of another would vouch for it
+        # No hash at all: beside a name, the hash of another one would vouch for it.
+        content = b""
     if change.erased is None and len(change.salt) != (SALT_BYTES if change.name else 0):
-        content = b""  # the end of a longer salt is the beginning of another name
+        # With another length of salt, its end could be read as the beginning of another name.
+        content = b""
     return sha256(previous + header.encode(errors="surrogatepass") + content).digest()
 
 
@@ -134,6 +136,7 @@ class History:
             self._fault(change, 0, f"record {self.number + 1}", f"record {change.number}")
         elif (digest := digest_of(self.digest, change)) != change.digest:
             self._fault(change, 0, digest.hex(), change.digest.hex())
+        # Goes on from the stored digest, so that one fault is told once.
         self.number, self.digest = change.number, change.digest
         if change.erased is not None:
             self.unnamed.add(change.stream)
@@ -150,6 +153,7 @@ class History:
             self.faults.append(Fault(self.number, stream, "its name", "an erased name"))
 
     def _begin(self, change: Change) -> None:
+        # Numbers of deleted conversations are never used again.
         if change.stream in self.listed or change.stream in self.gone:
             self._fault(change, change.stream, "a new number", "one that was used before")
         fork = (change.parent, change.value) if change.what == FORKED else (None, None)

@@ -25,9 +25,7 @@ leaves it there, because the guard `calls_open` holds. The second moves it to aw
 called with both results.
 
 The rows are declared once, as a machine of the `transitions` library. `compile_table` turns them into a
-frozen table at import, some 25 times as fast as the library: a fold looks it up for each entry. It refuses
-callbacks, because a fold must not have side effects. What is due follows from the state: see
-`state.decision`.
+frozen table at import. What is due follows from the state: see `state.decision`.
 """
 
 from __future__ import annotations
@@ -76,25 +74,31 @@ def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *
 
 BUSY: Final[tuple[Status, ...]] = ("awaiting_llm", "awaiting_approval", "awaiting_tools")
 _OPEN: list[Status] = ["idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed"]
-_AT_CALLS: list[Status] = ["awaiting_approval", "awaiting_tools"]  # the lane has open calls just in these
+# A lane has open calls just in these two.
+_AT_CALLS: list[Status] = ["awaiting_approval", "awaiting_tools"]
 _FREE: list[Status] = ["idle", "awaiting_llm", "failed"]
 
 TRANSITIONS: Final[list[dict[str, Any]]] = [
     _row("asked", _FREE, "awaiting_llm"),
+    # What is said while calls are open is answered with their results.
     _row("asked", _AT_CALLS, None),
     _row("answered", _OPEN, "awaiting_approval", "has_calls", "awaits_approval"),
     _row("answered", _OPEN, "awaiting_tools", "has_calls"),
+    # Behind the rows with calls: an answer that calls tools waits for them first.
     _row("answered", _OPEN, "awaiting_llm", "asked_since"),
+    # From any state but closed: an imported log has answers that nobody was asked for.
     _row("answered", _OPEN, "idle"),
     _row("resulted", _AT_CALLS, "awaiting_approval", "awaits_approval"),
     _row("resulted", _AT_CALLS, "awaiting_tools", "calls_open"),
     _row("resulted", _AT_CALLS, "awaiting_llm"),
     _row("approved", "awaiting_approval", "awaiting_approval", "awaits_approval"),
     _row("approved", "awaiting_approval", "awaiting_tools"),
-    _row("refused", "awaiting_approval", None),  # until its result says so, for nothing may run till then
+    # The result of the refused call closes it; until then no call of the answer may run.
+    _row("refused", "awaiting_approval", None),
     _row("erred", _FREE, "awaiting_llm", "will_retry"),
     _row("erred", _FREE, "failed"),
-    _row("erred", _AT_CALLS, None),  # its model is not what the lane waits for
+    # The lane waits for its calls, and not for its model.
+    _row("erred", _AT_CALLS, None),
     _row("cancelled", _OPEN, "idle"),
     _row("continued", _FREE, "awaiting_llm"),
     _row("joined", _OPEN, None),
@@ -143,6 +147,7 @@ def compile_table(declared: Machine) -> Table:
     Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that are
     never reached, since one before them holds whenever they do.
     """
+    # Callbacks are refused, because a fold must not have side effects.
     for owner in (declared, *declared.states.values()):
         if called := [name for name in _CALLBACKS if getattr(owner, name, None)]:
             raise ValueError(
@@ -152,6 +157,7 @@ def compile_table(declared: Machine) -> Table:
     for trigger, event in declared.events.items():
         for source, ways in event.transitions.items():
             rows = tuple(_compiled(trigger, source, way) for way in ways)
+            # Without a last row that always holds, an entry could fall through and count as an anomaly.
             if rows[-1].guards or any(_hides(row, later) for row, later in combinations(rows, 2)):
                 raise ValueError(
                     f"({source}, {trigger}): expected a last row without guards, and every row to be reached"
@@ -174,6 +180,7 @@ def _hides(row: Row, later: Row) -> bool:
     return set(row.guards) <= set(later.guards)
 
 
+# Some 25 times as fast as the library's own machine; a fold looks it up for each entry.
 TABLE: Final[Table] = compile_table(machine())
 
 

@@ -1,7 +1,4 @@
-"""Limits of a lane's work on its own, and its usage since a person last spoke to it.
-
-`track_usage` folds the usage of all lanes from the log; `limit_reached` says which limit one has reached.
-"""
+"""Limits of a lane's work on its own, and its usage since a person last spoke to it."""
 
 from __future__ import annotations
 
@@ -19,12 +16,14 @@ from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
 from .state import address
 from .values import TurnPolicy, Usage
 
+# More than any call can use, so a report beyond it is not believed.
 MAX_TOKENS_PER_CALL = 10**12
-"""No call has used so many tokens."""
+"""Tokens of one call, as a tool may report them."""
+# Whole micro-dollars, so that sums of prices are exact.
 MICRO_PER_USD = 1_000_000
-"""Micro-dollars in a dollar: money is counted in whole micro-dollars."""
+"""Micro-dollars in a dollar."""
 MAX_QUOTED = 60
-"""So many characters of a call are quoted in a reason."""
+"""The number of characters of a call that a reason quotes."""
 
 
 @rule
@@ -47,17 +46,15 @@ class Limits:
     same_words: Natural | None = 3
 
     def fault(self) -> str:
-        """Return an error message for a count of 1 (one call in a row is no repetition), or ""."""
+        """Return an error message for a count of 1, or ""."""
+        # One call in a row is no repetition: the lane would be stuck at its first step.
         counts = ("same_call", "ping_pong", "same_error", "same_words")
         lone = [name for name in counts if getattr(self, name) == 1]
         return f"expected {lone[0]} of at least 2, found 1" if lone else ""
 
 
 class Tokens(NamedTuple):
-    """Tokens as the provider counted them; `input` counts what was read from the cache too.
-
-    `cost`: micro-dollars, as those calls themselves state them.
-    """
+    """Tokens as the provider counted them, cached ones in `input` too; `cost`: stated micro-dollars."""
 
     input: int = 0
     output: int = 0
@@ -111,7 +108,7 @@ class LaneUsage(NamedTuple):
     """
 
     steps: int = 0
-    tokens: dict[str, Tokens] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
+    tokens: dict[str, Tokens] = {}  # noqa: RUF012 - never changed in place; the fold makes a new one
     answered: int = 0
     calls: tuple[RecentCall, ...] = ()
     last: CallRound = CallRound()
@@ -182,9 +179,8 @@ def limit_reached(
 ) -> str:
     """Return the limit that a lane has reached, in words; empty where it may go on.
 
-    `cost` is what the account's tokens have cost, in micro-dollars. `unpriced` are the models in it that have
-    no price: no cost can be kept with them, so the limit counts as reached. The time is not limited where it
-    is not known what time it is `now`.
+    `cost` is what the account's tokens have cost, in micro-dollars. `unpriced` are its models without a
+    price, with which a limit on cost counts as reached. Without `now`, the time is not limited.
     """
     if limits.max_steps and account.steps >= limits.max_steps:
         return f"max_steps: {account.steps} steps since the last message"
@@ -244,6 +240,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
     if control is not None and control.agent:
         to = (address(control.agent, control.task),)
     if not to:
+        # Words to nobody by name are for all lanes, so every account begins anew.
         return UsageByLane(since=time, pass_token=accounts.pass_token)
     return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=time))})
 
@@ -259,6 +256,7 @@ def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
 
 
 def _paid(account: LaneUsage, model: str, used: Usage) -> LaneUsage:
+    # Kept apart, so that these tokens are not priced a second time from the list.
     if used.cost is not None:
         return account._replace(billed=added(account.billed, model, used))
     return account._replace(tokens=added(account.tokens, model, used))
@@ -273,6 +271,7 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     """Count an answer as a step; one that calls nothing ends the run of repeated calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
+    # Paid for, but no step: a summary, or an answer made anew.
     if message.purpose != "answer" or message.replaces is not None:
         return account
     steps, calls = (
@@ -284,6 +283,7 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     kept = {name: getattr(account, name) for name in ("tokens", "billed", "since", "said", "again")}
     rested = LaneUsage(steps, **kept)
     words = " ".join(message.text.split())
+    # A pass says the same each time, and is no sign of a lane that is stuck.
     if not words or message.text.strip() == pass_token:
         return rested
     said = CallRound(_hash((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
@@ -306,6 +306,7 @@ def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
     ]
     if not found:
         return accounts
+    # An id may come twice: the nearest answer's call is meant, and of one answer the first.
     _, nth, where = max(found)
     account = accounts.lanes[where]
     for model, used in delegated_usage(result):
@@ -314,10 +315,7 @@ def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
 
 
 def delegated_usage(result: ToolResult) -> Iterator[tuple[str, Usage]]:
-    """Yield each model that a call has used, where a worker was behind it, and its tokens.
-
-    A model comes twice where only some of its calls stated their cost.
-    """
+    """Yield each model that a worker's call has used, with its tokens; twice where some had a stated cost."""
     match result.meta.get("stenolog"):
         case {"child": {"spent": spent, **rest}}:
             for used in (spent, rest.get("billed")):
@@ -366,10 +364,12 @@ def _content(part: UserPart) -> str:
 def _rounded(account: LaneUsage) -> LaneUsage:
     """Return the account once every call of the last answer has its result."""
     calls, last, before = account.calls, account.last, account.before
+    # With the results: the same call that gives something new each time is progress.
     now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))
     failing = tuple(each for each in calls if each.failed)
     error = CallRound(_hash(each.result for each in failing), _call_text(failing)) if failing else CallRound()
     same = now.hash == last.hash
+    # Equal rounds count once, as `same`: A A A is no turn of A and A.
     again = now.hash == before.hash and not same
     cycles = now.hash == account.third.hash and not same and not again
     fails = error.hash == account.error.hash

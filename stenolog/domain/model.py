@@ -21,8 +21,10 @@ from pydantic.fields import FieldInfo
 from .errors import InvalidEventError, InvalidPolicyError
 from .value_help import field_names, no_such_field, quoted, short_repr, signature, with_inherited_attributes
 
+# With `defer_build` a program that merely imports stenolog pays for no validator. Strict, since what is
+# stored must be read back as exactly the same value (see decision 1).
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-"""Validators are built when a class is first used: a program that merely imports stenolog pays for none."""
+
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ else:
 
 
 class ValueMeta(type):
-    """The type of values: what their constructors take, before it is validated. Decoding passes it by."""
+    """The type of values: what their constructors take, before it is validated."""
+
+    # Decoding calls the validator itself and passes this by.
 
     from_shorthand: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     positional: tuple[str, ...] = ()
@@ -49,6 +53,7 @@ class ValueMeta(type):
         """Return a value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
         prepared = cls.prepare(cls.by_name(placed, fields))
         for name, given in prepared.items():
+            # Values are frozen all the way down.
             if type(given) is list:
                 prepared[name] = tuple(given)
         try:
@@ -92,6 +97,7 @@ class ValueMeta(type):
 def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = quoted) -> str:
     """Return the first complaint, with its place and what was found there, as `found` describes it."""
     first = error.errors(include_url=False, include_context=False)[0]
+    # Behind the fields, pydantic names its own alternatives, which mean nothing to a reader.
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
     place = "/".join(map(str, ours))
     if first["type"] == "union_tag_invalid":
@@ -104,6 +110,7 @@ def first_error(error: ValidationError, cls: Any, found: Callable[[object], str]
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
     """Return a frozen, slotted, strictly validated dataclass of keyword-only fields; lists become tuples."""
+    # `slots=True` makes a class anew, which must not bring these two along.
     body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     body.setdefault("__repr__", short_repr)
     body["__doc__"] = with_inherited_attributes(cls.__doc__ or "", cls.__bases__)
@@ -115,10 +122,8 @@ def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
 
 
 def construct(cls: type[T], **fields: Any) -> T:
-    """Return a value from stored fields that are known to be valid, and the defaults of the others.
-
-    Nothing is validated: a program that asks one question need not wait until a validator is built.
-    """
+    """Return a value from stored fields that are known to be valid, and the defaults of the others."""
+    # Nothing is validated: a program that asks one question need not wait until a validator is built.
     made, kind = object.__new__(cls), cast(Any, cls)
     for declared in dataclasses.fields(kind):
         name = declared.name
@@ -136,10 +141,8 @@ def _default(declared: Any) -> Any:
 
 
 def tag(name: str) -> Any:
-    """Return the default of a discriminating field: given by itself, and yet always written.
-
-    A factory that takes the validated data is never compared by `exclude_defaults`.
-    """
+    """Return the default of a discriminating field: given by itself, and yet always written."""
+    # A factory that takes the validated data is never compared by `exclude_defaults`.
     return Field(default_factory=lambda _data: name)
 
 
@@ -189,19 +192,23 @@ def non_default_fields(rule: Any) -> dict[str, Any]:
     return shown
 
 
+# Not made of `Integer`, which would keep the wider bound.
 Positive: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
-"""An integer from 1; `Integer` with a bound of its own would keep the wider one."""
+"""An integer from 1."""
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Half of what the decoder can read, since an event adds levels of its own.
 DEEPEST = 100
-"""Maximum nesting depth of JSON: half of what the decoder can read, since an event adds levels of its own."""
+"""Maximum nesting depth of JSON."""
+# JSON Schemas have integers of more than 64 bits, and the decoder reads 4300 digits.
 LARGEST = 10**1000
-"""Exclusive bound of integers in JSON: JSON Schemas have more than 64 bits, the decoder reads 4300 digits."""
+"""Exclusive bound of integers in JSON."""
 
 
 def in_utc(time: datetime) -> datetime:
     """Convert a time to UTC. Raises `ValueError` if it has no offset, or no year from 1 to 9999."""
     try:
+        # Arithmetic with an aware time gives UTC, and refuses a naive one; `astimezone` would guess its zone.
         return EPOCH + (time - EPOCH)
     except (OverflowError, TypeError):
         raise ValueError("expected an aware datetime of the years 1 to 9999 in UTC") from None
@@ -254,12 +261,14 @@ def clean(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
+        # By way of UTF-16, in which two halves that belong together make their character.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
+# Without a slash, since `agent/task` is the address of a lane.
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
-"""An agent's name: `agent/task` is the address of one of its lanes, so it holds no slash."""
+"""An agent's name."""
 Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
 Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]

@@ -39,6 +39,7 @@ def redacted(event: Event, keys: Collection[str]) -> Event:
 
 def redacted_text(text: str, keys: Collection[str]) -> str:
     """Return a text that is JSON as a whole without the values under the keys; any other text as it is."""
+    # Most texts are no JSON, and need not be parsed to see that.
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -46,6 +47,7 @@ def redacted_text(text: str, keys: Collection[str]) -> str:
     except (ValueError, RecursionError):
         return text
     changed = without(value, keys)
+    # An unchanged text keeps its bytes.
     return text if changed == value else json.dumps(changed, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -53,6 +55,7 @@ def without(value: Any, keys: Collection[str]) -> Any:
     """Return a JSON value with the values under the keys replaced; null stays null."""
     if isinstance(value, dict):
         return {
+            # Null tells no secret, and says that there is none.
             key: REDACTED if key.casefold() in keys and inner is not None else without(inner, keys)
             for key, inner in value.items()
         }

@@ -54,10 +54,12 @@ def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]
     for span in made.spans:
         if not span.first <= span.last < made.position:
             return f"covers {span.first}-{span.last}, which is not within 1-{made.position - 1}"
+    # The result that is still to come would have lost its call.
     for position in open_calls:
         if made.covers(position):
             return f"covers {in_words(made.spans)}, and in it the open call at {position}"
     for other in summaries:
+        # A part of a summary cannot be taken out of it.
         if made.overlaps_partly(other):
             return f"covers {in_words(made.spans)}, and so a part of the summary of {in_words(other.spans)}"
     return ""
@@ -162,7 +164,8 @@ class State(NamedTuple):
     """
 
     position: int = 0
-    lanes: dict[str, LaneState] = {}  # noqa: RUF012 - never changed in place; evolve makes a new one
+    # Never changed in place: `evolve` makes a new one.
+    lanes: dict[str, LaneState] = {}  # noqa: RUF012
     members: tuple[str, ...] = ()
     waiting: int = 0
     approvals: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - as above
@@ -178,6 +181,7 @@ class State(NamedTuple):
         if found is not None:
             return found
         agent, _, task = where.partition("/")
+        # A message may have come before any agent was there to answer it.
         return LaneState(agent, task, asked=self.waiting)
 
     def lanes_of(self, agent: str) -> tuple[LaneState, ...]:
@@ -212,6 +216,7 @@ def find_call(state: State, result: ToolResult) -> tuple[LaneState, OpenCall] | 
     same = [(lane, call) for lane in state.lanes.values() for call in lane.calls if call.id == result.call_id]
     if len(same) < 2:
         return same[0] if same else None
+    # Providers use ids again: the newest answer's call is meant, and of one answer the first.
     return max(same, key=lambda pair: (pair[1].position, -pair[1].nth))
 
 

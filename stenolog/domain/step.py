@@ -42,6 +42,7 @@ from .triggers import LaneTrigger, following, interpret
 from .turn_taking import resting
 
 INITIAL = State()
+# The lane has already been updated with the entry, so a guard may ask what is left of its calls.
 HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
     {
         "has_calls": lambda lane: bool(lane.calls),
@@ -51,7 +52,7 @@ HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
         "asked_since": lambda lane: lane.asked > lane.seen,
     }
 )
-"""The test behind each guard's name; the lane has already been updated with the entry."""
+"""The test behind each guard's name."""
 
 
 class Transition(NamedTuple):
@@ -102,6 +103,7 @@ def fold(entries: Iterable[Entry], state: State = INITIAL) -> State:
 
 def step(state: State, entry: Entry) -> StepResult:
     """Return the next state, and the transitions of each lane."""
+    # Transitions are made here alone: `evolve` runs for every entry of every fold, and needs none.
     now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
     return StepResult(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
@@ -111,6 +113,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
     """Return the state after an entry, the moves that led to it, and the anomaly of the entry itself."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
+    # Most entries end no turn, and pay for no look at the rule.
     if taken.waiting or (taken.turn_state.holders and resting(taken.turn_state, lanes)):
         taken, asked, _ = following(taken._replace(lanes=lanes), entry)
         lanes, more = _moved(taken, asked)
@@ -122,6 +125,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
 
 def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, LaneState], list[_Move]]:
     """Return the lanes once the lifecycle has answered the impulses, and its answers."""
+    # The same dict: states share the lanes that did not change.
     if not impulses:
         return state.lanes, []
     lanes, moves = state.lanes.copy(), []
@@ -138,9 +142,11 @@ def _move(taken: State, impulse: LaneTrigger) -> _Move:
     source = lane.status
     moved = move(source, trigger, lambda guard: HOLDS[guard](lane))
     if moved is None:
+        # An entry of the log has happened, so a fold cannot refuse it: the lane stays as it was.
         before = taken.lane(lane.address)
         return _Move(before.status, before, trigger, None)
     row, target = moved
+    # A lane that stays in its state is not copied a second time.
     return _Move(source, lane if source == target else lane._replace(status=target), trigger, row, reason)
 
 

@@ -73,6 +73,7 @@ def interpret(state: State, entry: Entry) -> Interpretation:
         case Unknown(topic=topic) if topic in (ERASED, LOST):
             return Interpretation(state)
         case Damaged():
+            # The first one counts: it says from where on nothing can be decided.
             blocked = state.blocked or Blocked(entry.position, DAMAGED, event.reason)
             return Interpretation(state._replace(blocked=blocked), anomaly=f"damaged: {event.reason}")
         case Unknown(ignorable=True):
@@ -84,6 +85,7 @@ def interpret(state: State, entry: Entry) -> Interpretation:
 
 def following(state: State, entry: Entry) -> Interpretation:
     """Return the change of turns after an entry has moved its lanes: the lanes that have the turn now."""
+    # A message that no lane was there for waits until an agent joins.
     if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
         return _heard_late(state)
     state, turn = after_turn(state, entry)
@@ -118,7 +120,8 @@ def _on_user_message(state: State, message: UserMessage, position: int) -> Inter
 
 
 def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTrigger:
-    """Return a lane that is asked; one that waits to retry keeps waiting: its request has yet to be sent."""
+    """Return a lane that is asked, and the trigger that asks it."""
+    # A lane that waits to retry keeps waiting, since its request has yet to be sent.
     waits = lane.status == "awaiting_llm" and lane.retry_at is not None
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
     # While calls are open, a message from outside may stand between two parts of one response.
@@ -143,10 +146,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Interpreta
 
 
 def _on_approval(state: State, control: Control, position: int) -> Interpretation:
-    """Record a person's approval or refusal; a refusal leaves the call open until its result says so.
-
-    Only the approval that a call waits for counts: later ones come when it may have run.
-    """
+    """Record a person's approval or refusal; a refusal leaves the call open until its result says so."""
     found = named_call(state, control.call) if control.call is not None else None
     if found is None:
         return Interpretation(state, anomaly=f"{control.action}: no such call is open")
@@ -154,12 +154,14 @@ def _on_approval(state: State, control: Control, position: int) -> Interpretatio
     if control.action == "refuse":
         return Interpretation(state, (LaneTrigger(lane, "refused"),))
     approved = call._replace(approval=False, approved=position, edited=bool(control.arguments))
+    # Only the approval that a call waits for counts: later ones come when it may have run.
     judged = approved if call.approval else call
     calls = tuple(judged if other is call else other for other in lane.calls)
     return Interpretation(state, (LaneTrigger(lane._replace(calls=calls), "approved"),))
 
 
 def _stop(lane: LaneState, trigger: Trigger) -> LaneTrigger:
+    # Results of its calls may still come, but the lane waits for none of them.
     return LaneTrigger(lane._replace(calls=(), retry_at=None, response=""), trigger)
 
 
@@ -172,10 +174,12 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
     if message.replaces is not None:
         anew = lane._replace(answered=entry.position, calls=_calls(state, message, entry))
         return Interpretation(state, (LaneTrigger(anew, "answered"),), anomaly)
+    # An answer without a receipt was imported or written by hand: it has seen all there was.
     seen = entry.position if message.receipt is None else message.receipt.view
     calls, session = _calls(state, message, entry), message.session or lane.session
     steps, response = lane.steps + 1, response_of(message)
-    if goes_on(lane, message):  # its earlier parts' calls still run
+    # The calls of the response's earlier parts still run.
+    if goes_on(lane, message):
         calls, steps = lane.calls + calls, lane.steps
     answered = lane._replace(
         answered=entry.position,
@@ -215,10 +219,8 @@ def response_of(message: AssistantMessage) -> str:
 
 
 def goes_on(lane: LaneState, message: AssistantMessage) -> bool:
-    """Return whether a message is a further part of the lane's last response.
-
-    Agents that run several tools at once write one response as several messages, with results between them.
-    """
+    """Return whether a message is a further part of the lane's last response."""
+    # Agents that run several tools at once write one response as several messages, with results between them.
     return message.replaces is None and bool(lane.response) and lane.response == response_of(message)
 
 
@@ -246,6 +248,7 @@ def cover_fault(state: State, made: Summary) -> str:
 def _resulted(state: State, result: ToolResult, position: int) -> Interpretation:
     found = find_call(state, result)
     if found is None:
+        # A result that came after its call was closed is marked as late, and is no anomaly.
         is_late = result.call is not None and LATE in result.tags
         anomaly = "" if is_late else f"a result for {result.call_id!r}, which is no open call"
         return Interpretation(state, anomaly=anomaly)
@@ -260,9 +263,8 @@ def _on_error(state: State, error: LlmError) -> Interpretation:
         state = state._replace(waiting=0)
     if error.category == "cancelled":
         if lane.status == "awaiting_llm" and 0 < (error.cause or 0) < lane.asked:
-            return Interpretation(
-                state
-            )  # the call that was stopped is not the one that the lane waits for by now
+            # The call that was stopped is not the one that the lane waits for by now.
+            return Interpretation(state)
         session = error.session or lane.session
         stopped = lane._replace(attempt=error.attempt, session=session)
         return Interpretation(state, (_stop(stopped, "cancelled"),))
@@ -302,11 +304,9 @@ def turns_fault(turns: TurnPolicy | None) -> str:
 
 
 def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
-    """Return whether an agent's stateful backend begins a new session.
-
-    A session goes on in the parent of a fork alone, and none can be made to forget what a reset or a rewind
-    took out of context, or to know what it has brought back.
-    """
+    """Return whether an agent's stateful backend begins a new session."""
+    # A session goes on in the parent of a fork alone.
+    # None can be made to forget what a reset or a rewind took out of context, or to know what came back.
     resets = switch.context_from is not UNCHANGED and (not switch.agents or agent in switch.agents)
     return switch.fork or resets or switch.hides is not UNCHANGED
 

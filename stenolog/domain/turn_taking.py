@@ -38,6 +38,7 @@ def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[Stat
     )
     lanes = {where: lane._replace(steps=0) if lane.steps else lane for where, lane in state.lanes.items()}
     state = state._replace(turn_state=turn_state, lanes=lanes)
+    # The turn under way goes on; its end hands the words on.
     if turn_state.holders and rule.one_at_a_time:
         return state, NextTurn()
     return grant_turn(state, rule.begin(state), position)
@@ -58,10 +59,7 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
 
 
 def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
-    """Return the lanes that a `cancel` or a `continue` is for: the named one, else all it can concern.
-
-    Where one speaks at a time, one goes on at a time: whoever had the turn last, else who comes first.
-    """
+    """Return the lanes that a `cancel` or a `continue` is for: the named one, else all it can concern."""
     if control.agent:
         lane = state.lanes.get(address(control.agent, control.task))
         return () if lane is None else (lane,)
@@ -72,6 +70,7 @@ def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
     if rule.one_at_a_time:
         last = state.turn_state.last_holder
         in_order = (last, *around(rule.line(state), last), *failed)
+        # Where one speaks at a time, one goes on at a time: the last holder, else the first in line.
         failed = [where for where in in_order if where in failed][: 0 if state.turn_state.holders else 1]
     return tuple(state.lanes[where] for where in failed)
 
@@ -113,7 +112,7 @@ def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State,
 def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set: bool) -> State:
     """Return the state after a switch of settings: a new rule, or other members.
 
-    Who has the turn keeps it. Where who had it last is no longer in line, the one before is who had it.
+    The lanes that have the turn keep it.
     """
     if is_set:
         now = now._replace(turns=turns)
@@ -125,6 +124,7 @@ def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set:
     was, line = rule_of(before.turns).line(before), rule_of(now.turns).line(now)
     if last in line:
         return now
+    # The last holder has left the line: the nearest one before it counts as the last holder.
     earlier = reversed([*around(was, last)])
     return now._replace(
         turn_state=now.turn_state._replace(last_holder=next((w for w in earlier if w in line), ""))
@@ -147,6 +147,7 @@ def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
         turn_state = _counted(turn_state, turn, entry.position)
     left = tuple([where for where in turn_state.holders if where not in done])
     state = state._replace(turn_state=turn_state._replace(holders=left))
+    # The rule is asked once all holders have come to rest.
     if left:
         return state, NextTurn()
     following = NextTurn(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
@@ -187,10 +188,7 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
 
 
 def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
-    """Return the floor with one more turn.
-
-    A lane that did not see the person's last words takes no part in their round.
-    """
+    """Return the turn order's state with one more turn."""
     if turn.how == "answered":
         before = (
             turn_state.previous_answer_at
@@ -204,6 +202,7 @@ def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
             passes_in_row=0,
             failures_in_row=0,
         )
+    # A lane that did not see the person's last words takes no part in their round.
     if not turn.saw or turn.how in ("cancelled", "left"):
         return turn_state
     return turn_state._replace(

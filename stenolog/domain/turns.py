@@ -23,8 +23,9 @@ from .values import TurnPolicy
 NOBODY = "nobody is there to take a turn"
 SPOKEN = "a person has spoken"
 CANCELLED = "cancelled"
+# Rounds end by default, since agents could talk among themselves without end.
 ROUNDS = 10
-"""So many rounds agents talk among themselves, unless told otherwise."""
+"""The number of rounds that agents talk among themselves, unless told otherwise."""
 How: TypeAlias = Literal["answered", "passed", "failed", "cancelled", "left"]
 
 
@@ -158,6 +159,7 @@ class RoundRobin(TurnRule):
         if over := self._over(state, turn, len(line)):
             return NextTurn(reason=over)
         done = state.turn_state.passes_in_row + state.turn_state.failures_in_row
+        # The last of the line have just passed or failed, and each is asked once in a round.
         for where in line[: max(0, len(line) - done)]:
             if has_news(state, where):
                 return NextTurn((where,), f"after {turn.lane}")
@@ -298,7 +300,8 @@ def load(turns: TurnPolicy) -> TurnRule:
 
 @lru_cache(maxsize=64)
 def _rule_from_json(known: Any, options: str) -> TurnRule:
-    """Return the rule of these options, as JSON; it is asked for at each turn, and takes long to make."""
+    """Return the rule of these options, which are JSON."""
+    # Cached, because it is asked for at each turn and takes long to make.
     made: TurnRule = known(**json.loads(options))
     return made
 
@@ -308,6 +311,7 @@ def rule_of(turns: TurnPolicy | None) -> TurnRule:
     if turns is not None:
         try:
             return load(turns)
+        # A fold cannot refuse an entry; `decide` refuses the switch before it is written.
         except InvalidPolicyError:
             pass
     return _addressed()

@@ -37,6 +37,7 @@ class _PartialPart:
     def more(self, text: str) -> str:
         """Take more of its text, and return the part that can be shown."""
         text = self.half + text
+        # A provider may cut an emoji in two: the first half waits for the second, and is not shown alone.
         self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         shown = clean(text.removesuffix(self.half))
         self.pieces.append(shown)
@@ -66,9 +67,11 @@ class PartAccumulator:
     ) -> list[ResponseDelta]:
         """Add more of a part: text, or a call's arguments. The first id and name count."""
         begins = key not in self._growing
+        # Providers begin parts that stay empty; a call is told at once, since it may have no arguments.
         if begins and kind != "tool_call" and not text:
             return []
         growing = self._part(key, kind)
+        # The first one counts: some servers send another id, or the name again, with later pieces.
         growing.id, growing.name = growing.id or clean(id), growing.name or clean(name)
         shown = growing.more(text)
         if begins and kind == "tool_call":
@@ -99,11 +102,13 @@ class PartAccumulator:
 
     def parts(self) -> tuple[AssistantPart, ...]:
         """Return all parts, in the order in which they began."""
+        # A dict keeps the order in which the parts began.
         return tuple(growing.put or self._finished_part(growing) for growing in self._growing.values())
 
     def answer(self, model: str, finish_reason: str, usage: Usage | None) -> ModelResponse:
         """Return the whole answer. Raises `ModelError` if it is empty: `refused` or `invalid_response`."""
         parts = self.parts()
+        # Thoughts alone are no answer.
         if not any(_says(part) for part in parts):
             category = "refused" if finish_reason in FILTERED else "invalid_response"
             reason = clean(finish_reason) or "none"
@@ -128,6 +133,7 @@ class PartAccumulator:
             case "refusal":
                 return RefusalPart(text=text)
             case "tool_call":
+                # A call without arguments is one with an empty object.
                 return ToolCall(id=growing.id, name=growing.name, arguments=text or "{}")
             case _:
                 return TextPart(text=text)

@@ -1,8 +1,4 @@
-"""Anthropic's models through its SDK, and the assembly of its stream into the parts of an answer.
-
-The body goes out in the bytes of the receipt, and what comes back is read as raw events: the SDK's own types
-would drop what they do not know, and send only what they do.
-"""
+"""Anthropic's models through its SDK, and the assembly of its stream into the parts of an answer."""
 
 from __future__ import annotations
 
@@ -72,7 +68,9 @@ class Anthropic(HttpModel):
             raise MissingExtraError("anthropic", "anthropic") from None
         self.name = name
         self.timeouts = timeouts
+        # The engine retries, and notes each attempt; the SDK would do so unseen.
         self._given = client and client.with_options(max_retries=0)
+        # All other timeouts are the engine's, which knows when the first token came.
         timeout = anthropic.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
@@ -86,17 +84,20 @@ class Anthropic(HttpModel):
 
         try:
             client = self._given or await self._clients.get()
+            # Noted before anything is sent, so that no error shows them.
             secrets += filter(None, (client.api_key, client.auth_token))
             secrets += secret_headers(client._custom_headers)
             headers = behaviour(client.default_headers)
             outgoing = prompt.outgoing(Transport("POST", PATH, {"stream": True}, headers=headers))
             yield outgoing
             with unchanged(client._client, outgoing):
+                # Not `messages.create`: the SDK's own types send only what they know.
                 opened = await client.post(
                     PATH,
                     cast_to=object,
                     content=outgoing.content,
                     stream=True,
+                    # Read as raw events: the SDK's own types would drop what they do not know.
                     stream_cls=anthropic.AsyncStream[object],
                 )
             async with opened as events:
@@ -120,11 +121,13 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
         case anthropic.APIStatusError():
             inner, headers = as_dict(as_dict(error.body).get("error")), error.response.headers
             code, message = as_str(inner.get("type")), as_str(inner.get("message")) or as_str(error.body)
+            # An error in mid-stream comes in a response whose status is 200.
             status = error.status_code if error.status_code >= 400 else STATUS.get(code, 0)
             return provider_error(status, code, message, headers=headers, secrets=secrets)
         case anthropic.CredentialsError():
             return ModelError("unauthorized", redact(str(error), secrets))
-        case TypeError() if "authentication" in str(error):  # no key, neither given nor in the environment
+        # The SDK raises it where a key is neither given nor in the environment.
+        case TypeError() if "authentication" in str(error):
             return ModelError("unauthorized", redact(str(error)))
         case _:
             return connection_error(error, secrets)
@@ -183,12 +186,14 @@ class AnthropicEvents:
 
     def answer(self) -> ModelResponse:
         """Return the whole answer. Raises `ModelError` where there is none."""
+        # A stream that is cut off looks like a short answer otherwise.
         if self._begun and not self._ended:
             raise ModelError("invalid_response", "expected message_stop at the end of the stream, found none")
         reason = as_str(self._stopped.get("stop_reason"))
         try:
             return self._collecting.answer(self.model, reason, self.usage)
         except ModelError as nothing:
+            # Of a refusal the provider may say why, which is worth more than "nothing in it".
             why = as_str(as_dict(self._stopped.get("stop_details")).get("explanation"))
             raise ModelError(nothing.category, redact(why) or nothing.message) from None
 
@@ -215,12 +220,14 @@ class AnthropicEvents:
         if index not in self._open:
             raise ModelError("invalid_response", f"a delta of block {index}, which is not open")
         block, kind = self._open[index], as_str(delta.get("type"))
+        # A call of the provider's own tools: its input streams too, but nobody here is to run it.
         if kind == "input_json_delta" and block.get("type") != "tool_use":
             self._inputs.setdefault(index, []).append(as_str(delta.get("partial_json")))
         elif kind in STREAMED:
             streamed, where = STREAMED[kind]
             return self._collecting.add(index, streamed, as_str(delta.get(where)))
-        elif kind != "citations_delta":  # a text of ours has none
+        # Other deltas, such as a signature, are fields of the block; a text of ours has no citations.
+        elif kind != "citations_delta":
             block |= _mended({name: value for name, value in delta.items() if name != "type"})
         return []
 
@@ -232,6 +239,7 @@ class AnthropicEvents:
                 block["text"] = streamed
             case "thinking":
                 block["thinking"] = streamed
+            # Without a delta, the input is what the block began with.
             case "tool_use" if streamed:
                 block["input"] = streamed
             case _ if index in self._inputs:
@@ -241,18 +249,21 @@ class AnthropicEvents:
         return assistant_part(block, clean(self.model), _id(block, index))
 
     def _count(self, of: dict[str, Any]) -> None:
-        """Merge the counts of an event: omitted ones stay as they were."""
+        """Merge the counts of an event."""
         counted = as_dict(of.get("usage"))
+        # Later events repeat only some of the counts, and have null for others.
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts or None)
 
 
 def _id(block: dict[str, Any], index: int) -> str:
+    # A call needs an id by which its result can name it.
     return as_str(block.get("id")) or f"call_{index}"
 
 
 def _mended(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block with no halves of surrogate pairs in it."""
     written = compact_json(block)
+    # `clean` gives the same object back where there is nothing to mend, and parsing again is saved.
     whole_text = clean(written)
     return block if whole_text is written else as_dict(json.loads(whole_text))

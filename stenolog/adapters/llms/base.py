@@ -151,6 +151,7 @@ MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")
 
 Their keyword-only parameters are the options that a team file may give.
 """
+# By reference, so that no SDK is imported before a model of its kind is wanted.
 for _kind, _reference in {
     "openai": "llms.openai:OpenAIChat",
     "openai-responses": "llms.openai:OpenAIResponses",

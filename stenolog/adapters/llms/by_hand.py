@@ -24,6 +24,7 @@ from .http_model import ResponseReader
 from .sdk_answers import answer_of, as_json, reader_of
 
 C = TypeVar("C")
+# A provider may repeat the key of a request in the words of its error.
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """The headers that hold the key of a request, by provider."""
 
@@ -104,9 +105,11 @@ class Recording(Generic[C]):
 
     def _take(self, chunk: C) -> None:
         event = as_json(chunk)
-        if event.get("type") == "chunk":  # an event of `client.chat.completions.stream()`
+        # An event of `client.chat.completions.stream()` wraps the chunk itself.
+        if event.get("type") == "chunk":
             event = as_dict(event.get("chunk"))
         if self._reader is None:
+            # By the first event: until then the provider is not known.
             self._reader = reader_of(event)
         self._said.extend(self._reader.read(event))
 
@@ -160,6 +163,7 @@ def model_error(error: BaseException) -> ModelError:
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
         return ModelError("cancelled", redact(str(error), secrets) or "stopped")
     if isinstance(error, Exception):
+        # By the names of modules, so that no SDK is imported that the program does not use.
         made_by = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
         if "openai" in made_by:
             from .openai import sdk_error
@@ -181,10 +185,11 @@ def model_error(error: BaseException) -> ModelError:
 
 
 def _keys_of(error: BaseException) -> Iterator[str]:
-    """Yield the keys of the request that failed: a provider may repeat them in its words."""
+    """Yield the keys of the request that failed."""
     try:
         sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
-    except RuntimeError:  # httpx raises it where there is none
+    # httpx raises it where an exception has no request.
+    except RuntimeError:
         return
     headers = getattr(sent, "headers", None) or {}
     for name in KEYS:

@@ -15,11 +15,13 @@ def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
     together: list[ResponseDelta] = []
     texts: list[list[str]] = []
     for piece in pieces:
+        # Each piece of an act is all of it, so the last one counts.
         if together and together[-1][:2] == piece[:2] and piece.kind == "act":
             together[-1], texts[-1] = piece, [piece.text]
         elif together and together[-1][:2] == piece[:2] and not (piece.id or piece.name):
             texts[-1].append(piece.text)
         else:
+            # Texts are gathered in lists and joined once: adding to a text each time takes quadratic time.
             together.append(piece)
             texts.append([piece.text])
     return [piece._replace(text="".join(text)) for piece, text in zip(together, texts, strict=True)]
@@ -31,6 +33,7 @@ def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
     texts: dict[int, list[str]] = {}
     for piece in joined(said):
         begun = first.setdefault(piece.part, piece)
+        # Some servers send the id or the name of a call only with a later piece.
         first[piece.part] = begun._replace(id=begun.id or piece.id, name=begun.name or piece.name)
         if piece.kind == "act":
             texts[piece.part] = [piece.text]

@@ -1,7 +1,7 @@
 """Check of a request where it leaves the SDK: the bytes on their way are those that the receipt is for.
 
-The SDKs are given our bytes, and add credentials and other headers. Each of their HTTP clients gets a hook
-that compares what is about to be sent. A request that was changed on the way is not sent.
+Each HTTP client of an SDK gets a hook that compares what is about to be sent. A request that was changed on
+the way is not sent.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ SHOWN = 40
 """Bytes that an error shows of each side, from the first difference on."""
 
 
+# The SDKs are given our bytes, and add credentials and other headers.
 class _Watch:
     """One request on its way. `fault` is what was changed."""
 
@@ -42,9 +43,12 @@ class _Watch:
             return difference(self.outgoing.content, content)
         if request.method != transport.method:
             return f"expected {transport.method}, found {request.method}"
+        # SDKs quote a path in their own ways, and put a key or a prefix beside it.
         path = unquote(transport.path.partition("?")[0])
+        # Only the first request: a redirect leads to a path of the server's own.
         if not self.is_redirected and path not in unquote(request.url.path):
-            return f"expected the path {transport.path}, found another"  # it may hold a key
+            # The path that was found is not shown, since it may hold a key.
+            return f"expected the path {transport.path}, found another"
         if (headers := behaviour(request.headers)) != transport.headers:
             return f"headers: expected {dict(transport.headers)}, found {headers}"
         return ""
@@ -62,6 +66,7 @@ def difference(expected: bytes, found: bytes) -> str:
     )
 
 
+# A context variable, since one client serves many calls at the same time.
 _WATCHED: ContextVar[_Watch | None] = ContextVar("request on its way", default=None)
 
 
@@ -79,6 +84,7 @@ def unchanged(http_client: Any, outgoing: Outgoing) -> Iterator[None]:
     A client without hooks, such as one of aiohttp, is not watched.
     """
     hooks = getattr(http_client, "event_hooks", None)
+    # Once for each client; without a watch of its own a request passes the hook unchecked.
     if hooks is not None and _check not in hooks["request"]:
         http_client.event_hooks = {**hooks, "request": [*hooks["request"], _check]}
     watch = _Watch(outgoing)
@@ -87,7 +93,8 @@ def unchanged(http_client: Any, outgoing: Outgoing) -> Iterator[None]:
         yield
     except Exception as error:
         if watch.fault is not None and error is not watch.fault:
-            raise watch.fault from None  # an SDK may have wrapped it
+            # An SDK may have wrapped it in an error of its own.
+            raise watch.fault from None
         raise
     finally:
         _WATCHED.reset(token)

@@ -1,9 +1,7 @@
 """Google's models through its SDK, and the assembly of its stream into the parts of an answer.
 
-The SDK's `generate_content_stream` builds a body of its own from the types that it knows, and reads the
-answer into them: what a later API has is dropped, signatures come out in another alphabet, and it may send a
-second request by itself. So the bytes of the receipt are given to the client beneath it, which sends them as
-they are and gives back each chunk as JSON.
+The bytes of the receipt go to the client beneath the SDK's `generate_content_stream`, which gives back each
+chunk as JSON.
 
 Each chunk has some parts: a text that goes on, or a whole call. A signature stays at the part that it came
 with: it becomes a `ReasoningPart` directly before it, with the thought that led to it if there was one. A
@@ -92,9 +90,13 @@ class Gemini(HttpModel):
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
+        # The engine retries, and notes each attempt; the SDK would do so unseen.
         once = HttpOptions(retry_options=HttpRetryOptions(attempts=1))
         try:
             client = self._given or await self._clients.get()
+            # `generate_content_stream` builds a body of its own from the types that it knows, and reads the
+            # answer into them. What a later API has is dropped, and signatures come out in another alphabet.
+            # It may also send a second request by itself.
             beneath = client._api_client
             secrets += filter(None, (beneath.api_key,))
             secrets += secret_headers(beneath._http_options.headers or {})
@@ -104,6 +106,7 @@ class Gemini(HttpModel):
             # A client's options may have an `extra_body`, which the SDK merges into what it is given.
             merged = deepcopy(content) if beneath._http_options.extra_body else dict(content)
             request = beneath._build_request("post", path, merged, once)
+            # What the SDK has merged in is part of the bytes, so the receipt has to tell of it.
             added = {name: value for name, value in merged.items() if content.get(name) != value}
             transport = Transport("POST", path, added, ("model",), headers=behaviour(request.headers))
             outgoing = prompt.outgoing(transport)
@@ -113,6 +116,7 @@ class Gemini(HttpModel):
                 opened = await beneath._async_request(request, once, stream=True)
             async with _closing(opened) as chunks:
                 async for chunk in chunks:
+                    # An error in mid-stream comes as a chunk, under the status 200.
                     if "error" in as_dict(chunk):
                         raise APIError(0, chunk)
                     yield chunk
@@ -128,45 +132,41 @@ def _model_path(model: str, vertexai: bool) -> str:
 
 
 def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Client:
-    """Return the SDK's client over an HTTP client of ours.
-
-    Its own has no timeout for connecting alone, and with aiohttp installed it uses another client, which
-    retries by itself.
-    """
+    """Return the SDK's client over an HTTP client of ours."""
     from google import genai
     from httpx2 import AsyncClient
 
     async def patiently(request: Request) -> None:
         request.extensions.setdefault("timeout", {})["connect"] = connect
 
+    # The SDK's own client has no timeout for connecting alone. With aiohttp installed it uses another client,
+    # which retries by itself.
     ours = AsyncClient(follow_redirects=True, event_hooks={"request": [patiently]})
     return genai.Client(http_options=http.model_copy(update={"httpx_async_client": ours}), **options)
 
 
 @asynccontextmanager
 async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
-    """Open the chunks of a response, and give its connection back.
-
-    The SDK does so only for a response that is read to its end.
-    """
+    """Open the chunks of a response, and give its connection back."""
     opened: Any = response.response_stream
     if hasattr(opened, "aiter_bytes"):
         opened.aiter_bytes = partial(_without_comments, opened.aiter_bytes)
     try:
         yield response
     finally:
-        await opened.aclose() if hasattr(opened, "aclose") else opened.close()  # aiohttp's: a client of yours
+        # The SDK gives the connection back only for a response that is read to its end.
+        # A client of the caller's own may be one of aiohttp, which has `close` alone.
+        await opened.aclose() if hasattr(opened, "aclose") else opened.close()
 
 
 async def _without_comments(stream: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
-    """Yield the bytes of an event stream without its comments.
-
-    Gateways send comments to keep the stream open; the SDK takes them for JSON.
-    """
+    """Yield the bytes of an event stream without its comments."""
+    # Gateways send comments to keep the stream open; the SDK takes them for JSON.
     begins, skips = True, False
     async for piece in stream():
         kept = []
         for line in piece.splitlines(keepends=True):
+            # A piece may end within a line, so what is skipped is remembered to its end.
             skips = line.startswith(b":") if begins else skips
             begins = line.endswith((b"\n", b"\r"))
             if not skips:
@@ -191,18 +191,15 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
             return error
         case APIError():
             return _refusal(error, secrets)
-        case ValueError() if "API key" in str(error):  # none is given, and none is in the environment
+        # The SDK raises it where a key is neither given nor in the environment.
+        case ValueError() if "API key" in str(error):
             return ModelError("unauthorized", redact(str(error), secrets))
         case _:
             return connection_error(error, secrets)
 
 
 def _refusal(error: APIError, secrets: Iterable[str]) -> ModelError:
-    """Return an error that Google reports.
-
-    Of a limit it says the same whether waiting or money would help; only with the former does it name a time
-    to wait.
-    """
+    """Return an error that Google reports."""
     inner = as_dict(as_dict(error.details).get("error"))
     details = [as_dict(detail) for detail in as_list(inner.get("details"))]
     reasons = [as_str(detail.get("reason")) for detail in details]
@@ -212,8 +209,11 @@ def _refusal(error: APIError, secrets: Iterable[str]) -> ModelError:
     code = " ".join([as_str(error.status), *reasons])
     message = as_str(error.message).strip() or as_str(as_dict(error.details).get("error"))
     refused = provider_error(status, code, message, headers=headers, secrets=secrets)
+    # Google answers a wrong key with 400, as though the request were at fault.
     if "API_KEY_INVALID" in reasons:
         refused.category = "unauthorized"
+    # Google says the same of a limit, whether waiting or money would help. Only where waiting helps does it
+    # name a time to wait.
     elif wait is not None:
         refused.category = "rate_limited" if status == 429 else refused.category
         refused.retry_after = wait
@@ -262,6 +262,7 @@ class GeminiChunks:
 
     def answer(self) -> ModelResponse:
         """Return the whole answer. Raises `ModelError` where there is none."""
+        # A stream that is cut off looks like a short answer otherwise.
         if self._begun and not self._finish_reason:
             raise ModelError("invalid_response", "expected a finishReason in the stream, found none")
         try:
@@ -275,7 +276,8 @@ class GeminiChunks:
         return self.answer()
 
     def _count(self, counted: dict[str, Any]) -> None:
-        """Merge the counts of a chunk: omitted ones stay as they were."""
+        """Merge the counts of a chunk."""
+        # A chunk repeats only some of the counts.
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts)
 
@@ -300,8 +302,10 @@ class GeminiChunks:
     def _sign(self, signature: str) -> list[ResponseDelta]:
         """Put a signature before the part that comes next, on the thought that came last if there is one."""
         last, key = self._growing
+        # A signature belongs to the thought that came last, if no other part came since.
         key = key if last == "reasoning" else self._next("reasoning")
         thought = ReasoningPart(text=self._collecting.text(key), provider=PROVIDER, signature=signature)
+        # Signed: what comes next must not be added to it.
         self._growing = (None, key)
         return self._collecting.put(key, thought)
 
@@ -316,7 +320,8 @@ class GeminiChunks:
         return self._growing[1]
 
     def _call(self, called: dict[str, Any]) -> ToolCall:
-        """Return a call; one that comes without an id has the first that is free."""
+        """Return a call, with an id of its own."""
+        # Gemini gives calls no ids as a rule, and a result has to name its call.
         free = (f"call_{n}" for n in range(1, len(self._ids) + 2))
         id = clean(as_str(called.get("id"))) or next(id for id in free if id not in self._ids)
         self._ids.add(id)
@@ -325,7 +330,8 @@ class GeminiChunks:
 
 
 def usage(counted: dict[str, Any]) -> Usage | None:
-    """Return the tokens; Gemini counts thoughts, and its own tools' input, beside input and output."""
+    """Return the tokens used; None if nothing was counted."""
+    # Gemini counts thoughts beside its output, and the input of its own tools beside its input.
     if not counted:
         return None
     thoughts = as_int(counted.get("thoughtsTokenCount"))

@@ -24,8 +24,7 @@ C = TypeVar("C")
 class Clients(Generic[C]):
     """Makes a client when one is first asked for in an event loop, and closes it.
 
-    It is closed by `close` in that loop, and otherwise when the loop ends: a loop closes its asynchronous
-    generators before it goes, and the client lives in one.
+    It is closed by `close` in that loop, and otherwise when the loop ends.
     """
 
     def __init__(self, make: Callable[[], C], shut: Callable[[C], Awaitable[None]]) -> None:
@@ -38,6 +37,7 @@ class Clients(Generic[C]):
         """Return the client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
+            # A loop closes its asynchronous generators before it goes, and the client lives in one.
             living = self._live(loop)
             self._kept[loop] = living, await anext(living)
         return self._kept[loop][1]
@@ -101,7 +101,10 @@ class HttpModel(Model):
         Raises `ModelError`, without the client's keys in its message.
         """
         reading, secrets = self.reading(), list[str]()
+        # Filled in by `_events` once the client is known.
         with hiding(secrets):
+            # Closed at once where the caller leaves early: the connection must not wait for the garbage
+            # collector.
             async with aclosing(self._events(prompt, secrets)) as events:
                 async for event in events:
                     if isinstance(event, Outgoing):
@@ -119,12 +122,13 @@ class HttpModel(Model):
 def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Progress]:
     """Yield an event's deltas, and the usage if the event changes it.
 
-    Raises `ModelError` for an event that is an error. Its usage is yielded before.
+    Raises `ModelError` for an event that is an error.
     """
     before = reading.usage
     try:
         yield from reading.read(event)
     except ModelError:
+        # Before the error ends the call: a failed call keeps the tokens that were counted.
         yield from _counted(reading, before)
         raise
     yield from _counted(reading, before)

@@ -25,6 +25,7 @@ from stenolog.domain.registry import HINT
 T = TypeVar("T")
 FORMS = {"cli": "COMMAND", "acp": "COMMAND", "scripted": "FILE"}
 """What stands behind the colon where it is not a model's name."""
+# An SDK may be told of another way in, so any of its variables is taken for a key.
 KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY", ("OPENAI_",)),
     "openai-responses": ("OPENAI_API_KEY", ("OPENAI_",)),
@@ -47,6 +48,7 @@ def model_from_string(
     kind, colon, name = written.partition(":")
     if kind in ("http", "https"):
         return _server(written, options)
+    # A plugin may bring a kind of model of its own.
     load_plugins()
     if kind not in MODELS or not colon or not name.strip():
         known = ", ".join(f"{each}:{FORMS.get(each, 'NAME')}" for each in MODELS)
@@ -73,6 +75,7 @@ def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -
         chosen["api_key"] = key(variable)
     if "timeouts" in taken and "timeouts" in chosen:
         chosen["timeouts"] = replace(taken["timeouts"].default, **chosen["timeouts"])
+    # Options are keyword-only parameters, so a class says by its signature what a file may set.
     known = [each for each, how in taken.items() if how.kind is how.KEYWORD_ONLY and each not in HIDDEN]
     if strange := sorted(chosen.keys() - {*known, "api_key"}):
         also = ["api_key_env"] if "api_key" in taken else []
@@ -83,6 +86,7 @@ def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -
     return make(*given, **chosen)
 
 
+# A key does not belong into a file, and the two others are Python objects.
 HIDDEN = ("api_key", "client", "permit")
 """Settings that a file must not or cannot contain."""
 
@@ -95,7 +99,8 @@ def key(variable: str) -> str:
 
 
 def _check_key(kind: str) -> None:
-    """Check for the key early, and name the variable to set; the SDK finds the key by itself."""
+    """Raise `CallerError` where there is no key, which names the variable to set."""
+    # Early, with the variable's name; else the SDK would say it at the first call, in its own words.
     variable, beginnings = KEYS[kind]
     profile = PROFILES.get(kind)
     if any(name.startswith(beginnings) and value for name, value in os.environ.items()):
@@ -113,7 +118,8 @@ def _server(written: str, options: Mapping[str, Any]) -> Model:
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:
     """Return the model of a server that has just one. Raises `CallerError`, which lists those of others."""
-    MODELS["openai"]  # raises if the extra is missing
+    # Raises an error with the right advice where the extra is missing.
+    MODELS["openai"]
     import openai
 
     variable = options.get("api_key_env")

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
 
 
+# Servers of one's own ask for no key, but the SDK does.
 NO_KEY = "no-key"
-"""Servers of one's own ask for no key, but the SDK does."""
+"""The key that is given to the SDK where the server needs none."""
 
 
 class OpenAIModel(HttpModel):
@@ -54,10 +55,12 @@ class OpenAIModel(HttpModel):
             raise MissingExtraError("openai", "openai") from None
         self.name = name
         self.timeouts = timeouts
+        # The engine retries, and notes each attempt; the SDK would do so unseen.
         self._given = client and client.with_options(max_retries=0)
         own_server = base_url or os.environ.get("OPENAI_BASE_URL")
         if own_server and not api_key and not os.environ.get("OPENAI_API_KEY"):
             api_key = NO_KEY
+        # All other timeouts are the engine's, which knows when the first token came.
         timeout = openai.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
@@ -76,6 +79,7 @@ class OpenAIModel(HttpModel):
             client = self._given or await self._clients.get()
             secrets += [client.api_key, *secret_headers(client._custom_headers)]
             opened = None
+            # A second time with fewer fields, where a server refuses what it does not know.
             while opened is None:
                 headers = behaviour(client.default_headers)
                 outgoing = prompt.outgoing(Transport("POST", self.path, self.added(), headers=headers))
@@ -90,6 +94,7 @@ class OpenAIModel(HttpModel):
                     yield event
         except Exception as error:
             raise sdk_error(error, secrets) from None
+        # A server that answers with a page, or with plain JSON, gives no event and no error.
         if event is None:
             found = events.response.headers.get("content-type", "nothing")
             what = f"expected a stream of events, found none in {found:.100}"
@@ -98,9 +103,10 @@ class OpenAIModel(HttpModel):
     async def _opened(
         self, client: AsyncOpenAI, prompt: ModelCall, outgoing: Outgoing
     ) -> AsyncStream[object]:
-        """Return the stream of events as plain JSON: so no field of another server's is lost."""
+        """Return the stream of events as plain JSON."""
         import openai
 
+        # By this key a provider can tell a call that is sent again from a new one.
         headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
         content: dict[str, Any] = {"content": outgoing.content}
         if type(client)._build_request is not openai.AsyncOpenAI._build_request:
@@ -112,6 +118,7 @@ class OpenAIModel(HttpModel):
                 cast_to=object,
                 options={"headers": headers},
                 stream=True,
+                # Plain JSON, so that no field of another server's is lost.
                 stream_cls=openai.AsyncStream[object],
                 **content,
             )
@@ -132,10 +139,12 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
             return refusal(error.body, error.status_code, error.response.headers, secrets)
         case openai.APIConnectionError():
             found = connection_error(error, secrets)
+            # The SDK says that the connection failed, so there is no answer that could be a bad one.
             return ModelError("network", found.message) if found.category == "invalid_response" else found
         case openai.APIError():
             return refusal(error.body or error.message, secrets=secrets)
-        case openai.OpenAIError():  # no client can be made, for want of a key
+        # No client can be made, for want of a key.
+        case openai.OpenAIError():
             return ModelError("unauthorized", redact(str(error), secrets))
         case _:
             return connection_error(error, secrets)
@@ -160,12 +169,13 @@ class OpenAIChat(OpenAIModel):
         return super().added() | ({USAGE: {"include_usage": True}} if self._counts else {})
 
     def _does_without(self, error: Exception) -> bool:
-        """Return whether the server refuses to report usage; then it is asked again without."""
+        """Return whether the server refuses to report usage."""
         import openai
 
         refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
         if not (self._counts and refused and USAGE in str(getattr(error, "body", ""))):
             return False
+        # For all later calls, too: this server would refuse each of them first.
         self._counts = False
         return True
 

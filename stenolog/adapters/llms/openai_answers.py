@@ -81,13 +81,16 @@ class ChatChunks:
         """Yield the deltas of a chunk. Raises `ModelError` if it reports an error."""
         chunk = as_dict(event)
         self.model = as_str(chunk.get("model")) or self.model
+        # The count comes in the last chunk, which may have no choice.
         self.usage = usage(chunk.get("usage"), "prompt_tokens", "completion_tokens") or self.usage
         for choice in map(as_dict, as_list(chunk.get("choices"))):
-            if not choice.get("index"):  # others are asked for by nobody
+            # Further choices are not asked for, and would run into the first one.
+            if not choice.get("index"):
                 yield from self._choice(choice)
 
     def answer(self) -> ModelResponse:
         """Return the whole. Raises `ModelError` where the stream has no end, or says nothing."""
+        # A stream that is cut off looks like a short answer otherwise.
         if not self._finish_reason:
             raise ModelError("invalid_response", "the stream ended without a finish reason")
         return self._parts.answer(self.model, self._finish_reason, self.usage)
@@ -102,7 +105,8 @@ class ChatChunks:
         said = {name: value for name, value in message.items() if name != "tool_calls"}
         deque(self.read({**given, "choices": [{**choice, "index": 0, "delta": said}]}), maxlen=0)
         calls = [*as_list(message.get("tool_calls"))]
-        if message.get("function_call"):  # as older servers name the one call
+        # Older servers name their one call so.
+        if message.get("function_call"):
             calls.append({"function": message["function_call"]})
         for nth, call in enumerate(calls):
             deque(self._parts.put(("call", nth), openai_tool_call(call, f"call_{nth}")), maxlen=0)
@@ -110,6 +114,7 @@ class ChatChunks:
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[ResponseDelta]:
         delta = as_dict(choice.get("delta"))
+        # OpenAI streams no thoughts here; other servers use either of these names.
         thought = as_str(delta.get("reasoning_content")) or as_str(delta.get("reasoning"))
         yield from self._parts.add("reasoning", "reasoning", thought)
         yield from self._content(delta.get("content"))
@@ -117,11 +122,13 @@ class ChatChunks:
         for call in map(as_dict, as_list(delta.get("tool_calls"))):
             yield from self._call(call)
         self._finish_reason = as_str(choice.get("finish_reason")) or self._finish_reason
+        # Some gateways report an error of the provider behind them in a choice.
         if self._finish_reason == "error":
             raise refusal(choice.get("error") or {"code": "server_error", "message": "finish reason: error"})
 
     def _content(self, content: Json) -> Iterator[ResponseDelta]:
-        """Yield a text; from Mistral's models that reason a list of texts and thoughts."""
+        """Yield a text, or the texts and thoughts of a list."""
+        # Mistral's models that reason send such a list.
         yield from self._parts.add("text", "text", as_str(content))
         for part in map(as_dict, as_list(content)):
             yield from self._parts.add("text", "text", as_str(part.get("text")))
@@ -129,10 +136,8 @@ class ChatChunks:
                 yield from self._parts.add("reasoning", "reasoning", as_str(thought.get("text")))
 
     def _call(self, given: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """Read another piece of a call.
-
-        Servers send a call whole or in pieces. An index may be missing; an id may be empty or not unique.
-        """
+        """Read another piece of a call."""
+        # Servers send a call whole or in pieces. An index may be missing; an id may be empty or not unique.
         function = as_dict(given.get("function"))
         id, name = as_str(given.get("id")), as_str(function.get("name"))
         more = arguments(function.get("arguments") or "")
@@ -153,10 +158,13 @@ class ChatChunks:
 
     def _is_another(self, call: _ChatCall, id: str, name: str, more: str) -> bool:
         """Return whether a piece begins another call, though an earlier one has its index or id."""
+        # Later pieces have no name as a rule; another name is another call.
         if not name or (call.name and name != call.name):
             return bool(name)
         so_far = self._parts.text(call.key)
-        new_id = bool(id and call.id and id != call.id)  # not enough: vLLM drew a new one for every piece
+        # A new id is not enough: vLLM drew a new one for every piece.
+        new_id = bool(id and call.id and id != call.id)
+        # Once the arguments are a whole object, whatever follows belongs to another call.
         return (new_id or bool(more.strip())) if _is_object(so_far) else new_id and not so_far
 
 
@@ -202,6 +210,7 @@ class ResponsesEvents:
             case "response.output_item.done":
                 yield from self._item(place, as_dict(event.get("item")))
             case "response.reasoning_summary_part.added" if self._parts.text(place):
+                # Before a second section only: the first one begins the thought.
                 yield from self._parts.add(place, "reasoning", BREAK)
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 yield from self._over(as_dict(event.get("response")))
@@ -209,10 +218,12 @@ class ResponsesEvents:
                 raise refusal(event)
             case str(named) if named in DELTAS:
                 kind = DELTAS[named]
+                # A message may have several texts; a thought or a call is one part by its item alone.
                 key = (place, as_int(event.get("content_index"))) if kind in ("text", "refusal") else place
                 yield from self._parts.add(key, kind, as_str(event.get("delta")))
             case _:
-                pass  # what OpenAI's own tools are doing meanwhile: their items tell of it once they are done
+                # What OpenAI's own tools are doing meanwhile; their items tell of it once they are done.
+                pass
 
     def answer(self) -> ModelResponse:
         """Return the whole. Raises `ModelError` where the stream has no end, or says nothing."""
@@ -244,6 +255,7 @@ class ResponsesEvents:
         self.usage = usage(response.get("usage"), "input_tokens", "output_tokens")
         if response.get("error") or status in ("failed", "cancelled"):
             raise refusal(response.get("error") or {"code": "server_error", "message": f"status: {status}"})
+        # An item that was not streamed to its end is only here.
         for place, item in enumerate(as_list(response.get("output"))):
             if place not in self._done:
                 yield from self._item(place, as_dict(item))

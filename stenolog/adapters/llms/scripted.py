@@ -92,6 +92,7 @@ class Scripted(Model):
             raise ModelError("other", f"the script of {self.name} has ended after {self._next} turns")
         turn: object = self._turns[self._next]
         self._next += 1
+        # A class is no function of the request, but an exception that may be raised.
         if callable(turn) and not isinstance(turn, type):
             turn = turn(prompt)
         if isinstance(turn, BaseException):
@@ -137,6 +138,7 @@ class ScriptFile(Scripted):
     """A script that is taken up again where a conversation stands."""
 
     def _answer(self, prompt: ModelCall) -> ModelResponse:
+        # Only the first request of a process: later ones are counted by the script itself.
         if not self._next:
             said = sum(message.get("role") == "assistant" for message in prompt.body["messages"])
             number = len(self._turns)
@@ -191,7 +193,8 @@ def _part(given: Any, where: str, id: str) -> AssistantPart:
             arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
         given = {"id": id} | given | {"arguments": arguments}
     try:
-        return PART.validate_json(json.dumps(given))  # as the log reads them
+        # As JSON, which is how the log reads parts.
+        return PART.validate_json(json.dumps(given))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = "/".join(map(str, first["loc"][1:]))

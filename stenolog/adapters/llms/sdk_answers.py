@@ -59,13 +59,16 @@ def as_json(given: object) -> dict[str, Any]:
     dump = getattr(given, "model_dump", None)
     if not callable(dump):
         raise CallerError(f"expected an object of an SDK of {KNOWN}, or its JSON, found {given!r:.200}")
+    # `exclude_unset` gives back what the provider sent, without the SDK's defaults.
     if not type(given).__module__.startswith("google."):
         return as_dict(dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+    # Google's SDK sets fields that were not sent to None.
     return _standard_base64(as_dict(dump(mode="json", by_alias=True, exclude_none=True, warnings=False)))
 
 
 def _standard_base64(response: dict[str, Any]) -> dict[str, Any]:
-    """Return Google's response with signatures as the API writes them: its SDK uses another alphabet."""
+    """Return Google's response with signatures in standard base64."""
+    # The API writes them so, and its SDK in the alphabet for URLs.
     for candidate in as_list(response.get("candidates")):
         for part in as_list(as_dict(as_dict(candidate).get("content")).get("parts")):
             if signature := as_str(as_dict(part).get("thoughtSignature")):
