@@ -3,16 +3,13 @@
 saver.py             what LangGraph asks for: put, get, list, delete …
 configs.py           the checkpoint that a config names
 bringing.py          the checkpoints of a thread in another saver
-database.py          the importer of a `SqliteSaver`'s database
-thread_messages.py   the messages in such a database, as events
 thread_store.py      the threads of a log, each a conversation
-thread_fold.py       a thread as the log tells it: a fold of its conversation
-stored_values.py     the values of channels, each long one kept once
-serializer.py        which classes a stored value may name
+thread_fold.py       a thread as the log tells it: a fold of its conversation, with its open calls
+stored_values.py     the values of channels, each long one kept once; which classes a value may name
 message_sync.py      which messages of a state become events, and which of those in the log are out of it now
-channel_messages.py  the messages in the channels of a state
-pending_calls.py     the calls that wait for their results
-messages.py          a LangChain message as an event
+messages.py          the messages in the channels of a state, and each as an event
+database.py          the importer of a `SqliteSaver`'s database
+thread_messages.py   the messages in such a database, as conversations
 """
 
 from __future__ import annotations
