@@ -120,6 +120,17 @@ def test_an_imported_answer_says_that_nothing_is_recorded_and_shows_what_is_poss
     ]
 
 
+def test_the_brief_of_a_sub_agent_is_possible_where_nothing_says_what_it_answered() -> None:
+    log = entries(
+        UserMessage(text="Look around.", to=("claude",), source=SOURCE),
+        UserMessage(text="Read it.", author="claude", author_kind="agent", to=("explorer",), source=SOURCE),
+        AssistantMessage(agent="explorer", tool_calls=[CALL], to=("explorer",), source=SOURCE),
+    )
+    (brief,) = (link for link in blame(log, 3, 0).possible if link.position == 2)
+
+    assert (brief.text, brief.person) == ("Read it.", False)
+
+
 def test_what_the_agent_was_not_shown_is_not_possible() -> None:
     log = entries(
         ModeSwitch(joins=("coder", "reviewer"), scope="addressed"),

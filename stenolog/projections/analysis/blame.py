@@ -52,8 +52,8 @@ class BlameLink(NamedTuple):
 class Blame(NamedTuple):
     """The chain, from what was asked about back to a person.
 
-    `gap` says why it ends before one; empty where it does not. `possible` are then words of persons that
-    stood in the request's view, the latest first: any of them may be meant, or none.
+    `gap` says why it ends before one; empty where it does not. `possible` are then words of persons, and
+    briefs for the agent, that stood in the request's view, the latest first: any may be meant, or none.
     """
 
     links: tuple[BlameLink, ...]
@@ -167,7 +167,9 @@ class _Chain:
                     pass
 
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
-        """Yield the latest words of persons in the view of an answer without a recorded cause."""
+        """Yield the latest words of persons, and briefs for the agent, in the view of an answer without a
+        recorded cause.
+        """
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return
@@ -176,11 +178,9 @@ class _Chain:
         except UnsupportedVersionError:  # nobody knows what it was shown
             return
         seen = {position for part in view.parts for position in part.positions if position < entry.position}
-        words = [
-            self.at[position]
-            for position in sorted(seen, reverse=True)
-            if _is_person(self.at[position].event)
-        ]
+        lane = _lane_of(event)
+        shown = (self.at[position] for position in sorted(seen, reverse=True))
+        words = [said for said in shown if _is_person(said.event) or _is_brief(said.event, lane)]
         for said in words[:POSSIBLE]:
             yield _link(said, "", None)
 
@@ -194,6 +194,11 @@ def _link(entry: Entry, field: str, call: int | None) -> BlameLink:
 
 def _is_person(event: Event) -> bool:
     return isinstance(event, UserMessage) and event.author_kind == "person"
+
+
+def _is_brief(event: Event, lane: str) -> bool:
+    """Return whether another agent said this to the agent by name, as it does to one that works for it."""
+    return isinstance(event, UserMessage) and event.author_kind == "agent" and lane in event.to
 
 
 def _lane_of(event: Event) -> str:
