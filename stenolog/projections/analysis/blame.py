@@ -167,9 +167,7 @@ class _Chain:
                     pass
 
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
-        """Yield the latest words of persons, and briefs for the agent, in the view of an answer without a
-        recorded cause.
-        """
+        """Yield the latest words that an answer without a recorded cause may answer, from its view."""
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
             return
