@@ -57,6 +57,7 @@ PREFACE = """\
 | `cost` | `conversations`, `by`, `rows`, `total` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete` |
+| each line of `watch` | `reports`, as of `import`, and `refused`: a list of `file`, `error` |
 | `export` | `conversation`, `entries`, `form`, `file` |
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
 | `rename` | `old`, `conversation` |

@@ -13,7 +13,8 @@ import pytest
 from stenolog.adapters.cli.app import GROUPS, MODULES, RENAMED, app
 
 Cli = Callable[..., Any]
-ROOT = click.Context(app, info_name="stenolog", terminal_width=80, max_content_width=80)
+WIDE: Any = {"terminal_width": 80, "max_content_width": 80}
+ROOT = click.Context(app, info_name="stenolog", **WIDE, **app.context_settings)
 
 
 def walk(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:

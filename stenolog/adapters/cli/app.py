@@ -42,6 +42,7 @@ SECTIONS = {
     "Change": {
         "import": "import_export",
         "export": "import_export",
+        "watch": "watch_command",
         "fork": "admin_commands",
         "rename": "admin_commands",
         "archive": "admin_commands",

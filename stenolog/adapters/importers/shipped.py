@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.adapters.queries.exporters import Exporter
+from stenolog.projections import transcript
 
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
@@ -39,6 +40,20 @@ def _write_openai(conversation: Conversation, stream: IO[str], agent: str) -> No
     stream.write(f"{json.dumps(export_openai(conversation, agent), ensure_ascii=False, indent=2)}\n")
 
 
+def _write_markdown(conversation: Conversation, stream: IO[str], _agent: str) -> None:
+    for line in transcript.markdown(_title(conversation), conversation.timeline()):
+        stream.write(f"{line}\n")
+
+
+def _write_html(conversation: Conversation, stream: IO[str], _agent: str) -> None:
+    for piece in transcript.html(_title(conversation), conversation.timeline()):
+        stream.write(piece)
+
+
+def _title(conversation: Conversation) -> str:
+    return conversation.settings().title or conversation.name
+
+
 _CLAUDE = LineFormat(ClaudeCode, _claude_session)
 CLAUDE_CODE = Importer("claude-code", "a Claude Code session", lines=_CLAUDE)
 CLAUDE_STREAM = Importer("claude-stream", "a Claude Code stream", claude_stream.read, _CLAUDE)
@@ -48,3 +63,5 @@ STENOLOG = Importer("stenolog", "a stenolog export")
 """Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
 TO_JSONL = Exporter("jsonl", "stenolog's own JSON Lines", _write_jsonl)
 TO_OPENAI = Exporter("openai", "OpenAI chat messages", _write_openai, of_one_agent=True)
+TO_MARKDOWN = Exporter("markdown", "a Markdown document to read", _write_markdown)
+TO_HTML = Exporter("html", "one HTML page to read", _write_html)

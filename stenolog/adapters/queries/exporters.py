@@ -35,7 +35,7 @@ class Exporter:
 EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
 """Every exporter by its name."""
 _SHIPPED = "stenolog.adapters.importers.shipped"
-for _name in ("jsonl", "openai"):
+for _name in ("jsonl", "openai", "markdown", "html"):
     EXPORTERS.add_reference(_name, f"{_SHIPPED}:TO_{_name.upper()}")
 
 

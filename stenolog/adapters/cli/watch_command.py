@@ -1,0 +1,104 @@
+"""`watch`: folders of transcripts, imported again whenever a file changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.adapters.importers.detect import size_of
+from stenolog.adapters.importers.importer import Refused, import_files
+from stenolog.adapters.importers.steps import Report
+from stenolog.adapters.importers.watching import rounds
+
+from .framework import command
+from .import_export import said_of
+from .lines import CommandResult, Piece, counted, line
+from .lookup import open_log
+from .options import takes_db
+from .terminal import Bytes, say, there
+from .time_argument import now
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+NAMED = 3
+"""The most conversations that a line names."""
+FOLDERS = click.argument(
+    "folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+
+
+@command("watch", example="stenolog watch ~/.claude/projects")
+@click.option(
+    "--interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.01),
+    default=2.0,
+    help="How often it looks; every 2 s unless given.",
+)
+@FOLDERS
+@takes_db
+def watch_command(db: Path, folders: tuple[Path, ...], interval: float) -> CommandResult:
+    """Import folders, and keep importing what changes.
+
+    It goes on until Ctrl-C. Each change is a line: the files, the new entries, the conversations.
+    """
+    paths = [there(folder) for folder in folders]
+    log = open_log(db, create=True)
+    say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it", mark="·", style="cyan")
+    quiet = bool(click.get_current_context().params["as_json"])
+    found = rounds(paths, partial(_imported, log, quiet), partial(pause, interval))
+    news = (done for done in found if _is_news(done))
+    lines = (each for done in news for each in _lines(done))
+    return CommandResult(map(_data, news), lambda: lines, streams=True)
+
+
+def pause(seconds: float) -> None:
+    """Wait between two rounds."""
+    time.sleep(seconds)
+
+
+def _imported(log: Log, quiet: bool, files: Sequence[Path]) -> list[Report | Refused]:
+    """Import files, with a bar where there is much to read."""
+    with Bytes("importing", sum(map(size_of, files)), quiet=quiet) as bar:
+        return [*import_files(log, bar.counting(files), progress=bar)]
+
+
+def _is_news(done: Iterable[Report | Refused]) -> bool:
+    """Return whether anything was appended or refused."""
+    return any(
+        isinstance(each, Refused) or any(one.appended or one.failed for one in each.conversations)
+        for each in done
+    )
+
+
+def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
+    refused = [each for each in done if isinstance(each, Refused)]
+    return {
+        "reports": [each for each in done if isinstance(each, Report)],
+        "refused": [{"file": file, "error": str(error)} for file, error in refused],
+    }
+
+
+def _lines(done: Sequence[Report | Refused]) -> Iterator[Piece]:
+    """Yield a line for the round, and one for each reason for which files were refused."""
+    grown = [one for each in done if isinstance(each, Report) for one in each.conversations if one.appended]
+    if grown:
+        entries = counted(sum(one.appended for one in grown), "entry", "entries")
+        names = ", ".join(one.name for one in grown[:NAMED])
+        more = f" and {len(grown) - NAMED} more" if len(grown) > NAMED else ""
+        yield line(
+            (f"{now():%H:%M:%S}  ", "dim"), ("✓ ", "green"), f"{counted(len(done), 'file')}, {entries}: ",
+            (f"{names}{more}", "bold"),
+        )  # fmt: skip
+    for note in said_of(each for each in done if isinstance(each, Refused)):
+        yield line((f"{now():%H:%M:%S}  ", "dim"), ("✗ ", "red"), note.message)
+    for each in done:
+        for one in each.conversations if isinstance(each, Report) else ():
+            if one.failed:
+                yield line((f"{now():%H:%M:%S}  ", "dim"), ("✗ ", "red"), f"{each.file}: {one.failed}")

@@ -1,0 +1,120 @@
+"""A conversation as a document: Markdown, and one HTML page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Conversation, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.cli.demo import record
+
+NASTY = "<script>alert(1)</script> & ``` ```` ![x](http://there/x.png) \x1b[31m \u202e"
+
+
+class Page(HTMLParser):
+    """A page as a browser takes it: its elements, those still open, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("html", "meta"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def demo() -> Conversation:
+    """Return the demo."""
+    conversation = stenolog.open(":memory:")["demo"]
+    record(conversation)
+    return conversation
+
+
+@pytest.fixture
+def nasty() -> Conversation:
+    """Return a conversation whose words and names would be Markdown, HTML or a terminal's."""
+    conversation = stenolog.open(":memory:")["demo"]
+    conversation.append(UserMessage(NASTY, author=NASTY))
+    call = ToolCall(id="1", name=NASTY, arguments=NASTY)
+    conversation.append(AssistantMessage(agent="coder", text=NASTY, tool_calls=[call]))
+    conversation.append(ToolResult(call_id="1", name=NASTY, text=NASTY))
+    return conversation
+
+
+def test_markdown_has_a_title_and_every_word_that_was_said(demo: Conversation) -> None:
+    document = demo.export("markdown")
+
+    assert document.startswith("# the flaky parser\n")
+    for words in ("Which test fails, and why?", "I'll run them.", '{"cmd": "pytest -q"}', "12 passed"):
+        assert words in document
+    assert "**user → coder** · 2026-11-20 09:00 · 2\n\nWhich test fails, and why?\n" in document
+    assert "**coder** · 2026-11-20 09:00 · 3 calls `shell` ✗ failed\n" in document
+
+
+def test_a_fence_is_longer_than_any_in_what_it_holds(nasty: Conversation) -> None:
+    document = nasty.export("markdown")
+    fences = re.findall(r"^(`{3,})\w*$", document, re.MULTILINE)
+
+    assert set(fences) == {"`````"}
+    assert len(fences) == 4
+
+
+def test_names_are_no_markdown(nasty: Conversation) -> None:
+    heading = next(line for line in nasty.export("markdown").splitlines() if line.startswith("**"))
+
+    assert "\\<script\\>" in heading
+    assert "\\!" in heading or "!\\[x\\]" in heading
+
+
+def test_a_document_has_nothing_that_a_terminal_obeys(nasty: Conversation) -> None:
+    for form in ("markdown", "html"):
+        assert not {"\x1b", "\u202e"} & set(nasty.export(form))
+
+
+def test_a_page_has_every_word_that_was_said(demo: Conversation) -> None:
+    page = Page(demo.export("html"))
+
+    assert page.open == []
+    for words in ("the flaky parser", "Which test fails, and why?", '{"cmd": "pytest -q"}', "12 passed"):
+        assert words in page.text
+
+
+def test_nothing_that_was_said_is_html(nasty: Conversation) -> None:
+    page = Page(nasty.export("html"))
+
+    assert page.text.count("<script>alert(1)</script>") >= 4
+    assert set(page.tags) <= {
+        *("html", "meta", "title", "style", "h1", "p", "article", "header", "b", "pre", "details", "summary")
+    }
+
+
+def test_a_page_loads_nothing_and_runs_nothing(nasty: Conversation) -> None:
+    page = Page(nasty.export("html"))
+
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+    assert {name for name, _ in page.attributes} <= {
+        "lang",
+        "charset",
+        "name",
+        "content",
+        "http-equiv",
+        "class",
+    }
+    assert "url(" not in nasty.export("html")
