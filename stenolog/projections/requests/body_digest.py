@@ -1,7 +1,6 @@
 """Short digests of the sections of a body, small enough to stand in every receipt.
 
-The sha256 of a receipt proves that a request was built again; its sections tell where one differs that
-was not, though nobody kept the body.
+The sha256 of a receipt proves that a request was built again; its sections tell where one differs.
 
 >>> first_difference(sections({"model": "m", "prompt": "User: a"}), {"model": "m", "prompt": "User: b"})
 '/prompt, turn 0'
@@ -25,10 +24,12 @@ PARAMETERS = "parameters"
 ORDER = "the order of the keys"
 """The reported difference of two bodies whose sections are all equal."""
 CHUNKS = 16
+# For each number of messages there is one hash of all, and one of each chunk.
 MOST = 256
-"""So many hashes are kept at most: for each number of messages, one of all and of each chunk."""
+"""The number of hashes that are kept."""
+# Short, since they stand in every receipt; they tell where to look, and prove nothing.
 SHORT, SHORTER = 8, 4
-"""Hexadecimal digits of a section's digest, and of a chunk's, of which there are many."""
+"""Hexadecimal digits of a section's digest, and of a chunk's."""
 TURN = re.compile(r"\n\n(?=(?:System|User|Assistant|Tool)(?: \([^()\n]*\))?: )")
 
 
@@ -41,10 +42,9 @@ class Hash(Protocol):
 
 
 class PrefixHash:
-    """The messages that a writer has written to stay, hashed: each once, however many bodies begin with them.
+    """The messages that a writer has written to stay: each is hashed once for all bodies."""
 
-    Threads may ask at once: whoever finds that something is missing hashes it, and another who does the same.
-    """
+    # No lock: two threads that find the same hash missing both compute it, and get the same.
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
@@ -60,6 +60,7 @@ class PrefixHash:
             whole.update(_following(self.messages[index], index > first))
         if len(self._hashed) == MOST:
             self._hashed.clear()
+        # A copy, because the caller goes on with `whole`.
         self._hashed[before, first] = at, whole.copy()
         return whole
 
@@ -91,12 +92,14 @@ class MessageHash:
     def _in_common(self) -> int:
         """Return how many messages at the beginning are known."""
         if self._known is not None and self._common < 0:
+            # By identity: equal messages are the very objects, so nothing is compared word by word.
             same = [*map(is_, islice(self.messages, self._stays), self._known.messages)]
             self._common = same.index(False) if False in same else len(same)
         return self._common
 
     def __deepcopy__(self, memo: object) -> MessageHash:
-        return self  # of the copied messages it says nothing
+        # Of the copied messages it says nothing, which `Request._encoded` sees.
+        return self
 
     def __reduce__(self) -> tuple[type[MessageHash], tuple[Sequence[Any]]]:
         return MessageHash, (self.messages,)
@@ -131,7 +134,7 @@ def sections(body: Mapping[str, Any], messages: MessageHash | None = None) -> di
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
     16 chunks of the messages stand in one text, four digits each. All chunks but the last have the same
-    number of messages, a power of two: so most of them are those of the request before.
+    number of messages.
     """
     found: dict[str, Any] = {key: _digest(body[key]) for key in FRONT if key in body}
     found[PARAMETERS] = _digest(_other_fields(body))
@@ -207,6 +210,7 @@ def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
 
 def _size(number: int) -> int:
     """Return the messages in a chunk, of so many."""
+    # A power of two: as messages are added, most chunks stay those of the request before.
     size = 1
     while size * CHUNKS < number:
         size *= 2

@@ -16,9 +16,8 @@ It records what it did with every entry, so that the explanation accounts for al
     8 rendered     write the body of one provider's API (`wires`)
 
 `build` gives the entries one by one to a view (`take`). The view folds what the stages ask for: settings,
-the lane's memory, the pairs of calls and results. Under a budget stage 7 works after each entry, as though
-the policy had always been in force. Otherwise a request would depend on which requests were built before
-it. After the last entry `request_of` runs stages 1 to 6 and 8, and collects the parts and the omissions.
+the lane's memory, the pairs of calls and results. Under a budget stage 7 works after each entry. After the
+last entry `request_of` runs stages 1 to 6 and 8, and collects the parts and the omissions.
 
 A unit is kept or dropped as a whole, so a call never loses its result. A request can be built at any
 position. Where no process would send one it is a preview: `sendable` is false, and `reason` says why.
@@ -103,8 +102,11 @@ class ReadView(View):
 def take(view: View, entry: Entry) -> None:
     """Take the log's next entry into a view, and drop entries that exceed its policy (stage 7)."""
     arrival = view.take(entry)
+    # After each entry, as though the policy had always been in force. Otherwise a request would depend on
+    # which requests were built before it.
     if caps(view.policy):
         fit(view, lambda: contents(view))  # 7
+        # Only a summary can make entries superfluous that no cap removes.
         if arrival.made:
             tidy(view, contents(view))
 
@@ -133,7 +135,9 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
     end = said[-1] if said else None
     messages = [*around.first, *said, *preview_note(end), *around.behind]
     chosen = api_of(api)
+    # Rendered before the omissions are listed: an API may leave out parts as well.
     rendered = chosen.render(messages, around.prefix, blobs)  # 8
+    # An entry that is out of context is told so, though the backend may have it.
     rules = {**dict.fromkeys(delivered, "delivered"), **shown.left_out}
     gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)
     words = {position for part in rendered.parts for position in part.positions}

@@ -86,6 +86,7 @@ def proofs(
     may be missing: what was built on them is not provable.
     """
     log = list(entries)
+    # Behind a gap nothing can be built, since a request rests on all entries before it.
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
     groups: dict[tuple[LaneId, str], list[Sent]] = defaultdict(list)
@@ -93,6 +94,7 @@ def proofs(
         if obstacle := _obstacle(sent, len(whole), apis, counters):
             found.append(sent.proof("not-provable", obstacle))
         else:
+            # Receipts of one lane and policy are proved in one pass over the log.
             groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
         found += _prove(whole, group, apis, blobs, counters)
@@ -115,6 +117,7 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
 def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping[str, Counter]) -> str:
     """Return why the request cannot be built here as it was then; empty if it can."""
     receipt = sent.receipt
+    # Another pipeline gives other bytes for the same log, which proves nothing about the answer.
     if receipt.pipeline != PIPELINE:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
     if sent.api not in apis or receipt.api != f"{sent.api}@{apis[sent.api].version}":
@@ -157,6 +160,7 @@ def _prove(
         empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
         for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
             for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
+                # A session goes on while its window does; a new policy on the card begins a new window.
                 if sent.api not in live or live[sent.api].window is not window:
                     live[sent.api] = RequestSession(window, apis[sent.api], blobs)
                 yield _compared(sent, live[sent.api].request(), log, blobs)
@@ -169,6 +173,7 @@ def _prove(
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
     if request.sha256 == sent.receipt.sha256:
         return _bytes_compared(sent, request, log, blobs)
+    # Asked only once the digests differ: an entry that was lost later may not have been shown.
     if lost := next((entry for entry in log[: sent.receipt.view] if is_gone(entry.event)), None):
         how = _erased_by(log, lost.position) if is_erased(lost.event) else "was lost"
         return sent.proof("not-provable", f"the entry at {lost.position} {how}")
@@ -189,6 +194,7 @@ def _erased_by(log: Sequence[Entry], position: int) -> str:
 
 def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
     """Compare the bytes that were sent, where the receipt knows them. The body is the same."""
+    # A receipt that does not know the bytes proves the body alone.
     if not sent.receipt.sent:
         return sent.proof("same", found=request.sha256)
     if gone := _missing_blob(request, log, blobs):

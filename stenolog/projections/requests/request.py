@@ -29,6 +29,7 @@ PIPELINE = "requests@5"
 
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
+# Ids and types are tokens to a provider, but no words that an agent reads.
 UNREAD = frozenset(
     ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
 )
@@ -250,6 +251,7 @@ class Request:
     @property
     def _encoded(self) -> MessageHash | None:
         """Its messages as digests are made of them, where most of them are known from an earlier request."""
+        # A copy of the request may have another body: then its messages are hashed anew.
         fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
         return self.encoded if fits else None
 
@@ -262,6 +264,7 @@ class Request:
             messages=written - continued,
             characters=sum(map(len, texts(self.body))),
             tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
+            # Parts that continue a message have no frame of their own.
             - OVERHEAD * continued
             + IMAGE_TOKENS * _pictures(self.body),
             bytes=len(self.bytes),
@@ -304,10 +307,11 @@ def texts(value: object) -> Iterator[str]:
 
 
 def _pictures(value: object) -> int:
-    """Count the pictures and files in a body; arguments of calls and schemas of tools have none."""
+    """Count the pictures and files in a body."""
     if isinstance(value, dict):
         if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
             return 1
+        # Arguments of calls and schemas of tools may have such keys, and hold no picture.
         if value.get("type") == "tool_use":
             return 0
         return sum(_pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))

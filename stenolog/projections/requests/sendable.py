@@ -59,6 +59,7 @@ def finished(
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
     )
+    # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
     reason = "; ".join(reason for reason in (unsendable_reason(view, end), over) if reason)
     if reason:
@@ -122,10 +123,8 @@ def unknown_agent(agent: str, known: Sequence[str]) -> str:
 
 
 def unnamed(view: View, body: Body, api: str) -> str:
-    """Say that a body names no model, and how to name one; empty where it names one or needs none.
-
-    A prompt of plain text needs none: the program that it goes to has a model of its own.
-    """
+    """Say that a body names no model, and how to name one; empty where it names one or needs none."""
+    # A prompt of plain text needs none: the program that it goes to has a model of its own.
     if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
         return ""
     return (
@@ -145,9 +144,11 @@ def unsendable_reason(view: View, end: Message | None) -> str:
         return "nothing to answer: the last word is the agent's own"
     state, address = view.state, view.lane.address
     stands = state.lane(address)
+    # A message has waited for an agent, and this new one would be asked as soon as it joins.
     if address not in state.lanes and stands.asked:
         return ""
     match stands.status:
+        # A failed lane may go on with the same request, once a person says so.
         case "awaiting_llm" | "failed":
             return ""
         case "awaiting_tools":
@@ -170,7 +171,8 @@ def over_budget(view: View, request: Request, contents: Callable[[], Contents]) 
     if budget is None or request.size.fits(limits(budget)):
         return ""
     is_preview = any(part.rule == "preview-note" for part in request.parts)
-    size = request.size.minus(Size(messages=is_preview))  # the note is not sent
+    # The note of a preview is never sent.
+    size = request.size.minus(Size(messages=is_preview))
     over = [
         f"{found:,} {name} of {limit:,}"
         for name, found, limit in zip(size._fields, size, limits(budget), strict=True)
@@ -187,13 +189,15 @@ def over_budget(view: View, request: Request, contents: Callable[[], Contents]) 
 
 
 def _has_more(request: Request) -> bool:
-    """Return whether the API put a message of its own into the body: the window does not count that."""
+    """Return whether the API put a message of its own into the body."""
+    # The window does not count such a message, since it knows no API.
     messages = conversation(request.body)
     if isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2):
         return True
     match request.body:
         case {"response_format": {"type": "json_object"}} | {"text": {"format": {"type": "json_object"}}}:
-            return True  # a note with the word that OpenAI wants to see
+            # A note with the word that OpenAI wants to see.
+            return True
         case _:
             return False
 

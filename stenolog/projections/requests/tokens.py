@@ -39,8 +39,9 @@ def count(text: str) -> int:
     return (size + 3) // 4
 
 
+# A real tokenizer takes too long for a text of megabytes.
 COUNTED = 100_000
-"""Characters of a text that is counted by a tokenizer at most."""
+"""Characters up to which a text is counted by a tokenizer."""
 
 
 class Counter(NamedTuple):
@@ -56,7 +57,7 @@ COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
 
 
 def measure(text: str, counter: Counter) -> int:
-    """Return the tokens of a text; an estimate from 100,000 characters on, as tokenizers take too long."""
+    """Return the tokens of a text; an estimate from 100,000 characters on."""
     return (counter if len(text) <= COUNTED else ESTIMATE).count(text)
 
 

@@ -19,8 +19,9 @@ from stenolog.domain.errors import CallerError
 from .request import Body
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+# No other header is recorded, since it may be a secret.
 BEHAVIOUR = ("anthropic-beta", "anthropic-version", "openai-beta")
-"""Headers that change what a provider does with a body. No other header is recorded: it may be a secret."""
+"""Headers that change what a provider does with a body."""
 DEFAULT_STYLE = "compact"
 PROMPT = "prompt"
 """The key of the text in the body of a model that reads plain text."""
@@ -53,6 +54,7 @@ class Transport(NamedTuple):
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Transport:
         """Return the transport that a receipt names. Raises `CallerError` for one of a later release."""
+        # With a field that is not understood, other bytes would come out than those that were sent.
         if strange := sorted({*stored} - {*cls._fields}):
             raise CallerError(f"transport: {strange[0]!r} is not known here")
         return cls(**{**stored, "remove": tuple(stored.get("remove", ()))})
@@ -96,6 +98,7 @@ class Transport(NamedTuple):
             raise CallerError(f"the body cannot be sent as {self.style}: {error}") from None
 
     def _escaped(self, prompt: str) -> str:
+        # Else a line of the prompt that equals the end line would end it early.
         end = self.after.strip("\n")
         return "\n".join(f"\\{row}" if row.rstrip("\r") == end else row for row in prompt.split("\n"))
 

@@ -1,10 +1,11 @@
 """Frozen prefix of a request: the messages that no later entry can change.
 
-A request differs from the one before it by a few entries at its end. So the window keeps its frozen messages,
-in units, and looks only at the tail again, which an answer to come, the results of open calls, an edit, a
-summary or a reset may change. An entry that changes more than the tail has everything built anew, which
-costs time alone.
+The window keeps its frozen messages, in units, and looks only at the tail again. An entry that changes more
+than the tail has everything built anew.
 """
+
+# A request differs from the one before it by a few entries at its end.
+# An answer to come, the results of open calls, an edit, a summary or a reset may change the tail.
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from stenolog.projections.tool_pairs import CallKey, Pair
 
 Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1
+# A lane that only listens has no answer behind which its window could be frozen.
 LONG, SLACK = 128, 64
 """After `LONG` units without an answer of the lane, all but the last `SLACK` units are frozen."""
 
@@ -125,6 +127,7 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
     if isinstance(event, LlmError) or changes_context(event):
         return False
     receipt = getattr(event, "receipt", None)
+    # An own answer stands behind the view that it was built on, which may be earlier than its position.
     return receipt is None or receipt.view >= entry.position - 1 or not lane.owns(event)
 
 
@@ -147,6 +150,7 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
     """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
     for number in chain(_ends(heard.made), _behind_changes(heard)):
         before = _answer(heard.made[:number]) or settled.answer
+        # A result or a further part may still come into this group.
         if before is not None and not before.complete and _goes_on(heard.made, number):
             continue
         # An empty answer has no piece, but a position: it may be one behind the pieces around it.
@@ -155,8 +159,10 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
         first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
         rows = [row for row in heard.rows if row.entry.position < first]
         rest = heard.rows[len(rows) :]
+        # A later row may belong before the end, or take some of the prefix out of context.
         if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
             continue
+        # An own error goes once the lane has answered, so it cannot be frozen before that.
         if any(row.entry.position > answered and _is_own_error(row) for row in rows):
             continue
         settled.add(heard.units[:number], rows, heard.left_out, last)
@@ -166,10 +172,8 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
 
 
 def _is_own_error(row: WindowRow) -> bool:
-    """Return whether the row is an error of the lane itself, which disappears once the lane has answered.
-
-    An error of another lane is in the window for the text that had arrived before it.
-    """
+    """Return whether the row is an error of the lane itself."""
+    # An error of another lane is in the window for the text that had arrived before it.
     if not isinstance(row.entry.event, LlmError):
         return False
     return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
@@ -200,6 +204,7 @@ def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
         yield _not_between_own(made, len(made) - SLACK)
     answer = made[last] if last >= 0 else None
     if isinstance(answer, ToolGroup):
+        # Behind the answer itself only if no result and no further part of it can come.
         if answer.results and answer.complete and not answer.said.joins:
             yield last + 1
         yield _not_between_own(made, last)
@@ -217,6 +222,7 @@ def _behind_changes(heard: TailContents) -> Iterator[int]:
 
 def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
     """Return the number, or where the row of own words begins that it is in."""
+    # APIs write neighbouring messages of the lane as one turn, which must not be frozen in half.
     while number and _ends_with_own(made[number - 1]):
         number -= 1
     return number

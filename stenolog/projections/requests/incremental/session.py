@@ -123,6 +123,7 @@ class RequestSession:
 
     def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """Return the body, and its explanation."""
+        # An API of a plugin may render only a whole body.
         if self.api.writer is None:
             rendered = self.api.render(view.pieces, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
@@ -130,12 +131,14 @@ class RequestSession:
         writer = self._at_work(view, self.api.writer)
         mark, told = writer.sheet.checkpoint, view.told
         if self._written < told.number:
+            # Only the units that were frozen since the last request.
             fresh = islice(told.settled.units, self._written, told.number)
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
         body = writer.body(view.rest)
         self.settled = mark.unchanged(conversation(body)) if writer is before else 0
-        if writer.sheet.missing:  # a blob that comes later must be seen
+        # What stands for a missing blob must not be frozen: the blob may be there by the next request.
+        if writer.sheet.missing:
             self.writer = None
         return body, explain
 
@@ -156,6 +159,7 @@ class RequestSession:
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
         cuts, goes_on = window.cuts, window.continues_session
+        # Everything that the text around the conversation is made of; most entries change none of it.
         rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, tools, goes_on)
         if entries or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
@@ -163,6 +167,8 @@ class RequestSession:
 
     def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
         """Return the writer of the frozen prefix: a new one if that has changed."""
+        # What stands before the conversation is part of the body's beginning, so a change of it writes all
+        # anew.
         rests_on = (view.told.settled, view.front, view.first)
         if self.writer is None or self._writer_rests_on != rests_on:
             self.writer = writer(view.front, self.blobs, explaining=False)
@@ -245,6 +251,7 @@ def windows(
     for length, entry in enumerate(log, 1):
         before, now = now, configure(now, entry)
         changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
+        # A policy counts as though it had always been in force: a new one reads the log from its start.
         if length == 1 or (given is None and changed):
             made = refused = None
             try:

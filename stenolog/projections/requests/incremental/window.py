@@ -44,6 +44,7 @@ from .frozen import (
 )
 from .snapshot import START, WindowSnapshot, runs
 
+# Counted in advance: which of these a call gets is known only later.
 PER_CALL = 24
 """Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
 
@@ -76,6 +77,7 @@ class Window(View):
         self.rows = [self._row(entry) for entry in self.entries]
         if self._caps:
             self._caps = caps_now(self, self.contents())
+        # Upper bounds: a window is measured as a whole only where these no longer fit.
         self._sizes = self._bounds()
 
     @property
@@ -133,10 +135,8 @@ class Window(View):
 
     @property
     def surely_fits(self) -> bool:
-        """True if the window is known to fit the caps; if False, it may still fit.
-
-        Where no room is left, what stands around the conversation may be larger than the budget alone.
-        """
+        """True if the window is known to fit the caps; if False, it may still fit."""
+        # Where no room is left, what stands around the conversation may be larger than the budget alone.
         if self.measure.missing or any(0 in cap.room for cap in self._caps):
             return False
         sizes = zip(self._sizes, self._caps, strict=True)
@@ -191,13 +191,16 @@ class Window(View):
             # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
             size = larger(size, self.measure.of(in_prose_result(pieces[0], self.style)))
         if pieces and is_edit(entry.event):
-            size = size.plus(self.measure.of(edit_note(pieces[0])))  # it may stand behind a note
+            # It may stand behind a note.
+            size = size.plus(self.measure.of(edit_note(pieces[0])))
         calls = sum([len(piece.calls) for piece in pieces])
         extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:
             size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
         if self.policy.reminder is not None and pinned(entry, self.policy.pins):
-            size = size.plus(size)  # it may be said again, in a reminder
+            # It may be said again, in a reminder.
+            size = size.plus(size)
+        # Notes may stand before and behind it.
         if self.policy.away is not None:
             size = size.plus(self._titles)
         return WindowRow(entry, pieces, size, is_plain(entry, self.lane))
@@ -215,10 +218,12 @@ class Window(View):
 
     def _keep_within_caps(self, entry: Entry, arrival: Arrival) -> None:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
+        # A card or a mode changes what stands around the conversation, and so the room that is left.
         if arrival.rule == "setting":
             asks = self.policy.reminder is not None or self.policy.away is not None
             self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
         before_it = (row.entry for row in reversed(self.rows))
+        # These may bring entries back, which the bounds have not counted.
         surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.lane)
         if surely or not self.surely_fits:
             fitted = fit(self, self.contents)

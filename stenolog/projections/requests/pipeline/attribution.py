@@ -68,6 +68,7 @@ def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> Attribu
     Raises `InvalidPolicyError` for a heading that can be forged.
     """
     others = policy.voices.others if policy.voices else ""
+    # Without words or a sign before the name, any line could pass for a heading.
     if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
         raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
     opening = (others.partition("{name}")[0],) if others else ()
@@ -96,6 +97,7 @@ def attribute(
 
 
 def _quoted(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
+    # Before all other purposes: whatever covers messages stands in their place.
     if message.covers or message.purpose == "summary":
         return _summary(position, message, ear)
     if message.purpose != "answer":
@@ -111,6 +113,7 @@ def _user(position: int, message: UserMessage, ear: AttributionStyle) -> Message
     if message.author_kind == "person" and not message.author and is_mine:
         return Message("user", parts, (position,), "user", unsaid=unsaid)
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
+    # Said to others, with their names: the lane must not take it for a message to itself.
     speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
     heard = Message(
@@ -141,6 +144,7 @@ def _attributed(piece: Message, ear: AttributionStyle) -> Message:
 def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
     """Return a summary; the lane's own keeps the parts that only its provider understands."""
     piece = _kept_fact(position, message, "summary", ear)
+    # A compaction of the provider's own, which only a model of its family can read.
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
     if not native or not ear.lane.owns(message):
         return piece
@@ -224,7 +228,8 @@ def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
 
 
 def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Message]:
-    """Yield the partial text, so that "continue" has an anchor, and the error."""
+    """Yield the partial text and the error."""
+    # The partial text is an anchor for "continue".
     partial = "" if was_retried(error) else as_text(error.parts, acts=ear.lane.owns(error))
     stops = error.category in INTERRUPTIONS
     own = ear.lane.owns(error)
@@ -234,7 +239,8 @@ def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Me
         yield _others(position, error, ear, note(what))
         return
     unsaid = () if was_retried(error) else unrepresentable(part for part in error.parts if not is_act(part))
-    if was_retried(error):  # nothing is left of it but that it stopped the lane, for the seals of open calls
+    # Nothing is left of it but that it stopped the lane, which the seals of open calls rest on.
+    if was_retried(error):
         yield Message("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
         return
     if partial.strip():
@@ -257,7 +263,8 @@ def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
 
 
 def drop_blank(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts without texts that hold nothing but blanks; no provider takes those."""
+    """Return the parts without texts that hold nothing but blanks."""
+    # No provider takes a blank text.
     return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
 
 
@@ -272,10 +279,8 @@ def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
-    """Return the parts as one text, tool calls written out; with `acts` also a program's own actions.
-
-    An answer that failed has nothing else to say what was done, so that it is not done again.
-    """
+    """Return the parts as one text, tool calls written out; with `acts` also a program's own actions."""
+    # An answer that failed has nothing else to say what was done, so that it is not done again.
     lines = []
     for part in parts:
         match part:

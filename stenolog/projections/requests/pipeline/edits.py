@@ -1,8 +1,7 @@
 """Stage 2, edited: edits and summaries stand in the place of what they replace, answers behind their view.
 
 An edit stands in the place of the earlier words until the lane has answered them. Once it has, they stay as
-they were answered, so that what was sent stays the beginning of what is sent. The edit then appears where it
-arrived, as something new to answer, behind a note.
+they were answered. The edit then appears where it arrived, as something new to answer, behind a note.
 """
 
 from __future__ import annotations
@@ -91,10 +90,14 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
     ] = {}  # by the first wording: where the last one stands, and which it is
     for edit, first in edits.items():
         place, wording = stands.get(first, (first, first))
+        # Whether any answer was built on a view that has the place, but not the edit.
         answered = bisect_left(views, place) < bisect_left(views, edit)
-        if place not in here:  # it was never for the lane, or has left the window
+        # The earlier wording was never for the lane, or has left the window.
+        if place not in here:
             place = edit
         elif _stays(here[wording], here[edit], lane, answered=answered):
+            # The lane has answered the earlier words: with them, what was sent stays the beginning of what is
+            # sent.
             made.anew.add(edit)
             place = edit
         else:
@@ -106,15 +109,13 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
 
 
 def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:
-    """Return whether a wording stays when an edit of it comes.
-
-    The lane's new answer replaces an answer, but not a person's message. A regenerated summary or fact
-    asks no agent.
-    """
+    """Return whether a wording stays when an edit of it comes."""
     match edit.event:
+        # It asks no agent, so nothing was answered that would have to stay.
         case AssistantMessage(purpose="summary" | "memory" | "routing"):
             return False
         case AssistantMessage() as answer if lane.owns(answer):
+            # A new answer of the lane replaces an answer, but not a person's message.
             return isinstance(wording.event, UserMessage)
         case _:
             return answered
@@ -196,5 +197,6 @@ def _sort_key(
         return *_sort_key(edits[position], lane, {}, summaries)[:2], position
     receipt = getattr(event, "receipt", None)
     if receipt is not None and lane.owns(event) and receipt.view < position:
+        # What came while the answer was being written stands behind it, as it was not answered by it.
         return receipt.view, 1, position
     return position, 0, position

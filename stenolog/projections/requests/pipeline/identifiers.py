@@ -1,7 +1,7 @@
 """Ids, names and arguments that a provider would refuse, rewritten by deterministic rules.
 
 What is acceptable stays as it is. What is rewritten depends on the value and its place in the log, and for
-an id on whether the request has it already, so an entry is rewritten the same way in every later request.
+an id on whether the request has it already.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from stenolog.domain.model import check_json
 from stenolog.domain.parts import ToolCall
 from stenolog.projections.tool_pairs import CallKey
 
+# The shortest limit of any provider, so that one id holds on every API.
 LONGEST_ID = 40
 LONGEST_ITEM_ID = 64
 LONGEST_TOOL_NAME = 64
@@ -42,6 +43,7 @@ class CallIds:
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """Return the id of a call, and whether it had to be rewritten."""
         kept = call.id if fits_id(call.id) and call.id not in self._taken else ""
+        # By the place in the log, so that an entry is rewritten the same way in every later request.
         made = kept or self._make_id(key, call.id)
         self._ids[key] = made
         self._take(key, made)
@@ -76,6 +78,7 @@ class CallIds:
         self._given.append((key, id))
 
     def _make_id(self, key: CallKey, raw: str) -> str:
+        # At the end, where it is never cut off: it is what makes the id unique.
         place = f"_{key.position}_{key.nth}"
         stem = _BAD.sub("_", raw)[: LONGEST_ID - len(place)] or "call"
         made = stem + place
@@ -93,16 +96,15 @@ def tool_name(raw: str) -> str:
     """Return the name if it is valid; else its valid characters, and six digits of its hash."""
     if fits_tool_name(raw):
         return raw
+    # With a hash, so that two names which differ only in unfit characters stay apart.
     mark = "_" + sha256(raw.encode()).hexdigest()[:6]
     return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(mark)] or "tool") + mark
 
 
 def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
-    """Return the arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`.
-
-    They are wrapped where an object could not say the same again: a key stands twice, a number would be
-    rounded, something in it cannot be written as JSON, or it is nested deeper than events may be.
-    """
+    """Return the arguments as a JSON object, and whether they had to be wrapped as `{"_raw": …}`."""
+    # An object could not say the same again where a key stands twice, or a number would be rounded.
+    # Nor where something in it cannot be written as JSON, or is nested deeper than events may be.
     return (json.loads(raw), False) if _says_the_same(raw) else ({"_raw": raw}, True)
 
 
@@ -114,7 +116,8 @@ def arguments_text(raw: str) -> tuple[str, bool]:
 
 
 def arguments_longest(raw: str) -> str:
-    """Return the arguments' longest text: where they are sent as an object, `1e15` has 18 digits."""
+    """Return the longest text that the arguments have on any API."""
+    # Where they are sent as an object, `1e15` is written with 18 digits.
     text = arguments_text(raw)[0]
     if not _EXPONENT.search(text):
         return text
@@ -122,12 +125,10 @@ def arguments_longest(raw: str) -> str:
     return max(text, again, key=len)
 
 
+# A call is in many requests.
 @lru_cache(maxsize=1_024)
 def _says_the_same(raw: str) -> bool:
-    """Return whether the text is a JSON object that can be written again unchanged.
-
-    Cached, because a call is in many requests.
-    """
+    """Return whether the text is a JSON object that can be written again unchanged."""
     try:
         parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
         return isinstance(parsed, dict) and check_json(parsed) is parsed
@@ -147,6 +148,7 @@ def fits_tool_name(text: str) -> bool:
 
 def _exact(text: str) -> float:
     number = float(text)
+    # As decimals: comparing two floats would not show that the text was rounded to the first.
     if number in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(number)):
         raise ValueError(f"{text} would be rounded")
     return number

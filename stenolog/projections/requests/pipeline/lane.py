@@ -11,8 +11,9 @@ from stenolog.domain.state import address
 from stenolog.projections.tool_pairs import Call
 
 SPEAKERS = (AssistantMessage, LlmError, Call)
+# They stay in context, since the seals of the calls that they cut off rest on them (see decision 6).
 INTERRUPTIONS = ("cancelled", "process_exited")
-"""Errors that stop a lane: they stay in context, for the seals of the calls they cut off rest on them."""
+"""Categories of errors that stop a lane."""
 
 
 class LaneId(NamedTuple):

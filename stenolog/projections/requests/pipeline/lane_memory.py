@@ -34,7 +34,8 @@ class LaneMemory(NamedTuple):
     began: int = 0
     handoff: str = ""
     counted: bool = False
-    set_at: dict[str, int] = {}  # noqa: RUF012 - never changed in place; remember makes a new one
+    # Never changed in place: `remember` makes a new one.
+    set_at: dict[str, int] = {}  # noqa: RUF012
 
 
 class Now(NamedTuple):
@@ -80,15 +81,19 @@ def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) 
 def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
     """Return the memory after an answer of the lane."""
     changed = own.session and message.session not in ("", own.session)
-    unnoticed = changed and own.died < own.answered  # else it was sent everything
-    elsewhere = message.source is not None and not message.session  # no backend here has heard it
+    # Had the change been noticed before the call, the new session would have been sent everything.
+    unnoticed = changed and own.died < own.answered
+    # An imported answer: no backend here has heard what it answers.
+    elsewhere = message.source is not None and not message.session
     answered, turns, began, counted = own.answered, own.turns, own.began, own.counted
     if takes_turn(now.before, message):
         answered = position
         if message.replaces is None:
             passed = bool(now.pass_token) and is_pass(message, now.pass_token)
+            # An answer that calls tools is followed by another one in the same turn.
             is_turn = not passed and not message.tool_calls
-            if goes_on(now.before, message):  # one response is one turn, however many messages it came in
+            # One response is one turn, however many messages it came in.
+            if goes_on(now.before, message):
                 is_turn = is_turn and counted
                 turns -= counted
             turns, counted = turns + is_turn, is_turn
@@ -120,6 +125,7 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
     if now.after.status == "idle":
         return 0
     begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position
+    # A message that comes while the lane works belongs to the run that is under way.
     if begun and (not own.running or now.before.status in ("idle", "failed", "closed")):
         return entry.position
     return own.running

@@ -30,6 +30,7 @@ from .identifiers import arguments_longest
 from .quoting import TOO_LARGE, placeholder, quote
 
 MEDIA = (ImagePart, FilePart)
+# Upper bounds for any API: one cut holds for all, and a request is some 4 % below its budget (decision 7).
 SLACK = 8
 """Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
@@ -73,6 +74,7 @@ class Measure:
     def _sent(self, part: ImagePart | FilePart) -> int:
         """Return the bytes of a picture or a file itself: the base64 text of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
+        # The blob may be there by the next time, so a size without it must not be kept.
         self.missing |= found is None
         if found:
             return (len(found) + 2) // 3 * 4
@@ -92,8 +94,9 @@ def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
 
 
 def _bytes(piece: Message, words: list[str]) -> int:
-    """Return the texts as JSON; arguments are text within JSON on some APIs, and so escaped twice."""
+    """Return the bytes of a piece as JSON, at most."""
     arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
+    # Arguments are text within JSON on some APIs, and so escaped twice.
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
     return text + FRAME + CALL_FRAME * len(piece.parts)

@@ -51,6 +51,7 @@ def dropped(
     here = []
     for entry in entries:
         position = entry.position
+        # An entry that is in context may still have nothing that a form can carry.
         rule = rules.get(position) or ("" if position in heard else _unheard(entry.event))
         if rule:
             here.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
@@ -76,10 +77,9 @@ def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequenc
     """Return the runs after one more has left the window.
 
     A run of a cut reaches up to the next entry that is still in it, and covers the entries within it that
-    other rules left out: so the runs do not grow with the log.
-
-    `here` are the positions in the window, in order.
+    other rules left out. `here` are the positions in the window, in order.
     """
+    # Merged so, the runs do not grow with the log.
     cuts: list[Omission] = []
     for run in sorted(run for run in (*runs, *lost) if run.rule in CUTS):
         last = cuts[-1] if cuts else None

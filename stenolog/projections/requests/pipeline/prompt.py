@@ -1,13 +1,10 @@
 """Stage 6, prompt: texts and tools that stand around the conversation, and messages that the agent missed.
 
 What never changes stands first. What depends on the mode, the run or the moment stands last, behind the
-conversation, so that a change of it costs a provider's prompt cache nothing; or first, by policy.
-
-They keep their places, between two notes. The receipts of the agent's answers tell where its turns lie, so
-the notes never move.
+conversation; or first, by policy. Missed messages keep their places, between two notes.
 
 A lane without a card has one made by rule: the model that it last answered with, and a stub for each
-tool that it called. Whatever called a tool is declared, for Anthropic refuses tool blocks without tools.
+tool that it called.
 """
 
 from __future__ import annotations
@@ -35,6 +32,7 @@ from .quoting import END_OF, note, quote
 from .view import Contents, View
 
 RUN_MODE = "run"
+# Reserved in every request, with or without these notes.
 _NOTES = Size(0, 200, 50, 400)
 """The note on what was cut, and the one that closes a preview."""
 REMINDING = note("a reminder of what you were told")
@@ -52,6 +50,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     """Return the surroundings of a conversation with these `tools` called and these entries shown."""
     card = view.settings.card_of(view.lane.agent)
     note, sections = cut_note(view), system_prompt(view, card)
+    # The backend has read the sections that were set before its last answer.
     if view.continues_session:
         seen, card_set = view.state.lane(view.lane.address).seen, view.memory.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
@@ -64,6 +63,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
         set_at=_set_at(view, "card"),
         counter=view.counter,
     )
+    # The persona stands in this very request, so a reminder need not say it again.
     stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
     behind = trailing_note(view, replace(card, persona="") if stands else card, shown)
     return Surroundings((note,) if note else (), front, (behind,) if behind else ())
@@ -83,6 +83,7 @@ def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
         Section("tool-policy", ruled.tools),
         *_persona(view, card),
     ]
+    # Otherwise it stands behind the conversation, where a change costs the prompt cache nothing.
     if ruled.place == "first":
         sections += _of_the_moment(view)
     return _non_empty(sections)
@@ -168,8 +169,7 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
 def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
     """Yield the reminder that is due after every so many answers, under a line that says so.
 
-    It has the persona, the pinned words, quoted, since they are the system's nowhere else, and the policy's
-    text.
+    It has the persona, the pinned words, quoted, and the policy's text.
     """
     if view.memory.turns and view.memory.turns % rule.every == 0:
         yield from _reminding(view, rule, card, shown)
@@ -189,6 +189,7 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 def _quoted(view: View, entry: Entry) -> str:
     """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
+    # Quoted, since pinned words are the system's nowhere else.
     said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
@@ -215,6 +216,7 @@ def with_away(
     away_now = been_here = False
     for unit in units:
         others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
+        # By the receipts of its answers, which tell where its turns lie: so the notes never move.
         been_away = been_here or 0 < began < unit[0].positions[0]
         gone = been_away and (others_tool or not missed.isdisjoint(unit[0].positions))
         if gone is not away_now:
@@ -287,8 +289,10 @@ def prefix(
     """
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
+        # By the name that is sent, under which two tools may be one.
         declared.setdefault(tool_name(tool.name), tool)
     tools = tuple(declared.values())
+    # Whatever was called is declared, since Anthropic refuses tool blocks without tools.
     stubs = tuple(construct(Tool, name=name) for name in called if tool_name(name) not in declared)
     return Prefix(
         speaker=speaker,

@@ -4,8 +4,8 @@ The law: inside quoted text no delimiter of ours can begin or end. A forged `<me
 `</message>` in it is written with `&lt;`, and nothing else is changed. On the plain API the delimiters
 are markers at the beginning of a line (`User:`); a forged one is written with a backslash before it.
 
-A look-alike counts as the delimiter that it looks like: texts are searched in NFKC, and without characters
-that nobody sees (zero width spaces, soft hyphens, tag characters).
+A look-alike counts as the delimiter that it looks like: texts are searched in NFKC, and without invisible
+characters (zero width spaces, soft hyphens, tag characters).
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from stenolog.domain.parts import FilePart, ImagePart
 NO_BRACKETS = str.maketrans("[]", "()")
 TOO_LARGE = "is too large to be shown"
 TAGS = ("message", "tool-result", "summary", "memory", "routing", "note")
+# Possessive quantifiers: a text of many blanks behind `<` is still read in linear time.
 _FORGED = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
 END_OF = "END OF"
 """Prefix of a title at the end of a block of notes."""
+# It begins with a set of characters instead of `^`, which makes the scan of a long text several times faster.
 _MARKER = re.compile(
     rf"([\n{_ENDS}]{_BLANKS})"
     rf"(?=(?i:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)"
 )
-"""A marker behind the end of a line. It begins with a set of characters that is looked for in any case: the
-scan over a long text is several times faster so."""
+"""A marker of the plain API, behind the end of a line."""
 REMEMBERED = 16_384
-"""Texts of so many characters are not looked through again for each request that they are in."""
+"""Characters up to which a text's markers are cached."""
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -58,6 +59,7 @@ _LOOKS = _Looks()
 
 def looks(text: str) -> str:
     """Return the text as a reader sees it: in NFKC, character by character, without invisible ones."""
+    # ASCII has no look-alikes, and most texts are ASCII.
     return text if text.isascii() else text.translate(_LOOKS)
 
 
@@ -65,6 +67,7 @@ def _places(text: str, found: list[int]) -> list[int]:
     """Return the places in a text that belong to these places in its visible form."""
     if text.isascii() or not found:
         return found
+    # One character may look like several, or like none, so places have to be mapped back.
     starts = [0, *accumulate(len(_LOOKS[ord(char)]) for char in text)]
     return [min(bisect_right(starts, place) - 1, len(text)) for place in found]
 

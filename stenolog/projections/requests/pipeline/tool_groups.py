@@ -47,7 +47,8 @@ class ToolGroup:
             parts=self.said.parts + piece.parts,
             positions=self.said.positions + piece.positions,
             calls=self.said.calls + piece.calls,
-            size=None,  # the size of the first part alone would hide the others from the budget
+            # The size of the first part alone would hide the others from the budget.
+            size=None,
         )
 
     def takes(self, piece: Message) -> bool:
@@ -101,11 +102,14 @@ class ToolGrouper:
         if piece.role == "tool":
             if answer is None or not answer.takes(piece):
                 was_called = piece.call in self._called or piece.call in self._before
+                # The seal that an answer was built on is final, so a later result appears where it arrived,
+                # as text.
                 rule = "late-result" if was_called else "orphan-result"
                 self.made.append(in_prose_result(piece, self._ear)._replace(rule=rule))
         elif piece.role != "assistant":
             self.made.append(piece)
-        elif piece.rule == "partial":  # it was built on the seals before it, as an answer is
+        # It was built on the seals before it, as an answer is: they are final from then on.
+        elif piece.rule == "partial":
             self.answer = None if answer is not None and not answer.complete else answer
             self.made.append(piece)
         elif answer is not None and self.made and self.made[-1] is answer and answer.joins(piece):
@@ -121,6 +125,7 @@ class ToolGrouper:
         not shown.
         """
         made = ((unit,) if isinstance(unit, Message) else unit.pieces(is_hidden) for unit in self.made)
+        # An empty result stays: without it, its call would have none.
         return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]
 
 

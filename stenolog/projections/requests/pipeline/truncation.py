@@ -5,8 +5,7 @@
     its last lines
     [preview of 5,242,880 characters, about 1,310,720 tokens; the whole: read_output(path="…", offset=812)]
 
-Pure: the same text gives the same preview. A long text is never counted as a whole, which would take a real
-tokenizer seconds.
+Pure: the same text gives the same preview.
 
     {"status": "ok", "rows": [1,200 items: {"id": 1, "name": "Ada"}, …], "log": "begun…" (5,000 characters)}
 
@@ -97,8 +96,10 @@ def compact(
     if rule is None and not result.blob:
         return None
     text, path = result.text, alias(entry_id)
+    # What an agent asked to read is not cut down again, or it could never read the whole.
     if (tool or result.name) == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
         return None
+    # The parts are a preview already, of which only the line with the alias is missing.
     if result.blob:
         shorter = shortened(text, rule, counter) if rule else None
         return with_text(result.parts, _joined(shorter.text if shorter else text, where(path)))
@@ -118,6 +119,7 @@ def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) ->
     size = f"preview of {len(text):,} characters, about {tokens:,} tokens; "
     made = _joined(shorter.text, where(path, shorter.offset, size))
     costs = counter.count(made)
+    # A preview that costs more than the whole saves nothing.
     return Preview(made, tokens, costs) if costs < tokens else None
 
 
@@ -144,10 +146,8 @@ def shortened(text: str, rule: TruncateToolOutput, counter: Counter) -> Shortene
 
 
 def _small(text: str, tokens: int) -> bool:
-    """Return whether a text surely has at most so many tokens.
-
-    A token has at least one byte, and a character has at most four bytes.
-    """
+    """Return whether a text surely has at most so many tokens."""
+    # A token has at least one byte, and a character has at most four bytes.
     return len(text) * 4 <= tokens or (len(text) <= tokens and len(text.encode()) <= tokens)
 
 
@@ -155,6 +155,7 @@ def _head(text: str, tokens: int, counter: Counter) -> int:
     """Return the end of the first `tokens` of a text, moved to the end of a line if one is near."""
     window = text[: tokens * WIDEST]
     end = _most(len(window), lambda size: counter.count(window[:size]) <= tokens)
+    # Only if it costs at most a quarter of the head.
     line = text.rfind("\n", end * 3 // 4, end)
     return line + 1 if line >= 0 else cut_before(text, end)
 
@@ -192,12 +193,13 @@ def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
     return (*others[:before], TextPart(text=text), *others[before:])
 
 
+# 5 MB would take 200 ms to read.
 WHOLE = 256_000
-"""JSON of at most so many characters is read as a whole; of a longer one the first `BEGINNING`: 5 MB would
-take 200 ms to read."""
+"""Characters up to which JSON is read as a whole; of a longer one the first `BEGINNING` are read."""
 BEGINNING = 64_000
+# Few tokens are longer. A long text is never counted as a whole: a real tokenizer would take seconds.
 WIDEST = 8
-"""Characters that are read for each token: few tokens are longer."""
+"""Characters that are read for each token."""
 _OPENS = re.compile(r"[ \t\r\n]{0,100}[\[{]")
 _DECODER = json.JSONDecoder()
 
@@ -236,10 +238,8 @@ class Parsed(NamedTuple):
 
 
 def parse(text: str) -> Parsed | None:
-    """Return the object or array that the text is; None where it is neither.
-
-    The parser is pydantic's: how deep it goes and what it refuses is the same in every Python.
-    """
+    """Return the object or array that the text is; None where it is neither."""
+    # The parser is pydantic's: how deep it goes and what it refuses is the same in every Python.
     if not _OPENS.match(text):
         return None
     cut = len(text) > WHOLE
@@ -250,7 +250,8 @@ def parse(text: str) -> Parsed | None:
 
 
 def _beginning(text: str) -> Any:
-    """Return the value of a text's beginning; drop a number at its end, as it may be cut."""
+    """Return the value of a text's beginning."""
+    # A number at the end may be cut in two, and would be another number.
     read = text[:BEGINNING].rstrip("+-.0123456789Ee")
     value = from_json(read, allow_partial="trailing-strings")
     if not value:

@@ -31,8 +31,9 @@ from .omissions import merge_cuts, said_by
 from .truncation import truncate
 from .visibility import exclusion_rule
 
+# Bounds the snapshot. Older runs are taken together, and so hide too much rather than too little.
 LEAST_PRIVATE = 256
-"""So many runs of what was not for the lane are known exactly; older ones are taken together."""
+"""The number of runs of what was not for the lane that are known exactly."""
 
 
 class Contents(NamedTuple):
@@ -64,11 +65,10 @@ class Arrival(NamedTuple):
 
 
 class Uncut(NamedTuple):
-    """The state of a view before the cut that a message of a response made.
+    """The state of a view before the cut that a message of a response made."""
 
-    Where a further message of the same response follows, the cut is decided anew for the whole response: so
-    a response that was imported in pieces, while its file was growing, is cut as one imported whole.
-    """
+    # Where a further message of the same response follows, the cut is decided anew for the whole response.
+    # So a response that was imported in pieces, while its file was growing, is cut as one imported whole.
 
     response: str
     entries: list[Entry]
@@ -124,8 +124,10 @@ class View:
         self.memory = remember(self.memory, entry, now)
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
+        # Settled on arrival, under the scope that holds now: a later change of scope changes no past.
         rule = exclusion_rule(entry.event, self.lane, scope, call, token)
         made = summary_of(entry.position, entry.event)
+        # Whoever could not see what a summary tells of is not shown the summary either.
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
         if rule:
@@ -133,6 +135,7 @@ class View:
         else:
             self.entries.append(entry)
             if made:
+                # As it was then: a result that came later must not change whether the summary was allowed.
                 open_calls = tuple(call.position for _, call in before.open_calls())
                 self.summaries.append(SummaryRecord(made, open_calls))
         return Arrival(rule, pair, made)
@@ -162,6 +165,7 @@ class View:
         here = [entry.position for entry in self.entries]
         self.left_out = merge_cuts(self.left_out, [self._omission(e, rule) for e in dropped], here)
         positions = set(here)
+        # Pairs of dropped entries go too, so that the view does not grow with the log.
         self.pairing.forget(positions)
         self.summaries = [made for made in self.summaries if made.summary.position in positions]
 

@@ -51,6 +51,7 @@ def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pa
             return "not-addressed"
         case LlmError(retry_at=datetime()) if not lane.owns(event):
             return "other-lanes-error"
+        # Before the rules for silent errors: what had arrived is shown.
         case LlmError(parts=parts) if says_something(parts):
             return ""
         case LlmError(category="rate_limited"):
@@ -70,6 +71,7 @@ def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: 
 
     `answered` is the position of the lane's last answer.
     """
+    # Of several silent failures in a row the last one says enough.
     failed = max((entry.position for entry in entries if _failed_silently(entry, lane)), default=0)
     left_out: dict[int, str] = {}
     for entry in entries:
@@ -107,6 +109,7 @@ def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
     if lane.owns(event):
         return True
     if isinstance(event, ToolResult):
+        # A result whose call is not in the log belongs to no other lane.
         return call is None or lane.owns(call)
     to: tuple[str, ...] = getattr(event, "to", ())
     return lane.address in to or (not to and not isinstance(event, LlmError))

@@ -5,8 +5,7 @@ calls; thinking goes back signed and unmodified, to the model family that though
 what Anthropic's own tools did: a call and its result in one answer, neither without the other.
 
 Notes that stand behind the conversation are a system turn where the model takes one, and quoted in the
-user's turn where not. A system note of the log is always quoted: a system turn may not stand before words of
-the user, so that what was sent would change when they speak next.
+user's turn where not. A system note of the log is always quoted.
 """
 
 from __future__ import annotations
@@ -42,8 +41,9 @@ ANTHROPIC = frozenset({NAME})
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
+# 5 MB a picture ("image exceeds 5 MB maximum"), and 32 MB a request (its API overview).
 LIMITS = {ImagePart: 5 * 1024 * 1024, FilePart: 32 * 1024 * 1024}
-"""Characters of base64: 5 MB a picture ("image exceeds 5 MB maximum"), 32 MB a request (its API overview)."""
+"""Characters of base64 that a picture and a file may have."""
 NO_OUTPUT = "[no output]"
 
 
@@ -67,6 +67,7 @@ class AnthropicWriter(Writer):
         sheet, prefix = self.sheet, self.prefix
         conversation, late = _apart(pieces)
         self.write(conversation)
+        # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(sheet.messages), 2)]
         _late(sheet, late, prefix, self.ids)
         explain_tools(sheet, prefix, self.tools)
@@ -82,6 +83,7 @@ class AnthropicWriter(Writer):
             mark_prefix(body)
             set_breakpoints(*([] if late else [body]))
         marked = ends if cached and late else []
+        # A copy, because the sheet goes on with its own list for the next request.
         messages = sheet.messages.copy()
         for message, block in marked:
             messages[message] = _marked(messages[message], block)
@@ -108,6 +110,7 @@ def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """Return the conversation, and the notes behind it that are not of the log."""
     conversation = list(pieces)
     late: list[Message] = []
+    # The log's own notes stay in the conversation: they are there in the next request, too.
     while conversation and conversation[-1].role == "system" and conversation[-1].rule != "system-note":
         late.insert(0, conversation.pop())
     return conversation, late
@@ -133,6 +136,7 @@ def _noted(piece: Message) -> list[str]:
 def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
     """Return the blocks of the turn being written; a new turn where the role changes."""
     if not sheet.messages and role == "assistant":
+        # The API wants the user to begin.
         _turn(sheet, "user").append({"type": "text", "text": OPENING})
         sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
     if not sheet.messages or sheet.messages[-1]["role"] != role:
@@ -143,6 +147,7 @@ def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
 def _assistant_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
     blocks = [(piece, list(_assistant_blocks(sheet, piece, prefix, ids))) for piece in run]
+    # Thinking must not stand last in a turn.
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         piece, made = blocks[-1]
         if made:
@@ -207,6 +212,7 @@ def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
             continue
         block, _ = arguments_object(part.raw)
         kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
+        # An id of another form is none that Anthropic gave.
         if kind == "server_tool_use" and SERVER_ID.fullmatch(id):
             asked_for.setdefault(id, (i, block))
         elif kind.endswith("_tool_result") and id in asked_for and asked_for[id][0] not in whole:
@@ -222,6 +228,8 @@ def _user_piece(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
         block, rule = _tool_result(sheet, piece, ids)
         blocks = [block]
     elif piece.role == "system":
+        # Always quoted: a system turn may not stand before words of the user. What was sent would change when
+        # the user speaks next.
         blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(piece)))}]
     else:
         blocks, rule = _content(sheet, piece)
@@ -234,6 +242,7 @@ def _tool_result(sheet: BodyBuilder, piece: Message, ids: CallIds) -> tuple[Body
     assert piece.call is not None
     content: list[Body] = [{"type": "text", "text": text} for text in texts(piece) if text.strip()]
     rule = ""
+    # The API refuses pictures in the result of a failed tool, and an empty one.
     if piece.failed:
         content += [{"type": "text", "text": placeholder(part, "not shown")} for part in media(piece)]
         if not content:

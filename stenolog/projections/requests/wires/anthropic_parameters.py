@@ -1,12 +1,15 @@
 """Parameters, thinking and cache breakpoints of a request to Anthropic.
 
-**Cache.** Anthropic caches what stands before a breakpoint, four at most, and finds it again if no more than
-20 blocks came since. One stands behind the persona, or the last tool. For the conversation one key of the
-body asks for a breakpoint at its end, and nothing in it is touched. Where notes stand behind it, which the
-next request will not have there, breakpoints are set before them instead, on the last block of the last two
-turns of the user: they move on with each request, which costs nothing at Anthropic. With the card's
-`cache` false there is no breakpoint at all.
+**Cache.** One breakpoint stands behind the persona, or the last tool. For the conversation one key of the
+body asks for a breakpoint at its end, and nothing in it is touched. Where notes stand behind it, breakpoints
+are set before them instead, on the last block of the last two turns of the user. With the card's `cache`
+false there is no breakpoint at all.
 """
+
+# Anthropic caches what stands before a breakpoint, four at most.
+# It finds that again if no more than 20 blocks came since.
+# Late notes will not stand there in the next request, so a breakpoint behind them would find nothing again.
+# Moving breakpoints on with each request costs nothing at Anthropic.
 
 from __future__ import annotations
 
@@ -20,8 +23,10 @@ from .body_builder import BodyBuilder
 from .model_families import paces_itself
 from .parameters import parameters
 
+# The API demands a limit.
 MAX_TOKENS = 4096
-"""The token limit of the answer where the card sets none; the API demands one."""
+"""The token limit of the answer where the card sets none."""
+# The API refuses a smaller one.
 SMALLEST_BUDGET = 1024
 """Minimum thinking budget in tokens."""
 PARAMETERS = frozenset(
@@ -46,6 +51,7 @@ def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
     said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(prefix.model)
     manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
+    # Models that pace themselves refuse sampling parameters, and so does thinking on a budget.
     refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
     lost = {name: said.pop(name) for name in refused if name in said}
     if lost:
@@ -87,6 +93,7 @@ def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) 
     """Return a budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
+    # The token limit counts thinking as well, so it must leave room for an answer behind it.
     room = limit if limit > budget else limit + budget
     if budget != given or (limited and room != limit):
         _mended(sheet, prefix, "thinking-mended")
@@ -97,7 +104,8 @@ def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) 
 
 
 def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
-    """Return the choice among the tools; left to the model if it thinks on a budget, which excludes force."""
+    """Return the choice among the tools; with `free`, a forced one is left to the model."""
+    # Thinking on a budget excludes a forced choice.
     if free and choice["type"] in ("any", "tool"):
         _mended(sheet, prefix, "choice-freed")
         choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}

@@ -84,6 +84,7 @@ class BodyBuilder:
     def last(self, key: str) -> list[Body]:
         """Return the last message's list under a key, for the caller to append to."""
         if len(self.messages) <= self._handed_out:
+            # Handed out already, so it is continued in a copy: bodies share their messages.
             self.messages[-1] = {**self.messages[-1], key: [*self.messages[-1][key]]}
             self._handed_out = len(self.messages) - 1
         content: list[Body] = self.messages[-1][key]
@@ -124,6 +125,7 @@ class BodyBuilder:
         if piece.tokens_in >= 0:
             return piece.tokens_in
         parts = piece.parts
+        # Most messages go out as they are, and are counted once.
         as_it_is = len(parts) == 1 and type(parts[0]) is TextPart and parts[0].text == out
         return tokens if as_it_is else count_parts(parts, self.counter)
 
@@ -244,6 +246,7 @@ def content_blocks(
 
 def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
     said = [block["text"] for block in blocks if "text" in block]
+    # As one quotation, so that no part of it stands outside without its author.
     quoted = [{"type": "text", "text": quote("message", "\n".join(said), sender=speaker)}] if said else []
     return quoted + [block for block in blocks if "text" not in block]
 

@@ -6,11 +6,10 @@ Results stand in a content of their own, and what else the user says in the next
 A signature belongs to the part that it was given with. In the log that is a `ReasoningPart` with the
 signature, directly before that text or call; the last of an answer, with nothing behind it, signs the empty
 text that a stream ends with. It goes back to the family of models that made it; the text of the thought does
-not, for nothing asks for it, and some models go on thinking aloud when they read it.
+not.
 
 From Gemini 3 on, the first call of each step must be signed. One that Gemini did not sign, from before a
-switch of provider or an import, has the value that its documentation names for this. It has it in every
-turn, though only the current one is checked, so that what was sent once is sent again unchanged.
+switch of provider or an import, has the value that its documentation names for this.
 """
 
 from __future__ import annotations
@@ -50,8 +49,9 @@ from .writer import Writer
 NAME = "gemini"
 VERSION = 1
 PARAMETERS = frozenset({"generationConfig", "safetySettings", "labels"})
+# A request with inline data is at most 20 MB (its page on file input).
 INLINE_LIMIT = 20 * 1024 * 1024
-"""Characters of base64: a request with inline data is at most 20 MB (its page on file input)."""
+"""Characters of base64 that a picture or a file may have."""
 PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"})
 FILES = frozenset({"application/pdf", "text/plain", "audio/wav", "audio/mp3", "audio/ogg", "video/mp4"})
 IN_RESULTS = frozenset({"image/jpeg", "image/png", "image/webp", "application/pdf"})
@@ -101,7 +101,8 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
             return {"generationConfig": {"topP": value}}
         case "stop":
             return {"generationConfig": {"stopSequences": value}}
-        case "output" if new or not prefix.tools:  # the older ones refuse JSON beside tools
+        # The older models refuse JSON beside tools.
+        case "output" if new or not prefix.tools:
             answer = {"responseMimeType": "application/json", "responseJsonSchema": value.schema}
             return {"generationConfig": answer}
         case "effort" if new:
@@ -116,6 +117,7 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
 def _content(sheet: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
     """Return the parts of the current content: a new one where the role changes, or results end or begin."""
     if not sheet.messages and role == "model":
+        # The API wants the user to begin.
         _content(sheet, "user").append({"text": OPENING})
         sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
     last = sheet.messages[-1] if sheet.messages else None
@@ -264,6 +266,8 @@ def answer_parts(
             case ToolCall():
                 made, rule = calls.give(next(keys), part)
                 if must_sign and held is None:
+                    # In every turn, though only the current one is checked: so what was sent once is sent
+                    # again unchanged.
                     made["thoughtSignature"], rule = UNSIGNED, rule or "unsigned-call"
                 must_sign = False
             case ReasoningPart(signature=signed) if signed and goes_back(part, piece, prefix, GOOGLE):
@@ -291,6 +295,7 @@ def _signed(sheet: BodyBuilder, piece: Message, part: Body, thought: ReasoningPa
     if thought is None:
         return part
     if thought.text:
+        # Nothing asks for the text of a thought, and some models go on thinking aloud when they read it.
         sheet.omit(piece, TextPart(text=thought.text), "reasoning-not-carried")
     return part | {"thoughtSignature": thought.signature}
 
@@ -312,6 +317,7 @@ def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
     for call, answer in ANSWERED_BY.items():
         waiting = [kind == call for kind, _ in found.values() if kind in (call, answer)]
         balance = [waiting[:n].count(True) - waiting[:n].count(False) for n in range(len(waiting) + 1)]
+        # A call without its answer, or an answer before its call: none of them is sent.
         if min(balance) < 0 or balance[-1]:
             found = {i: raw for i, raw in found.items() if raw[0] not in (call, answer)}
     return {i: raw for i, (_, raw) in found.items()}
@@ -322,5 +328,6 @@ def function_name(raw: str) -> str:
     name = tool_name(raw)
     if name[0].isalpha() or name[0] == "_":
         return name
+    # With a hash, so that the name with an underscore is not that of another tool.
     mark = "_" + sha256(name.encode()).hexdigest()[:6]
     return "_" + name[: LONGEST_TOOL_NAME - len(mark) - 1] + mark

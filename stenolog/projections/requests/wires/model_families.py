@@ -14,6 +14,7 @@ from stenolog.projections.requests.request import Message
 
 GENERATION = re.compile(r"gpt-\d+|o\d+")
 """The name that OpenAI's models of one generation begin with."""
+# They say how finished a model is, and not which one it is.
 STAGES = frozenset({"preview", "exp", "latest"})
 SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
 SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
@@ -56,6 +57,7 @@ def asks_for_reasoning(model: str) -> bool:
 
 def encrypts_reasoning(model: str) -> bool:
     """Return whether a model of OpenAI has reasoning to encrypt; the others refuse to be asked for it."""
+    # The chat variants of these models do not reason.
     return REASONING_MODELS.search(model) is not None and "-chat" not in model
 
 
@@ -70,6 +72,7 @@ def paces_itself(model: str) -> bool:
 
 
 def since_gemini_3(model: str) -> bool:
-    """Return whether the model is Gemini 3 or later; a model whose name does not say counts as one."""
+    """Return whether the model is Gemini 3 or later."""
+    # A name that does not say counts as a new model's.
     named = re.search(r"gemini-(\d+)", model)
     return named is None or int(named[1]) >= 3

@@ -66,16 +66,18 @@ PARAMETERS = frozenset(
     }
 )
 PROVIDERS = frozenset({"openai"})
+# A blank, since Kimi refuses an empty text.
 NO_THOUGHT = " "
-"""Placeholder for the reasoning of an answer that has none; Kimi refuses an empty text."""
+"""Placeholder for the reasoning of an answer that has none."""
 AUDIO = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 """The sounds that the API takes, and what it calls them."""
 NO_OUTPUT = "[no output]"
 PDF = "application/pdf"
+# A request holds 50 MB of pictures and files (its page on vision).
 LARGEST = 50_000_000
-"""The longest base64 text of a picture or a file: a request holds 50 MB of them (its page on vision)."""
+"""The longest base64 text of a picture or a file."""
+# OpenAI answers in JSON only where the word stands among the messages.
 JSON_NOTE = note("answer in JSON")
-"""OpenAI answers in JSON only where the word stands among the messages."""
 
 
 class ChatWriter(Writer):
@@ -86,6 +88,7 @@ class ChatWriter(Writer):
         self.asked = parameters(
             sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
         )
+        # The card decides for servers that are not known by the model's name.
         wanted = self.asked.pop("reasoning_content", None)
         self.reasons = wanted if isinstance(wanted, bool) else asks_for_reasoning(prefix.model)
         said = [prefix.persona] if prefix.persona else []
@@ -108,6 +111,7 @@ class ChatWriter(Writer):
                     _assistant(sheet, piece, self.prefix, ids, reasons=self.reasons)
                 case "tool":
                     _tool(sheet, piece, ids)
+                    # Tool messages hold text alone, and nothing may stand between the results of one answer.
                     late_media += [piece] if media(piece) else []
                 case "system":
                     _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
@@ -171,6 +175,7 @@ def _assistant(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds,
         match part:
             case TextPart(text=text):
                 content.append({"type": "text", "text": text})
+            # Beside other parts the API has no place for a refusal.
             case RefusalPart(text=text) if len(piece.parts) == 1:
                 content.append({"type": "refusal", "refusal": text})
             case RefusalPart(text=text):

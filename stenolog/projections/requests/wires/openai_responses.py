@@ -1,9 +1,8 @@
 """The API of OpenAI Responses, with nothing stored at OpenAI.
 
-The conversation is a list of items: messages, calls, outputs, reasoning. None of ours has an id, for an
-id would be looked up in the store. Reasoning goes back encrypted, to the model family that thought it,
-and never last. So do the `phase` of a message, the `namespace` of a call, and the forms of calls of custom
-tools and of a tool search: to another family they go as messages and calls without those.
+The conversation is a list of items: messages, calls, outputs, reasoning. Reasoning goes back encrypted, to
+the model family that thought it, and never last. So do the `phase` of a message, the `namespace` of a call,
+and the forms of calls of custom tools and of a tool search.
 """
 
 from __future__ import annotations
@@ -141,6 +140,7 @@ class ResponsesWriter(Writer):
         if encrypts_reasoning(self.prefix.model) or "reasoning" in self.asked:
             return True
         items, stays = self.sheet.messages, self.sheet.stays
+        # Frozen items are looked at once.
         self.has_thought |= any(map(_is_reasoning, items[self.looked_at : stays]))
         self.looked_at = stays
         return self.has_thought or any(map(_is_reasoning, items[stays:]))
@@ -155,6 +155,7 @@ def _say(name: str, value: Any) -> Body | None:
     match name:
         case "max_tokens":
             return {"max_output_tokens": value}
+        # This API has no stop texts.
         case "stop":
             return None
         case "tool_choice":
@@ -207,6 +208,7 @@ def _calls_last(made: list[Written]) -> list[Written]:
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
     if True in calls and "message" in kinds[calls.index(True) :]:
+        # Outputs must follow their calls, without a message between.
         return sorted(made, key=lambda each: each.item["type"] in OUTPUTS)
     return made
 
@@ -295,8 +297,10 @@ def _provider_item(raw: str, ids: CallIds) -> Body | None:
         return None
     if STANDING[kind] and not ids.keep(item.get("id")):
         return None
+    # Without its content it refers to what OpenAI has stored.
     if kind == "compaction" and not item.get("encrypted_content"):
         return None
+    # Without an id, which would be looked up in OpenAI's store, where nothing is.
     left_out = NOTES if STANDING[kind] else (*NOTES, "id")
     return {name: value for name, value in item.items() if name not in left_out}
 

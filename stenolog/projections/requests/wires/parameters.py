@@ -21,8 +21,9 @@ from stenolog.projections.requests.request import Body
 from .body_builder import BodyBuilder
 
 Mode: TypeAlias = Literal["auto", "none", "required", "tool"]
+# Every provider refuses these without tools.
 ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""Parameters that every provider refuses without tools."""
+"""Parameters that are about tools."""
 
 
 class Choice(NamedTuple):
@@ -68,6 +69,7 @@ def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say
             lost[name] = value
     if lost:
         sheet.omit_parameters(prefix, lost)
+    # The provider's own names win: who writes them means this very API.
     whole = merged(said, given)
     sheet.explain_parameters(prefix, whole)
     return whole
@@ -84,6 +86,7 @@ def merged(below: Body, above: Body) -> Body:
     both = {
         name: {**below[name], **value}
         for name, value in above.items()
+        # An object with a type is one of several kinds: two of them cannot be mixed key by key.
         if isinstance(value, dict) and "type" not in value and isinstance(below.get(name), dict)
     }
     return below | above | both
@@ -100,6 +103,7 @@ def _check_choice(choice: Choice, given: Any, prefix: Prefix) -> None:
 
 
 def _tokens(value: Any) -> int | None:
+    # `type`, since a bool is an int to `isinstance`.
     return value if type(value) is int and value > 0 else None
 
 

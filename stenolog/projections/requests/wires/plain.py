@@ -37,11 +37,13 @@ class PlainWriter(Writer):
             calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
             self.names.update(zip(piece.calls, calls, strict=False))
             words = "\n".join(word for part in piece.parts if (word := _part_text(self.sheet, piece, part)))
-            if piece.role == "tool" or piece.speaker:  # nobody else's words can begin or end a quotation
+            # The words of a tool or of another author must not begin or end a quotation.
+            if piece.role == "tool" or piece.speaker:
                 words = escape(words)
             words = "\n".join(
                 [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
             )
+            # A tool that gave nothing back is said to have answered.
             if words or piece.role == "tool":
                 self.turns.append(f"{_label(piece, self.names, self.prefix)}: {unforged(words)}")
                 self.sheet.explain(piece, self.turns[-1], message=len(self.turns) - 1)

@@ -28,6 +28,7 @@ class Writer(ABC):
         self.prefix = prefix
         self.sheet = BodyBuilder(blobs, prefix.counter, explaining=explaining)
         self.ids: Any = CallIds()
+        # What was written to stay never changes, so each message is hashed once.
         self._known = PrefixHash(self.sheet.messages)
         self.begin()
 
@@ -53,10 +54,8 @@ class Writer(ABC):
         return made
 
     def encoded(self, messages: list[Body]) -> MessageHash:
-        """Return the messages of a body that it just gave, as digests are made of them.
-
-        Of those that were written to stay, the last may still be gone on with.
-        """
+        """Return the messages of a body that it just gave, as digests are made of them."""
+        # Without the last of those written to stay: it may still be continued.
         return MessageHash(messages, self._known, max(len(self.sheet.messages) - 1, 0))
 
     def rendered(self, pieces: Sequence[Message]) -> Rendered:
