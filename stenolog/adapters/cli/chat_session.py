@@ -174,7 +174,7 @@ def why(chat: Chat, rest: str) -> None:
     llm = chat.team.agents[agent].llm
     request = chat.conversation.request(agent, view, llm.api if llm else None, task=task)
     log = list(chat.conversation.entries(at=request.at))
-    chat.paper.drawn(reasons_drawn(request, reasons(request, log), False))
+    chat.paper.drawn(reasons_drawn(request, reasons(request, log), whole=False))
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:

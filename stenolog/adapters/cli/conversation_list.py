@@ -14,13 +14,13 @@ from stenolog.domain.settings import Settings
 from stenolog.projections.usage import Prices, known_cost, unpriced
 
 from .layout import Cell, table
-from .lines import Piece, ago, when
+from .lines import Piece, ago, shortened, when
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
-LONGEST_NAME = 40
-"""The cells of a name that is no UUID."""
+NAME_PART = 4
+"""A name that is no UUID has at most this part of the terminal."""
 TITLE, PART = 24, 4
 """The cells that a title keeps before other columns are left out; of a wide terminal this part of them."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -46,7 +46,7 @@ COLUMNS = (
 )  # fmt: skip
 ALWAYS = frozenset(("NAME", "LAST", "TURNS", "TITLE"))
 """The columns that are there even if they are empty."""
-SPARE = ("BRANCH", "AGENTS", "STATE", "MODEL", "ERRORS", "PROJECT", "USD")
+SPARE = ("BRANCH", "AGENTS", "STATE", "MODEL", "ERRORS", "USD", "PROJECT")
 """The columns that a narrow terminal does without, the first one first."""
 
 
@@ -105,7 +105,7 @@ def list_drawn(
 
     Times are relative to `now` where it is given.
     """
-    drawn = [_row(row, width is None, now) for row in rows]
+    drawn = [_row(row, width, now) for row in rows]
     kept = [
         at
         for at, name in enumerate(COLUMNS)
@@ -119,13 +119,14 @@ def _text_of(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 
-def _row(row: dict[str, Any], piped: bool, now: datetime | None) -> tuple[Cell, ...]:
+def _row(row: dict[str, Any], width: int | None, now: datetime | None) -> tuple[Cell, ...]:
+    piped = width is None
     statuses = set(row["lanes"].values())
     state = next((shown for status, shown in STATES.items() if status in statuses), "")
     fork = row["fork_of"]
     title = f"fork of {fork['conversation']}@{fork['position']}: " if fork else ""
     return (
-        (row["name"] if piped else _cut(row["short_name"]), "bold"),
+        (row["name"] if width is None else shortened(row["short_name"], width // NAME_PART), "bold"),
         (_last(row["last_at"], now), "dim"),
         re.split(r"[/\\]", row["folder"].rstrip("/\\"))[-1],
         (row["branch"], "dim"),
@@ -139,10 +140,6 @@ def _row(row: dict[str, Any], piped: bool, now: datetime | None) -> tuple[Cell, 
         _usd(row["known_cost_micro_usd"], row["cost_is_incomplete"]),
         (title + row["title"]).removesuffix(": "),
     )
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _last(at: str | None, now: datetime | None) -> str:

@@ -12,11 +12,13 @@ from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
 from .agent_request import takes_agent_else, takes_api
+from .conversation_list import short_name
 from .framework import command
 from .lines import CommandResult, Piece
 from .lookup import find_conversation, find_conversations, open_log
 from .options import OneOf, takes_conversation
 from .position_argument import resolve
+from .terminal import width
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -75,7 +77,9 @@ def cost_command(
     def draw() -> Iterable[Piece]:
         from .render_views import drawn
 
-        return drawn(rows, by, table, "" if prices else source())
+        is_short = by == "conversation" and width() is not None
+        shown = [(short_name(log, name), tally) for name, tally in rows] if is_short else rows
+        return drawn(shown, by, table, "" if prices else source())
 
     return CommandResult(data, draw)
 

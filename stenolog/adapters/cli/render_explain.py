@@ -18,6 +18,7 @@ from stenolog.projections.analysis.explain import (
     Stretch,
 )
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
@@ -25,7 +26,7 @@ from stenolog.projections.requests.rules import RULES
 from .entry_lines import entry_line, short_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import STYLES, Piece, counted, describe, line, paragraph
-from .render_views import DISPOSITIONS, folded, head_lines, spans
+from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
 from .view_commands import step_lines
 
 FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
@@ -148,9 +149,12 @@ def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
 
 
-def reasons_drawn(request: Request, reasons: Iterable[Reason], whole: bool) -> Iterator[Piece]:
+def reasons_drawn(
+    request: Request, reasons: Iterable[Reason], bill: Bill = NO_BILL, *, whole: bool
+) -> Iterator[Piece]:
     """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
     yield from head_lines(request)
+    yield from bill_lines(bill)
     for reason in reasons:
         does = f": {reason.does}" if reason.does else ""
         yield wrapped(

@@ -187,8 +187,9 @@ def _reasons(asked: Asked, message: int | None) -> CommandResult:
     def draw() -> Iterable[Piece]:
         from .render_explain import reasons_drawn
 
-        return reasons_drawn(request, reasons, message is not None)
+        return reasons_drawn(request, reasons, billed, whole=message is not None)
 
+    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
     data = {**request_reference(request), "reasons": reasons, "left_out": left_out(request, log)}
     return CommandResult(data, draw)
 
