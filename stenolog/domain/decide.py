@@ -197,7 +197,7 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     for span in switch.hides if isinstance(switch.hides, tuple) else ():
         if not span.first <= span.last <= state.position:
             raise _illegal(switch, f"hides {span.first}-{span.last}", f"spans within 1 to {state.position}")
-    # Their calls get results, since nobody would run them any more.
+    # Their calls get results, since no runner would run them any more.
     gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
     calls = (call for lane in gone for call in lane.calls)
     return (*not_run_results(calls, LEFT), switch) if switch != ModeSwitch() else ()

@@ -83,7 +83,7 @@ def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Eve
     if isinstance(event, AssistantMessage):
         # As a cancelled error, so that its tool calls do not run.
         return (_too_late(event),)
-    # Nobody waits for this call any more, so it is not tried again.
+    # The lane waits for this call no longer, so it is not tried again.
     return (replace(event, category="cancelled", retry_at=None),)
 
 

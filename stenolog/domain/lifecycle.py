@@ -86,7 +86,7 @@ TRANSITIONS: Final[list[dict[str, Any]]] = [
     _row("answered", _OPEN, "awaiting_tools", "has_calls"),
     # Behind the rows with calls: an answer that calls tools waits for them first.
     _row("answered", _OPEN, "awaiting_llm", "asked_since"),
-    # From any state but closed: an imported log has answers that nobody was asked for.
+    # From any state but closed: an imported log has answers that no message asked for.
     _row("answered", _OPEN, "idle"),
     _row("resulted", _AT_CALLS, "awaiting_approval", "awaits_approval"),
     _row("resulted", _AT_CALLS, "awaiting_tools", "calls_open"),

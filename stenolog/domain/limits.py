@@ -240,7 +240,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
     if control is not None and control.agent:
         to = (address(control.agent, control.task),)
     if not to:
-        # Words to nobody by name are for all lanes, so every account begins anew.
+        # Words without an addressee are for all lanes, so every account begins anew.
         return UsageByLane(since=time, pass_token=accounts.pass_token)
     return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=time))})
 

@@ -24,7 +24,6 @@ from .value_help import field_names, no_such_field, quoted, short_repr, signatur
 # With `defer_build` a program that merely imports stenolog pays for no validator. Strict, since what is
 # stored must be read back as exactly the same value (see decision 1).
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
 T = TypeVar("T")
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ class Agent:
     metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
 
     # A dataclass has one type for a field: here `llm` also takes a model's name.
-    if TYPE_CHECKING:  # what it takes for `llm` is more than what it holds
+    if TYPE_CHECKING:
 
         def __init__(
             self,

@@ -218,7 +218,7 @@ async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation
         work.cancel()
         await asyncio.wait({work})
         if not work.cancelled():
-            # Retrieved, so that asyncio does not report an error that nobody asks for.
+            # Retrieved, so that asyncio does not report it as an error that was never seen.
             work.exception()
 
 

@@ -110,9 +110,10 @@ class CircuitBreaker:
 PAGE = 256
 
 
-# A retry's time is recorded by the clock of the process whose call failed. Another host's clock may differ,
-# and clocks are set back. So the wait itself is read off the error's entry. A stopwatch
-# measures it from when this process first saw it.
+# A retry's time is recorded by the clock of the process whose call failed.
+# Another host's clock may differ, and clocks are set back.
+# So the wait itself is read off the error's entry.
+# A stopwatch measures it from when this process first saw it.
 class Waits:
     """The waits of one conversation's lanes; `watch` counts seconds."""
 

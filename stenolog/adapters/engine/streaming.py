@@ -71,7 +71,7 @@ async def _stop(task: asyncio.Task[None], listening: _Stream) -> None:
 def _forget(task: asyncio.Task[None]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        # Retrieved, so that asyncio does not report an error that nobody asks for.
+        # Retrieved, so that asyncio does not report it as an error that was never seen.
         task.exception()
 
 

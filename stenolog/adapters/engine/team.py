@@ -268,7 +268,7 @@ class Team:
         names = [to] if isinstance(to, str) and to else list(to)
         if isinstance(message, str):
             if not names and self.options.mentions:
-                # Only where nobody is named: `to` says it more plainly than the text.
+                # Only without `to`, which says it more plainly than the text.
                 names = [*mentioned_agents(message, agents_by_name(self.agents))]
             message = UserMessage(text=message)
         return Input(replace(message, to=tuple(names)) if names else message, id, on_input)

@@ -102,7 +102,6 @@ class PartAccumulator:
 
     def parts(self) -> tuple[AssistantPart, ...]:
         """Return all parts, in the order in which they began."""
-        # A dict keeps the order in which the parts began.
         return tuple(growing.put or self._finished_part(growing) for growing in self._growing.values())
 
     def answer(self, model: str, finish_reason: str, usage: Usage | None) -> ModelResponse:

@@ -220,7 +220,7 @@ class AnthropicEvents:
         if index not in self._open:
             raise ModelError("invalid_response", f"a delta of block {index}, which is not open")
         block, kind = self._open[index], as_str(delta.get("type"))
-        # A call of the provider's own tools: its input streams too, but nobody here is to run it.
+        # A call of the provider's own tools: its input streams too, but no call is to be run here.
         if kind == "input_json_delta" and block.get("type") != "tool_use":
             self._inputs.setdefault(index, []).append(as_str(delta.get("partial_json")))
         elif kind in STREAMED:

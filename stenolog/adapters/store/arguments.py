@@ -32,7 +32,7 @@ def instant(what: str, time: datetime | None) -> int | None:
 
 def number(what: str, asked: int) -> int:
     """Return the number. Raises `InvalidEventError`."""
-    # `True` is an int to Python, and a slip to everybody else.
+    # `True` is an int to Python; as a number it is a slip.
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
         raise InvalidEventError(f"{what}: expected a number from 0, found {asked!r}")
     return asked

@@ -113,7 +113,7 @@ class Checkpoints(Sidecar):
             try:
                 return _found(self._unsealed(row, stream, fold, version), upto)
             except (TypeError, ValueError, zlib.error):
-                # What does not unpack is damaged, and nobody can tell what else of the stream is.
+                # What does not unpack is damaged, and other runs of the stream may be as well.
                 self.drop(stream)
         return None
 

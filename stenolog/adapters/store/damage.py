@@ -120,8 +120,7 @@ class _Reading:
             if not rows:
                 break
             yield from self._page(rows)
-        # Nobody can tell whether the end of a stream is missing, but a fork's existence proves its inherited
-        # part.
+        # A missing end of a stream leaves no trace; but what a fork inherits must have been there.
         if last != LAST and self.position < last and self.recorder.is_inherited(part, last):
             yield from self._gap(last + 1)
 
@@ -141,7 +140,6 @@ class _Reading:
         """Return the entries of rows that this recorder has checked before; none where it has not."""
         checked_first, checked_last = self.recorder.checked.get(self.stream, (0, 0))
         first, last = self.position + 1, self.position + len(rows)
-        # Rows without gaps, and every one of them inside the checked run.
         if (rows[0][0], rows[-1][0]) != (first, last) or first < checked_first or last > checked_last:
             return []
         name, new, decoders = self.name, tuple.__new__, self.decoders

@@ -119,7 +119,6 @@ class LogDatastore(SQLiteDatastore):
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Open a connection to read from. Finish each cursor before the block ends."""
-        # A cursor that is left open keeps the write-ahead log from being folded in.
         self.check()
         connection: sqlite3.Connection = self.writer
         held = False
@@ -131,6 +130,7 @@ class LogDatastore(SQLiteDatastore):
                     raise self.timed_out()
             else:
                 connection = self._take_reader()
+            # A cursor that is left open keeps the write-ahead log from being folded in.
             yield connection
         except RAISED as error:
             raise to_store_error(error, self.path) from error

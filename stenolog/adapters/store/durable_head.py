@@ -122,7 +122,7 @@ def check_files(path: str) -> Note | None:
         # The log was removed on purpose, since its write-ahead log is gone as well: a new one begins.
         forget(path)
         return None
-    # SQLite would take it for a new log.
+    # SQLite would take an empty file for a new log.
     if not _size(path):
         raise lost(
             path, note, "an empty file" if os.path.exists(path) else "no file, only its write-ahead log"

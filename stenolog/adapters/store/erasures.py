@@ -49,7 +49,7 @@ def finish(log: Files) -> bool:
     log.index.discard()
     delete_retired(log.recorder.sidecar_path)
     try:
-        # Where another process is in the way, the marks stay, and whoever opens the log next tries again.
+        # Where another process is in the way, the marks stay: the next process to open the log tries again.
         if named and log.recorder.collects_blobs and log.recorder.collect_blobs(named).kept:
             return False
         if not log.recorder.compact():

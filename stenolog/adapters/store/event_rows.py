@@ -17,7 +17,6 @@ from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 # A page ends at either measure: rows are few where they are long.
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
-# So many rows are fetched before their bytes are counted.
 CHUNK_ROWS = 64
 WHOLE = (
     """originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"""

@@ -106,7 +106,7 @@ def seal_key(connection: sqlite3.Connection) -> bytes:
     return found if isinstance(found, bytes) and len(found) == KEY_BYTES else os.urandom(KEY_BYTES)
 
 
-# Whoever can write the files beside the log, but cannot read the log, cannot seal what he puts there.
+# A user who can write the files beside the log, but cannot read the log, can seal nothing there.
 class Seals:
     """Computes seals with one key."""
 

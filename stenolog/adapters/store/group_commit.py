@@ -81,15 +81,14 @@ class GroupCommit:
     def __init__(self, store: WritableStore) -> None:
         self._store = store
         self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
-        # `_guard` protects `_thread`: a job is queued only while a writer thread is alive that will see
-        # it.
+        # Protects `_thread`: a job is queued only while a writer thread is alive that will see it.
         self._guard = Lock()
         self._thread: Thread | None = None
 
     def write(self, job: Job[T]) -> T:
         """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
-        # The writer thread writes by itself: waiting for its own queue would never end. A caller that
-        # finds jobs queued joins them, so that nobody overtakes what came first.
+        # The writer thread writes by itself: waiting for its own queue would never end.
+        # A caller that finds jobs queued joins them, so that it does not overtake them.
         if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
             return self._wait(job)
         # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
@@ -172,7 +171,7 @@ class GroupCommit:
                 waiting.error = error
         else:
             part.remember()
-        # Every job is marked before anybody is woken, since one `wake` may serve several jobs.
+        # Every job is marked before any caller is woken, since one `wake` may serve several jobs.
         for waiting in taken:
             waiting.done = True
         for wake in dict.fromkeys(waiting.wake for waiting in taken):
@@ -272,7 +271,6 @@ class SingleWrite(Savepoint):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and self.goes_on:
-            # The heads that the jobs below went by were never written.
             self.heads.clear()
             self._connection.execute("ROLLBACK")
 
@@ -297,7 +295,7 @@ class PendingWrite(Generic[T]):
         try:
             self._result = self.job(part)
         except Exception as error:
-            # The transaction itself has ended, so no job of it is done: the error is everybody's.
+            # The transaction itself has ended, so no job of it is done: all their callers get the error.
             if not part.goes_on:
                 raise
             self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
@@ -379,6 +377,7 @@ class WriteBatch(Savepoint):
             # A busy database is not a refused row: trying each job alone would wait again for each.
             if not self.goes_on or getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY:
                 raise
+            # The heads that the jobs below went by were never written.
             self.heads.clear()
             for each in gathered:
                 each.run(self, self._path)

@@ -1,8 +1,8 @@
 """Rows of a log's tables, read from the bytes of its file without SQLite.
 
-For a file that SQLite cannot read. Each leaf page is read by itself, so damage to one page costs only its
-rows. A page whose header is damaged is searched for cells byte by byte. Nothing is checked here but the form
-of a row: digests tell what was written. The layout is that of https://sqlite.org/fileformat2.html.
+For a file that SQLite cannot read. Each leaf page is read by itself. A page whose header is damaged is
+searched for cells byte by byte. Nothing is checked here but the form of a row: digests tell what was written.
+The layout is that of https://sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ FILE_HEADER = 100
 LEAF_HEADER = 8
 WAL_HEADER = 32
 FRAME_HEADER = 24
+# No table of ours has as many columns as would need more.
 LONGEST_HEADER = 64
-"""Bytes of a row's header: no table of ours has as many columns as would need more."""
+"""Bytes that a row's header may have."""
 SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 """Bytes of a value by its serial type; from 12 on the type tells the length."""
 FLOAT = 7
+# A leaf does not say which table it is of; each of these has another number of columns.
 TABLES: Mapping[int, tuple[str, str]] = {
     11: ("stored_events", "niititbbIBb"),
     9: ("history", "nitiibtbB"),
@@ -91,6 +93,7 @@ class PageFile:
 
     def rows(self) -> Iterator[RawRow]:
         """Yield every row that is found, of any version of a page; the same row may come several times."""
+        # SQLite's free pages hold rows that were deleted: they must not come back.
         free = self._free_pages()
         chained: set[int] = set()
         damaged: list[tuple[int, bytes]] = []
@@ -102,12 +105,14 @@ class PageFile:
                     yield row
                 if not is_whole:
                     damaged.append((number, version))
+        # Only now is it known which pages hold the rest of long rows: those have no header of their own.
         for number, version in damaged:
             if number not in chained:
                 yield from self._carved(number, version)
 
     def _leaf(self, number: int, page: bytes) -> tuple[list[tuple[Cell, RawRow]], bool]:
         """Return the rows of a page, and whether all of the page could be read."""
+        # The first page begins with the header of the file.
         start = FILE_HEADER if number == 1 else 0
         if page[start] not in PAGE_KINDS:
             return [], not any(page)
@@ -135,8 +140,9 @@ class PageFile:
             try:
                 _, after = _varint(page, at)
                 _, after = _varint(page, after)
+                # Every table of ours begins with the row's number, which is stored as null.
                 if not 4 <= page[after] <= LONGEST_HEADER or page[after + 1]:
-                    continue  # every table of ours begins with the row's number, which is stored as null
+                    continue
                 row = self._row(number, at, self._cell(page, at), carved=True)
             except (BadCellError, struct.error, IndexError):
                 continue
@@ -161,17 +167,20 @@ class PageFile:
         most = self.usable - 35
         if size <= most:
             return size
+        # The thresholds are those of the file format for a leaf of a table.
         least = (self.usable - 12) * 32 // 255 - 23
         local = least + (size - least) % (self.usable - 4)
         return local if local <= most else least
 
     def _overflow(self, number: int, size: int) -> tuple[bytes, tuple[int, ...]]:
+        # A damaged length: no row is longer than the file.
         if size > self.count * self.page_size:
             raise BadCellError
         pieces: list[bytes] = []
         chain: list[int] = []
         while size > 0:
             versions = self.versions(number) if number else []
+            # A damaged link may lead nowhere, or round in a circle.
             if not versions or number in chain:
                 raise BadCellError
             chain.append(number)
@@ -203,8 +212,9 @@ class PageFile:
             free.add(number)
             trunk = self.versions(number)[0]
             number, count = struct.unpack_from(">II", trunk)
+            # The list is damaged: better no page at all is taken for free.
             if count > self.usable // 4 - 2:
-                return set()  # the list is damaged: better no page is taken for free
+                return set()
             free.update(struct.unpack_from(f">{count}I", trunk, 8))
         return free
 
@@ -219,6 +229,7 @@ def _sizes(content: bytes) -> tuple[int, int]:
     """Return the size of a page and its used part; a log's own if the header is damaged."""
     header = content[:FILE_HEADER].ljust(FILE_HEADER, b"\0")
     (size,) = struct.unpack_from(">H", header, 16)
+    # Two bytes cannot hold 65536, which is written as 1.
     size = 65536 if size == 1 else size
     if size < 512 or size & (size - 1) or not header.startswith(b"SQLite format 3\0"):
         size = schema.PAGE_SIZE
@@ -226,15 +237,14 @@ def _sizes(content: bytes) -> tuple[int, int]:
 
 
 def _frames(wal: bytes, page_size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the pages of a write-ahead log in order.
-
-    Checksums are passed over: behind a damaged frame there are good ones, and digests tell which rows are.
-    """
+    """Yield the pages of a write-ahead log in order."""
+    # Checksums are passed over: behind a damaged frame there are good ones, and digests tell which rows are.
     if len(wal) < WAL_HEADER or wal[8:12] != page_size.to_bytes(4, "big"):
         return
     salts = wal[16:24]
     for at in range(WAL_HEADER, len(wal) - FRAME_HEADER - page_size + 1, FRAME_HEADER + page_size):
         (number,) = struct.unpack_from(">I", wal, at)
+        # Frames with other salts are left from an earlier round of the log.
         if number and wal[at + 8 : at + 16] == salts:
             yield number, wal[at + FRAME_HEADER : at + FRAME_HEADER + page_size]
 
@@ -247,6 +257,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
             return value, at + nth + 1
+    # The ninth byte gives all of its eight bits.
     return value << 8 | content[at + 8], at + 9
 
 
@@ -268,6 +279,7 @@ def _values(content: bytes) -> Values:
 
 def _content(content: bytes, at: int, types: Sequence[int]) -> Iterator[Any]:
     for kind in types:
+        # SQLite writes none of these into a file.
         if kind in (10, 11):
             raise BadCellError
         length = SIZES[kind] if kind < 12 else (kind - 12) // 2
@@ -279,7 +291,9 @@ def _content(content: bytes, at: int, types: Sequence[int]) -> Iterator[Any]:
         elif kind == FLOAT:
             yield struct.unpack(">d", piece)[0]
         else:
+            # Types 8 and 9 are the numbers 0 and 1, which take no bytes.
             yield None if kind == 0 else kind - 8 if kind >= 8 else int.from_bytes(piece, "big", signed=True)
+    # The header tells the length of the whole row, so bytes left over are damage.
     if at != len(content):
         raise BadCellError
 

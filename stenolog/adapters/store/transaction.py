@@ -48,7 +48,7 @@ class WalPreallocator:
             end = os.lseek(self._file, 0, os.SEEK_END)
             if end >= self.enough:  # another process has made it
                 self._end = end
-            # The same end as last time: SQLite has not yet written past the room made then.
+            # Where the end is still ours, the room that was made last is not used up.
             elif end != self._end:
                 self._end = end + os.write(self._file, ZEROS)
         except OSError:
@@ -64,7 +64,7 @@ class WalPreallocator:
 
 Listener: TypeAlias = Callable[[], object]
 Versions: TypeAlias = Callable[[], Generator[int, None, None]]
-# SQLite tells nobody of a commit in another process, so a thread has to look.
+# SQLite announces no commit to other processes, so a thread has to look.
 POLL = 0.05
 """Seconds between two looks at what other processes have committed."""
 
@@ -247,7 +247,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             for keep_up in tuple(store.commit_hooks):
                 keep_up(writer)
             if store.notes and writer.total_changes != self._before:
-                # Read before COMMIT, while no other writer can come in between.
+                # Read within the transaction, so that it is what COMMIT makes durable.
                 note = durable_head.newest(writer, store.noted.file)
             writer.execute("COMMIT")
         # One statement, committed by itself: hooks that came since will find its rows by themselves.

@@ -127,7 +127,7 @@ class View:
         # Settled on arrival, under the scope that holds now: a later change of scope changes no past.
         rule = exclusion_rule(entry.event, self.lane, scope, call, token)
         made = summary_of(entry.position, entry.event)
-        # Whoever could not see what a summary tells of is not shown the summary either.
+        # A lane that could not see what a summary tells of is not shown the summary either.
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
             rule = "not-addressed"
         if rule:

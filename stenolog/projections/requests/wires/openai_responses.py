@@ -2,7 +2,8 @@
 
 The conversation is a list of items: messages, calls, outputs, reasoning. Reasoning goes back encrypted, to
 the model family that thought it, and never last. So do the `phase` of a message, the `namespace` of a call,
-and the forms of calls of custom tools and of a tool search.
+and the forms of calls of custom tools and of a tool search: to another family they go as messages and calls
+without those.
 """
 
 from __future__ import annotations
