@@ -305,8 +305,8 @@ def turns_fault(turns: TurnPolicy | None) -> str:
 
 def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
     """Return whether an agent's stateful backend begins a new session."""
-    # A session goes on in the parent of a fork alone.
-    # None can be made to forget what a reset or a rewind took out of context, or to know what came back.
+    # A session goes on in the parent of a fork alone. None can be made to forget what a reset or a rewind
+    # took away, or to know what came back.
     resets = switch.context_from is not UNCHANGED and (not switch.agents or agent in switch.agents)
     return switch.fork or resets or switch.hides is not UNCHANGED
 

@@ -50,7 +50,7 @@ _ALL_HEX = bytes([True] * 8)
 
 def shas_in(payload: bytes) -> set[str]:
     """Return all that looks like the sha256 of a blob."""
-    # Of 64 digits in a row every eighth is one, which is seen sooner than the pattern fails at each digit.
+    # Of 64 digits in a row every eighth is one. That is seen sooner than the pattern fails at each digit.
     if _ALL_HEX not in payload[7::8].translate(_IS_HEX):
         return set()
     return {sha.decode() for sha in SHA.findall(payload)}

@@ -20,7 +20,7 @@ from .database import MEMORY
 from .file_safety import Seals
 from .sidecar import Sidecar
 
-# With one state in 4,096 positions, a look at the past cost some 13 ms; at the head it costs 47 µs. One in 32
+# With one state in 4,096 positions, a look at the past cost some 13 ms. At the head it costs 47 µs. One in 32
 # would still have cost seven times the head, so a run has the state of every position.
 RUN = 32
 """The number of positions in a run."""

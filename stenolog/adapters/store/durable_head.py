@@ -5,9 +5,9 @@ lock file, by the process that holds the lock. With `synchronous="normal"` nothi
 """
 
 # SQLite takes a damaged or missing write-ahead log for a shorter one, and an older copy for the log itself.
-# The note needs no `fsync`: it is written once the commit that it tells of has reached the disk.
-# A power cut leaves an older note at worst, and a log may always be longer than its note.
-# With "normal" a commit has not reached the disk when it returns, so a note could be ahead of the log.
+# The note needs no `fsync`: it is written once the commit that it tells of has reached the disk. A power cut
+# leaves an older note at worst, and a log may always be longer than its note. With "normal" a commit may
+# return before it has reached the disk: a note could be ahead of the log.
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The store marks what is left to be removed, in the transaction that overwrites.
 """
 
-# A process that is killed in between leaves the marks, and the next one to open the log goes on from there.
-# So an erasure is done or not, never half.
+# A process that is killed in between leaves the marks. The next one to open the log goes on from there. So an
+# erasure is done or not, never half.
 
 from __future__ import annotations
 

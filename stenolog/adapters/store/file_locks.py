@@ -87,8 +87,8 @@ class FileLock:
 
     def _wait(self, timeout: float) -> bool:
         """Sleep in the kernel until it is our turn; False after `timeout` seconds."""
-        # In a thread, since `flock` itself knows no deadline.
-        # On a file of its own: a thread that gives up late must not unlock the file of the next caller.
+        # In a thread, since `flock` itself knows no deadline. On a file of its own: a late thread must not
+        # unlock the file of the next caller.
         waiter = _Waiter(self._open())
         try:
             self._start(waiter)

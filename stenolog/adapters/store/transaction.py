@@ -238,8 +238,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
 
     def _commit(self) -> None:
         """Commit, then note the durable head; an interruption between the two leaves the older note."""
-        # The note is written after COMMIT: a note ahead of its log would refuse a sound log after a power
-        # cut.
+        # Noted after COMMIT: after a power cut, a note ahead of its log would refuse a sound log.
         store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
         note = None

@@ -26,9 +26,9 @@ ENDLESS = 2**63 - 1
 RESERVE = 32
 """A budget keeps at least one part in so many free for what stands around the conversation."""
 NOTHING = Size()
-# Between two cuts, what is sent begins with all of what was sent before, which a prompt cache pays for.
-# Measured on 100 turns with tools under 16,000 tokens, as bytes that begin as the request before did:
-# 91.4 % with a half, 92.5 % with a third.
+# Between two cuts, what is sent begins with all of what was sent before, which a prompt cache pays for. On
+# 100 turns with tools under 16,000 tokens, 92.5 % of the bytes sent began as the request before. With a half
+# it was 91.4 %.
 KEPT = 3
 """One part in so many of the room is kept by a cut."""
 

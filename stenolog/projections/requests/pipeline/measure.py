@@ -30,7 +30,7 @@ from .identifiers import arguments_longest
 from .quoting import TOO_LARGE, placeholder, quote
 
 MEDIA = (ImagePart, FilePart)
-# Upper bounds for any API: one cut holds for all, and a request is some 4 % below its budget (decision 7).
+# Upper bounds for any API: one cut holds for all. A request is some 4 % smaller than its budget (decision 7).
 SLACK = 8
 """Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
