@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, UserMessage
+from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.context import Budget
 from stenolog.domain.errors import InvalidPolicyError
-from stenolog.domain.policy import Policy
-from stenolog.events import Origin, Receipt
+from stenolog.domain.policy import Policy, policy
+from stenolog.events import Origin, PositionRange, Receipt
 from stenolog.projections.requests import APIS, LaneId, Request, build, builder, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.session import RequestSession, windows
@@ -142,6 +142,21 @@ def test_an_empty_answer_that_stands_before_others_is_not_settled_with_them() ->
     )
 
     assert compare(log, LaneId("coder"), None, ["anthropic"]) == len(log)
+
+
+def test_a_result_that_becomes_late_counts_once_more_in_a_budget() -> None:
+    """The call is sealed, and the result follows as text: what was measured together has become more."""
+    call = ToolCall(id="c1", name="shell")
+    log = entries(
+        UserMessage(text="One"),
+        AssistantMessage(agent="coder", tool_calls=[call]),
+        ToolResult(call_id="c1", text="1"),
+        AssistantMessage(agent="coder", purpose="summary", covers=[PositionRange(first=1, last=1)], text="s"),
+        AssistantMessage(agent="coder", text="2", receipt=Receipt(view=2, sha256="0")),
+        *[UserMessage(text="More")] * 9,
+    )
+    for messages in range(4, 12):
+        assert compare(log, LaneId("coder"), policy(Budget(messages=messages)), ["plain"]) == len(log)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -126,9 +126,14 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
     event = entry.event
     if isinstance(event, LlmError) or changes_context(event):
         return False
-    receipt = getattr(event, "receipt", None)
+    return not stands_earlier(entry, lane)
+
+
+def stands_earlier(entry: Entry, lane: LaneId) -> bool:
+    """Return whether an answer of the lane stands before entries that it was not built on."""
+    receipt = getattr(entry.event, "receipt", None)
     # An own answer stands behind the view that it was built on, which may be earlier than its position.
-    return receipt is None or receipt.view >= entry.position - 1 or not lane.owns(event)
+    return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
 
 
 def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:

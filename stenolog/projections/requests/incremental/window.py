@@ -40,6 +40,7 @@ from .frozen import (
     changes_context,
     is_plain,
     settle,
+    stands_earlier,
     unsettles,
 )
 from .snapshot import START, WindowSnapshot, runs
@@ -225,6 +226,8 @@ class Window(View):
         before_it = (row.entry for row in reversed(self.rows))
         # These may bring entries back, which the bounds have not counted.
         surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.lane)
+        # A result behind an answer that stands earlier is a late one: a message more than was measured.
+        surely = surely or stands_earlier(entry, self.lane)
         if surely or not self.surely_fits:
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]
