@@ -60,8 +60,7 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
         switch = _changes(standing, setting, tools)
         rule = state.turns if switch.turns is UNCHANGED else switch.turns
         if isinstance(rule, TurnPolicy):
-            # This process could not decide by a rule that is not registered here, so it must not get into the
-            # log.
+            # A rule that is not registered here stays out of the log: this process could not decide by it.
             load(rule)
         events: list[Event | NewEntry] = [] if switch == ModeSwitch() else [switch]
         if words is not None and not _was_said(standing, words):

@@ -28,7 +28,7 @@ _ENDS = r"\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = rf"[^\S\n{_ENDS}]*"
 END_OF = "END OF"
 """Prefix of a title at the end of a block of notes."""
-# A set of characters at its beginning, in place of `^`, makes the scan of a long text several times faster.
+# A set of characters at its beginning, in place of `^`, makes long scans several times faster.
 _MARKER = re.compile(
     rf"([\n{_ENDS}]{_BLANKS})"
     rf"(?=(?i:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]{{0,200}}\))?{_BLANKS}:)"
