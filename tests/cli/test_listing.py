@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,11 @@ from stenolog.adapters.cli import options
 from stenolog.adapters.cli.app import app
 from stenolog.adapters.cli.position_argument import full_name
 from stenolog.adapters.log import open as open_log
+from stenolog.adapters.queries import overviews
+from stenolog.adapters.queries.folds import persistent
+from stenolog.domain.entry import Entry
 from stenolog.domain.events import UserMessage
+from stenolog.projections.overview import Overview, overview
 
 Cli = Callable[..., Any]
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,3 +131,26 @@ def test_a_shell_is_told_the_first_names_and_the_last_and_so_what_all_begin_with
 
     assert options.names(context, parameter, "talk") == ["talk 0", "talk 1", "talk 2", "talk 6"]
     assert options.names(context, parameter, "talk 5") == ["talk 5"]
+
+
+def test_a_second_list_goes_on_from_what_the_first_has_read(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def noted(now: Overview, entry: Entry) -> Overview:
+        seen.append(entry.position)
+        return overview.evolve(now, entry)
+
+    counting = persistent(replace(overview, evolve=noted))
+    monkeypatch.setattr(overviews, "OVERVIEW", counting)
+    with open_log("talks.db") as log:
+        log["x"].extend([UserMessage(text=str(number)) for number in range(100)])
+    first = cli("ls").out
+    assert seen == [*range(1, 102)]
+    with open_log("talks.db") as log:
+        log["x"].append(UserMessage(text="more"))
+
+    second = cli("ls").out
+    assert (first.splitlines()[2].split()[3], second.splitlines()[2].split()[3]) == ("100", "101")
+    assert seen[101:] == [102]

@@ -15,6 +15,7 @@ from stenolog.projections.analysis.provider_bill import usual_api
 from stenolog.projections.requests import APIS, LaneId, Request, lanes
 
 from .options import RegisteredName
+from .position_argument import backwards
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -87,7 +88,7 @@ def request_of(
 
 def own_api(conversation: Conversation, address: str) -> str:
     """Return the API that the agent's answers came by, wherever they stand in the log."""
-    return usual_api(conversation.entries(), lane(address))
+    return usual_api(backwards(conversation, conversation.position), lane(address))
 
 
 def request_data(request: Request) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def explain(
     means: dict[str, Any] = {"policy": policy, "blobs": blobs, "counters": counters}
 
     def went_into(lane: LaneId) -> InLane:
-        own = {**means, "api": api or usual_api(log, lane)}
+        own = {**means, "api": api or usual_api(reversed(log), lane)}
         return InLane(lane.address, tuple(_stretches(log, lane, entry, own)))
 
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]

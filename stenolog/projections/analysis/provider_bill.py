@@ -51,30 +51,29 @@ class Bill(NamedTuple):
 NO_BILL = Bill()
 
 
-def usual_api(entries: Iterable[Entry], lane: LaneId) -> str:
+def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
     """Return the name of the API that an agent's answers came by, the default one if nothing tells.
 
-    A receipt names it; else the program that the answers come from, the provider on the agent's card, or the
-    name of the model does.
+    The newest entry comes first; no more are read than it takes. The newest answer tells by its receipt, or
+    by the program that it comes from; else the provider on the agent's card or the name of the model does.
     """
-    found, provider, model = "", "", ""
-    for entry in entries:
+    provider = model = ""
+    for entry in backwards:
         event = entry.event
-        match event:
-            case ModeSwitch(cards=cards):
-                card = cards.get(lane.agent)
-                provider, model = (card.provider, card.model) if card is not None else (provider, model)
-            case AssistantMessage() | LlmError() if lane.owns(event):
-                model = event.model or model
-                if event.receipt is not None:
-                    found = event.receipt.api.partition("@")[0]
-                elif event.source is not None:
-                    found = PROGRAMS.get(event.source.system, found)
-            case _:
-                pass
+        if isinstance(event, ModeSwitch) and (card := event.cards.get(lane.agent)) is not None:
+            provider, model = provider or card.provider, model or card.model
+        elif isinstance(event, AssistantMessage | LlmError) and lane.owns(event):
+            if event.receipt is not None:
+                return _known_api(event.receipt.api.partition("@")[0])
+            if event.source is not None and event.source.system in PROGRAMS:
+                return _known_api(PROGRAMS[event.source.system])
+            model = model or event.model
     by_model = (api for pattern, api in MODELS.items() if fnmatchcase(model, pattern))
-    found = found or PROVIDERS.get(provider) or next(by_model, "")
-    return found if found in APIS else DEFAULT_API
+    return _known_api(PROVIDERS.get(provider) or next(by_model, ""))
+
+
+def _known_api(name: str) -> str:
+    return name if name in APIS else DEFAULT_API
 
 
 def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
