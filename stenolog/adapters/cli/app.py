@@ -143,12 +143,12 @@ GROUPS = {
     "check": _group(
         "check",
         {
-            "all": "check_command",
-            "log": "verify_commands",
-            "requests": "verify_commands",
-            "file": "doctor_command",
-            "gate": "gate_command",
-            "replay": "verify_commands",
+            "all": "check_all",
+            "log": "check_commands",
+            "requests": "check_commands",
+            "file": "check_file",
+            "gate": "check_gate",
+            "replay": "check_commands",
         },
         """Check the log, its requests, a file or a corpus.
 

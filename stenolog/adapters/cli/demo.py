@@ -26,7 +26,7 @@ from .framework import command
 from .layout import heading
 from .lines import CommandResult, Piece, line
 from .options import takes_db
-from .verify_commands import replay_lines, replayed
+from .check_commands import replay_lines, replayed
 
 NAME, ID = "demo", "demo-{}"
 WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}

@@ -9,7 +9,7 @@ from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
 from .options import takes_conversation
-from .verify_commands import checked_log, checked_requests, takes_jobs
+from .check_commands import checked_log, checked_requests, takes_jobs
 
 
 @command("all", example="stenolog check")

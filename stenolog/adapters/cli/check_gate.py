@@ -27,7 +27,7 @@ from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import RegisteredName, takes_db
 from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
-from .verify_commands import SkippedConversations
+from .check_commands import SkippedConversations
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
