@@ -90,7 +90,8 @@ The **database** is that of `--db FILE`, else of the environment variable `STENO
 without a path opens the same.
 
 Every command takes these options too: `--json` prints the envelope above; `--color auto|always|never`, where `auto` colours at
-a terminal unless `NO_COLOR` is set; `--no-pager` does not page what is taller than the terminal; `--plugin MODULE` loads a
+a terminal unless `NO_COLOR` is set; `--local` shows times, and takes those without a zone, in the zone of this machine and not in
+UTC (JSON stays in UTC); `--no-pager` does not page what is taller than the terminal; `--plugin MODULE` loads a
 plugin: a module, `module:function` or `FILE.py`, and may be repeated; `--traceback` shows the traceback of an error.
 """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,38 @@ class TestTimes:
         assert [hit["conversation"] for hit in found] == ["new"]
         assert [row["name"] for row in cli("ls", "--since", "2d", "--json").envelope["data"]] == ["new"]
         assert cli("timeline", "new", "--at", "2h").out == cli("timeline", "new", "--at", "2").out
+
+
+class TestTheZoneOfThisMachine:
+    """With `--local` times are shown, and read, in the zone of the machine; JSON stays in UTC."""
+
+    @pytest.fixture
+    def far_east(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+        monkeypatch.setenv("TZ", "JST-9")
+        time.tzset()
+        with stenolog.open("talks.db") as log:
+            log["talk"].append(ModeSwitch(mode="chat"), time=NOON)
+            log["talk"].append(UserMessage("good night"), time=NOON + timedelta(hours=4))
+        yield cli
+        monkeypatch.undo()
+        time.tzset()
+
+    def test_an_entry_is_of_another_day_there(self, far_east: Cli) -> None:
+        assert [line.split()[0] for line in far_east("log").out.splitlines()] == ["2026-11-20", "1", "2"]
+        local = far_east("log", "--local").out.splitlines()
+        assert [line.split()[0] for line in local] == ["2026-11-20", "1", "2026-11-21", "2"]
+        assert "01:00:00" in local[-1]
+
+    def test_a_list_and_hits_have_their_times_there(self, far_east: Cli) -> None:
+        assert "2026-11-21 01:00" in far_east("ls", "--local").out
+        assert "2026-11-21 01:00" in far_east("search", "night", "--local").out
+
+    def test_a_time_without_a_zone_is_one_of_there(self, far_east: Cli) -> None:
+        assert "good night" in far_east("search", "night", "--since", "2026-11-21", "--local").out
+        assert "nothing found" in far_east("search", "night", "--since", "2026-11-21").out
+
+    def test_json_stays_in_utc(self, far_east: Cli) -> None:
+        assert far_east("log", "--local", "--json").out == far_east("log", "--json").out
 
 
 class TestSlips:

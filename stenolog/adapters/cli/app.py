@@ -79,8 +79,8 @@ RENAMED = {
 }
 """What commands of earlier days are called now."""
 COMMON = """\
-Every command takes --json, --color WHEN, --no-pager, --plugin MODULE and
---traceback; stenolog COMMAND --help lists its own. -V prints the version.\
+Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
+--no-pager, --plugin MODULE, --traceback; its own are in COMMAND --help.\
 """
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 
+from .check_commands import checked_log, checked_requests, takes_jobs
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
 from .options import takes_conversation
-from .check_commands import checked_log, checked_requests, takes_jobs
 
 
 @command("all", example="stenolog check")

@@ -22,12 +22,12 @@ from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
 
+from .check_commands import SkippedConversations
 from .framework import command
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import RegisteredName, takes_db
 from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
-from .check_commands import SkippedConversations
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.providers.prices import listed as listed_prices
@@ -15,6 +15,7 @@ from stenolog.projections.usage import Prices, known_cost, unpriced
 
 from .layout import Cell, table
 from .lines import Piece, ago, shortened, when
+from .time_argument import in_zone
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -146,7 +147,7 @@ def _last(at: str | None, now: datetime | None) -> str:
     if at is None:
         return ""
     time = datetime.fromisoformat(at)
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}" if now is None else ago(time, now)
+    return f"{in_zone(time):%Y-%m-%d %H:%M}" if now is None else ago(time, now)
 
 
 def _few(names: Sequence[str], piped: bool) -> str:

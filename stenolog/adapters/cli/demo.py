@@ -21,12 +21,12 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control, Tool
 
 from .agent_request import request_data, request_of
+from .check_commands import replay_lines, replayed
 from .entry_lines import entry_line
 from .framework import command
 from .layout import heading
 from .lines import CommandResult, Piece, line
 from .options import takes_db
-from .check_commands import replay_lines, replayed
 
 NAME, ID = "demo", "demo-{}"
 WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}

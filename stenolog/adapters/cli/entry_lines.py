@@ -15,6 +15,7 @@ from stenolog.projections.timeline import changes
 from .lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
 from .position_argument import KINDS, backwards
 from .terminal import width
+from .time_argument import in_zone
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -46,8 +47,8 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
         if not all and (owner := carries_settings_of(entry.event)):
             hidden[owner] += 1
             continue
-        if entry.time.date() != day:
-            day = entry.time.date()
+        if in_zone(entry.time).date() != day:
+            day = in_zone(entry.time).date()
             yield line((f"{'':{digits}}  {day}", "dim"))
         yield entry_line(entry, digits, conversation, tools)
     if hidden:
@@ -82,7 +83,7 @@ def entry_line(
         who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
-        (f"  {entry.time:%H:%M:%S}  ", "dim"),
+        (f"  {in_zone(entry.time):%H:%M:%S}  ", "dim"),
         (f"{short_kind(entry.event.kind):<{KIND_CELLS}}  ", STYLES[entry.event.kind]),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),

@@ -38,7 +38,7 @@ def command(
 
     def build(function: Callable[..., CommandResult | None]) -> click.Command:
         @functools.wraps(function)
-        def called(as_json: bool, color: Any, pager: bool, trace: bool, **given: Any) -> int:
+        def called(as_json: bool, color: Any, pager: bool, local: bool, trace: bool, **given: Any) -> int:
             try:
                 answer = function(**given)
                 status = OK.code if answer is None else show(answer, as_json, color, pager)
@@ -93,6 +93,7 @@ def _shared(function: F) -> F:
             hidden=True,
         ),
         click.option("--pager/--no-pager", default=True, hidden=True),
+        click.option("--local", is_flag=True, hidden=True),
         click.option("--traceback", "trace", is_flag=True, hidden=True),
     )
     for option in reversed(options):

@@ -22,7 +22,7 @@ from .lines import STYLES, CommandResult, Diagnostic, Piece, line
 from .lookup import find_conversation, open_log
 from .options import names, takes_db, takes_kinds
 from .terminal import Bar, width
-from .time_argument import moment
+from .time_argument import in_zone, moment
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -173,7 +173,7 @@ def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
 
 def _heading(hit: Hit) -> tuple[str | tuple[str, str], ...]:
     kind = f"  {short_kind(hit.kind)}", STYLES[hit.kind]
-    return (f"  {hit.time:%Y-%m-%d %H:%M}", "dim"), kind, f"  {hit.who}"
+    return (f"  {in_zone(hit.time):%Y-%m-%d %H:%M}", "dim"), kind, f"  {hit.who}"
 
 
 def _marked(hit: Hit) -> Iterable[str | tuple[str, str]]:

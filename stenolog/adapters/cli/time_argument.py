@@ -1,4 +1,4 @@
-"""Times as a person writes them on the command line, in UTC where no zone is given.
+"""Times as a person writes them on the command line, and as they are shown: in UTC, or with --local here.
 
 2026-11-20             that day               45m, 2h, 3d, 1w    so long ago
 2026-11-20T09:30       that minute            today, yesterday   that day
@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
+
+import click
 
 from stenolog.domain.errors import InvalidEventError
 
@@ -16,6 +18,17 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"
 DAYS_AGO = {"today": 0, "yesterday": 1}
 AGO = re.compile(rf"(\d{{1,6}})([{''.join(UNITS)}])", re.ASCII)
 LONGEST_DAY = len("2026-11-20")
+
+
+def in_zone(time: datetime) -> datetime:
+    """Return a time in the zone that times are shown in: UTC, or that of this machine with --local."""
+    return time.astimezone(_zone())
+
+
+def _zone() -> tzinfo | None:
+    """Return UTC; None, which stands for the zone of this machine, with --local."""
+    ctx = click.get_current_context(silent=True)
+    return None if ctx is not None and ctx.params.get("local") else UTC
 
 
 def now() -> datetime:
@@ -34,14 +47,16 @@ def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetim
         raise InvalidEventError(f"expected {expected}, found {written!r}") from None
     if is_a_day and to_its_end:
         at = datetime.combine(at, time.max, at.tzinfo)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC) if _zone() is UTC else at.astimezone()
+    return at
 
 
 def _read(written: str) -> tuple[datetime, bool]:
     """Return the time, and whether it is a whole day. Raises ValueError, OverflowError."""
     if written in DAYS_AGO:
-        day = now().date() - timedelta(days=DAYS_AGO[written])
-        return datetime.combine(day, time.min, UTC), True
+        day = in_zone(now()).date() - timedelta(days=DAYS_AGO[written])
+        return datetime.combine(day, time.min), True
     if ago := AGO.fullmatch(written):
         return now() - timedelta(**{UNITS[ago[2]]: int(ago[1])}), False
     return datetime.fromisoformat(written), len(written) <= LONGEST_DAY

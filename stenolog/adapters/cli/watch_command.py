@@ -21,7 +21,7 @@ from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import takes_db
 from .terminal import Bytes, say, there
-from .time_argument import now
+from .time_argument import in_zone, now
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
@@ -92,13 +92,15 @@ def _lines(done: Sequence[Report | Refused]) -> Iterator[Piece]:
         entries = counted(sum(one.appended for one in grown), "entry", "entries")
         names = ", ".join(one.name for one in grown[:NAMED])
         more = f" and {len(grown) - NAMED} more" if len(grown) > NAMED else ""
-        yield line(
-            (f"{now():%H:%M:%S}  ", "dim"), ("✓ ", "green"), f"{counted(len(done), 'file')}, {entries}: ",
-            (f"{names}{more}", "bold"),
-        )  # fmt: skip
+        files = counted(len(done), "file")
+        yield line(_at(), ("✓ ", "green"), f"{files}, {entries}: ", (f"{names}{more}", "bold"))
     for note in said_of(each for each in done if isinstance(each, Refused)):
-        yield line((f"{now():%H:%M:%S}  ", "dim"), ("✗ ", "red"), note.message)
+        yield line(_at(), ("✗ ", "red"), note.message)
     for each in done:
         for one in each.conversations if isinstance(each, Report) else ():
             if one.failed:
-                yield line((f"{now():%H:%M:%S}  ", "dim"), ("✗ ", "red"), f"{each.file}: {one.failed}")
+                yield line(_at(), ("✗ ", "red"), f"{each.file}: {one.failed}")
+
+
+def _at() -> tuple[str, str]:
+    return f"{in_zone(now()):%H:%M:%S}  ", "dim"
