@@ -101,7 +101,7 @@ def attempt(server: Server, api: Api, path: Path, mode: Mode, seed: int) -> None
 
 def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Return the report of `verify --requests` on a log."""
-    assert command(["verify", "--requests", "--json", "--db", str(path)]) == 0
+    assert command(["check", "log", "--requests", "--json", "--db", str(path)]) == 0
     return json.loads(capsys.readouterr().out)["data"]["requests"]
 
 
