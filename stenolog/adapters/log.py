@@ -190,7 +190,7 @@ class Conversation(ReadableConversation):
         """Write one event behind the last entry; it is durable when this returns.
 
         `id` names the entry, unique in its conversation: an append repeated with the same id and event
-        returns the entry that stands there. `at` is an aware time. Both are made here when omitted.
+        returns the entry that stands there. `time` is an aware time. Both are made here when omitted.
         `expected` is the position that the conversation must stand at: a mode switch, and whatever was
         decided from what was read, is appended with it.
 

@@ -22,7 +22,7 @@ UNKNOWN: dict[str, Any] = {"stenolog": {"outcome": "unknown"}}
 
 
 class CallModel(NamedTuple):
-    """A lane's model is to answer `cause`, not before `at`."""
+    """A lane's model is to answer `cause`, not before `time`."""
 
     lane: LaneState
     cause: int

@@ -31,7 +31,7 @@ OPENING_ID = "opening"
 
 
 class Entry(NamedTuple):
-    """An event with its place in the log. `at` is aware UTC, `digest` 64 hexadecimal digits."""
+    """An event with its place in the log. `time` is aware UTC, `digest` 64 hexadecimal digits."""
 
     conversation: str
     position: int
@@ -55,7 +55,7 @@ class NewEntry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """An entry as it is stored: `at` in microseconds since 1970 (UTC), the event as its bytes.
+    """An entry as it is stored: `time` in microseconds since 1970 (UTC), the event as its bytes.
 
     `erased` holds the sha256 of salt and payload once the payload was erased; salt and payload are
     empty then, and `size` still tells how long it was. Beside a salt or a payload no digest is right.
@@ -126,7 +126,7 @@ def microseconds(time: datetime) -> int:
         return (in_utc(time) - EPOCH) // MICROSECOND
     except ValueError as error:
         found = time.isoformat() if isinstance(time, datetime) else f"{time!r:.60}"
-        raise InvalidEventError(f"at: {error}, found {found}") from None
+        raise InvalidEventError(f"time: {error}, found {found}") from None
 
 
 def check_name(text: str, *, what: str) -> str:

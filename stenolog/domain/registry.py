@@ -1,7 +1,7 @@
 """Registries: values of one kind by their names, those that ship with stenolog and those that plugins add.
 
-APIS: Registry[Api] = Registry("an API")
-APIS.add("telegraph", TELEGRAPH)
+MODELS: Registry[type[Model]] = Registry("a model")
+MODELS.add("telegraph", Telegraph)
 """
 
 from __future__ import annotations
@@ -90,6 +90,13 @@ class Registry(Mapping[str, T]):
 
 
 def _is_redefined(known: object, value: object) -> bool:
-    """Return whether two classes or functions have the same name in the same module, and none in another."""
-    names = {(each.__module__, each.__qualname__) for each in (known, value) if hasattr(each, "__qualname__")}
-    return len(names) == 1 and not any("<" in name for _, name in names) and type(known) is type(value)
+    """Return whether two values are made of classes or functions of the same names in the same module."""
+    before, after = _made_of(known), _made_of(value)
+    named = before and not any("<" in name for _, name in before)
+    return bool(named) and before == after and type(known) is type(value)
+
+
+def _made_of(value: object) -> list[tuple[str, str]]:
+    """Return the module and the name of a class or function, or of those in a tuple, such as an API's."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return [(each.__module__, each.__qualname__) for each in parts if hasattr(each, "__qualname__")]

@@ -235,7 +235,7 @@ Do: TypeAlias = Literal["call_model", "run_tools", "ask_approval", "wait", "stop
 class Decision(NamedTuple):
     """The one thing that a lane must do next.
 
-    `cause` is the position that it answers; `at` the time before which it must not try again.
+    `cause` is the position that it answers; `time` the time before which it must not try again.
     """
 
     do: Do

@@ -180,7 +180,7 @@ def test_a_time_is_kept_to_the_microsecond_whatever_its_offset(at: datetime, off
     ids=["naive", "the year 10000"],
 )
 def test_a_time_that_is_none_in_utc_is_refused(at: datetime) -> None:
-    with pytest.raises(InvalidEventError, match="at: expected an aware datetime"):
+    with pytest.raises(InvalidEventError, match="time: expected an aware datetime"):
         microseconds(at)
 
 

@@ -158,7 +158,7 @@ def test_a_name_is_text(log: Log, wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["2026-01-01", 7])
 def test_an_entrys_time_is_a_datetime(conversation: Conversation, wrong: Any) -> None:
-    with pytest.raises(InvalidEventError, match=f"^at: expected an aware datetime .*, found {wrong!r}$"):
+    with pytest.raises(InvalidEventError, match=f"^time: expected an aware datetime .*, found {wrong!r}$"):
         conversation.append(UserMessage(text="hi"), time=wrong)
     assert conversation.position == 0
 

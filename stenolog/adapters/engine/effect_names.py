@@ -36,7 +36,7 @@ def short_key(key: str) -> str:
 
 
 def _idempotency_key(conversation: Conversation, effect: Effect, what: str) -> str:
-    """Return the idempotency key of an effect: the same for the same effect, however often it is begun."""
+    """Return the idempotency key of an effect. `what` tells apart runs that must not share a key."""
     # By the stream's number and not by its name, which may change.
     named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
     return sha256(named.encode()).hexdigest()[:32]

@@ -32,6 +32,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
+from stenolog.projections.analysis.provider_bill import PROVIDERS
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.requests import Api
 from stenolog.projections.requests.body_digest import by_hash
@@ -41,8 +42,6 @@ from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .agent import Agent
 
-CARD_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
-"""The API of an answer without a receipt, by the provider on its agent's card."""
 # Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 """The alias of a large result: it has the id of its entry."""
@@ -183,7 +182,7 @@ class Replay:
         """Return the API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
-        return named.partition("@")[0] or CARD_WIRES.get(self.settings.card_of(agent).provider, "openai-chat")
+        return named.partition("@")[0] or PROVIDERS.get(self.settings.card_of(agent).provider, "openai-chat")
 
     def _compare(self, prompt: ModelCall, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")

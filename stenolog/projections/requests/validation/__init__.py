@@ -75,12 +75,13 @@ def reading(api: str) -> IncrementalValidator:
 
 
 def register_api(api: Api, checks: Iterable[Check] = ()) -> Api:
-    """Register an API by its name: once, where the program begins.
+    """Register an API by its name, where the program begins.
 
-    `checks` are the functions by which `check log` and `check file` judge its requests. Raises `CallerError`
-    where another API has the name.
+    `checks` are the functions by which `check requests` and `check file` judge its requests. Raises
+    `CallerError` where another API has the name.
     """
     APIS.add(api.name, api)
-    if api.name not in LAWS:
-        LAWS.add(api.name, tuple(checks))
+    if api.name in LAWS:
+        LAWS.remove(api.name)
+    LAWS.add(api.name, tuple(checks))
     return api
