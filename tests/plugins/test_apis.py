@@ -21,7 +21,7 @@ def another(messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, byt
 
 @law
 def says_something(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A body says something."""
+    """Say something in a body."""
     if not body:
         yield "", "is empty"
 
