@@ -78,6 +78,18 @@ def test_a_request_passes_its_stages_as_they_are_listed() -> None:
     assert stages == [name for name in listed if name != BUDGET]
 
 
+def test_a_program_takes_the_quick_way_as_it_is_listed() -> None:
+    listed = _listed("What programs run")
+    with stenolog.open(":memory:") as log:
+        append(log["demo"])
+        with Visits() as visits:
+            log["demo"].request("coder")
+    order = [name for name in dict.fromkeys(visits.files) if name in listed]
+
+    assert sorted(order) == sorted(listed)
+    assert order[0] == listed[0]
+
+
 class Visits:
     """The files of the package in which functions are called, in any thread, in order."""
 
