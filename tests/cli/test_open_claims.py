@@ -42,7 +42,7 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
 
     head, _, *rows = ran.out.splitlines()
     assert [line.split() for line in (head, *rows)] == [
-        ["CONVERSATION", "LANE", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
+        ["CONVERSATION", "AGENT", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
         ["demo", "coder", "model", "2026-01-01", "00:00:00", pid, host, "yes"],
         ["demo", "judge", "tool", "2/0", "2026-01-01", "00:00:00", pid, host, "yes"],
     ]

@@ -65,7 +65,7 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
     ("by", "names"),
     [
         ("agent", ["coder", "tester"]),
-        ("lane", ["coder", "tester"]),
+        ("task", ["coder", "tester"]),
         ("run", ["", "r1"]),
         ("model", ["gpt-5.2", "home-made"]),
         ("conversation", ["shop", "lab"]),

@@ -169,6 +169,8 @@ class TestTimes:
         found = cli("search", "word", "--since", "yesterday", "--json").envelope["data"]["hits"]
         assert [hit["conversation"] for hit in found] == ["new"]
         assert [row["name"] for row in cli("ls", "--since", "2d", "--json").envelope["data"]] == ["new"]
+        entries = cli("log", "new", "--since", "200m", "--until", "2h", "--json").envelope["data"]["entries"]
+        assert [entry["position"] for entry in entries] == [2]
         assert cli("timeline", "new", "--at", "2h").out == cli("timeline", "new", "--at", "2").out
 
 

@@ -92,6 +92,11 @@ def test_a_slip_within_a_group_is_answered_with_the_nearest(cli: Cli) -> None:
     assert "no command 'pth' of db; did you mean 'path'?" in cli("db", "pth").err
 
 
+def test_a_slip_in_a_command_of_a_group_with_a_default_is_answered_with_it_too(demo: Cli) -> None:
+    assert "or is it the command: stenolog explain call?" in demo("explain", "cal", "3").err
+    assert "or is it the command: stenolog check requests?" in demo("check", "request").err
+
+
 def test_words_that_are_no_command_of_a_group_are_those_of_its_default(demo: Cli) -> None:
     assert demo("explain", "demo", "5").out == demo("explain", "entry", "demo", "5").out
     assert demo("explain", "5").out == demo("explain", "demo", "5").out

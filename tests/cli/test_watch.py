@@ -139,7 +139,14 @@ def test_a_program_that_watches_takes_in_what_another_one_writes_until_it_is_int
 ) -> None:
     command = [sys.executable, "-m", "stenolog", "watch", "sessions", "--interval", "0.05", "--json"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "STENOLOG_DB": "talks.db"}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as watching:
+
+    def interruptible() -> None:
+        """Undo what a shell does to programs in its background."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
+    ) as watching:
         assert watching.stdout is not None
         try:
             first = json.loads(watching.stdout.readline())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
-BY = ("agent", "lane", "run", "model", "conversation")
+BY = ("agent", "task", "run", "model", "conversation")
 
 
 @command("cost", example="stenolog cost demo --plan --agent coder --budget 8k,16k")
@@ -101,7 +101,7 @@ def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Usa
         if by == "conversation":
             yield name, each.total
         else:
-            yield from each.by(cast("By", by))
+            yield from each.by(cast("By", "lane" if by == "task" else by))
 
 
 def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:

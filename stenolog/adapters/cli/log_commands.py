@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,37 +39,53 @@ if TYPE_CHECKING:
 @click.option("-n", "--limit", "last", metavar="N", type=click.IntRange(min=1), help="Only the last N.")
 @click.option("--after", metavar="POSITION", default="0", help="Only what comes after it, or after a time.")
 @click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@click.option("--since", metavar="TIME", help="Only what is of this time or later.")
+@click.option("--until", metavar="TIME", help="Only what is of this time or earlier.")
 @click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_kinds
 @takes_conversation
 def log_command(
-    db: Path, target: str, last: int | None, after: str, at: str, whole: bool, kinds: tuple[str, ...]
+    db: Path,
+    target: str,
+    last: int | None,
+    after: str,
+    at: str,
+    whole: bool,
+    kinds: tuple[str, ...],
+    **times: str | None,
 ) -> CommandResult:
-    """Show the entries, one a line. Position, time (UTC), kind, who, what."""
+    """Show the entries, one a line.
+
+    Position, time, kind, who, what.
+    """
     conversation = find_conversation(open_log(db), target)
     first, position = resolve(conversation, after, least=0), resolve(conversation, at)
+    chosen = partial(_chosen, conversation, first, position, last, _wanted(kinds, **times))
     return CommandResult(
-        lambda: {
-            "conversation": conversation.name,
-            "entries": _chosen(conversation, first, position, last, kinds),
-        },
-        lambda: log_lines(
-            _chosen(conversation, first, position, last, kinds), conversation, all=whole or bool(kinds)
-        ),
+        lambda: {"conversation": conversation.name, "entries": chosen()},
+        lambda: log_lines(chosen(), conversation, all=whole or bool(kinds)),
     )
 
 
+def _wanted(kinds: Collection[str], since: str | None, until: str | None) -> Callable[[Entry], bool]:
+    """Return whether an entry is of these kinds (none: all) and between these times."""
+    first = None if since is None else moment(since, to_its_end=False)
+    last = None if until is None else moment(until, to_its_end=True)
+
+    def wanted(entry: Entry) -> bool:
+        is_late, is_early = first is None or entry.time >= first, last is None or entry.time <= last
+        return is_late and is_early and (not kinds or entry.event.kind in kinds)
+
+    return wanted
+
+
 def _chosen(
-    conversation: Conversation, after: int, position: int, last: int | None, kinds: Collection[str]
+    conversation: Conversation, after: int, position: int, last: int | None, wanted: Callable[[Entry], bool]
 ) -> Iterator[Entry]:
-    """Yield the entries of these kinds (none: all) between two positions, or only the last ones."""
-
-    def of_kind(entries: Iterable[Entry]) -> Iterator[Entry]:
-        return (entry for entry in entries if not kinds or entry.event.kind in kinds)
-
+    """Yield the wanted entries between two positions, or only the last ones."""
     if last is None:
-        return of_kind(conversation.entries(after=after, at=position))
-    back = (entry for entry in of_kind(backwards(conversation, position)) if entry.position > after)
+        return filter(wanted, conversation.entries(after=after, at=position))
+    back = (entry for entry in filter(wanted, backwards(conversation, position)) if entry.position > after)
     return reversed(list(islice(back, last)))
 
 

@@ -13,6 +13,7 @@ from stenolog.adapters.store.home import make_home
 from stenolog.domain.errors import ConversationNotFoundError
 
 from .position_argument import full_name
+from .suggest import closest
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -49,7 +50,19 @@ def find_conversation(log: Log, written: str) -> Conversation:
         return log[written]
     begun = log.names(archived=True, prefix=written)
     newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
-    return log[full_name(begun or reversed(newest), written)]
+    try:
+        return log[full_name(begun or reversed(newest), written)]
+    except ConversationNotFoundError as error:
+        raise ConversationNotFoundError(f"{error}{_command_meant(written)}") from None
+
+
+def _command_meant(written: str) -> str:
+    """Return which command of the group was meant; the word may be a slip in its name."""
+    group = getattr(click.get_current_context().parent, "command", None)
+    if not isinstance(group, click.Group) or not group.name or group.name == "stenolog":
+        return ""
+    near = closest(written, group.commands or group.list_commands(click.get_current_context()), most=1)
+    return f"; or is it the command: stenolog {group.name} {near[0]}?" if near else ""
 
 
 def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tuple[Conversation, str]:

@@ -211,7 +211,7 @@ def _drawn_claims(claims: list[OpenClaim]) -> Iterable[Piece]:
         yield line(("no effect is under way", "dim"))
         return
     yield table(
-        ("CONVERSATION", "LANE", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"),
+        ("CONVERSATION", "AGENT", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"),
         [_claim_row(c) for c in claims],
     )
 
