@@ -160,7 +160,10 @@ def ls_command(
 
     The order is that of the last entries' times; an imported entry has the time of its transcript. A UUID is
     shown by its beginning, which all commands take; in a pipe names are whole. Without a title the first
-    words of a person are shown. ≥ before a cost: a part of it is not known. PART is a part of the name.
+    words of a person are shown. PART is a part of the name.
+
+    STATE is empty for an idle conversation; failed; approval: a person is asked; open: a model or a tool has
+    yet to answer. ERRORS are failed model calls. ≥ before a cost: a part of it is not known.
     """
     log = open_log(db)
     which: dict[str, Any] = {
