@@ -59,6 +59,7 @@ def test_a_program_does_what_it_says(name: str, tmp_path: Path, server: Server) 
         assert words in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "peer", [path for paths in PEERS.values() for path in paths], ids=lambda path: path.stem
 )
