@@ -131,7 +131,7 @@ def test_what_is_skipped_is_named_by_its_place_in_a_list(cli: Callable[..., Any]
     assert cli("import", "chat.json").err == "! chat.json: message 2: expected an object, found int\n"
 
 
-def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., Any], tmp_path: Path) -> None:
+def test_check_file_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "sound.json").write_text(json.dumps(ORPHAN[:1]))
 
     ran = cli("check", "file", "sound.json")
@@ -141,7 +141,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., 
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic", "plain"])
-def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
+def test_check_file_names_what_is_wrong_and_gives_a_request_that_is_right(
     cli: Callable[..., Any], damaged: str, api: str
 ) -> None:
     told = cli("check", "file", damaged, "--api", api, "--json")
@@ -155,7 +155,7 @@ def test_the_doctor_names_what_is_wrong_and_gives_a_request_that_is_right(
     assert list(validate("openai-chat", {"messages": ORPHAN})) != []
 
 
-def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(
+def test_a_call_that_a_person_went_on_after_is_closed_by_check_file(
     cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -175,13 +175,13 @@ def test_a_call_that_a_person_went_on_after_is_closed_by_the_doctor(
     assert body["messages"][2]["content"] == "No result: the call was interrupted."
 
 
-def test_the_doctor_keeps_nothing(cli: Callable[..., Any], damaged: str, tmp_path: Path) -> None:
+def test_check_file_keeps_nothing(cli: Callable[..., Any], damaged: str, tmp_path: Path) -> None:
     cli("check", "file", damaged)
 
     assert [path.name for path in tmp_path.iterdir()] == [damaged]
 
 
-def test_of_many_files_the_doctor_draws_up_a_list(
+def test_of_many_files_check_file_draws_up_a_list(
     cli: Callable[..., Any], damaged: str, tmp_path: Path
 ) -> None:
     (tmp_path / "note.txt").write_text("Buy bread.")
@@ -194,7 +194,7 @@ def test_of_many_files_the_doctor_draws_up_a_list(
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the recorded transcripts are not beside the checkout")
-def test_the_doctor_sees_every_recorded_transcript_without_a_defect(cli: Callable[..., Any]) -> None:
+def test_check_file_sees_every_recorded_transcript_without_a_defect(cli: Callable[..., Any]) -> None:
     files = [str(path) for path in sorted(SHARED.rglob("*")) if path.is_file() and path.suffix != ".md"]
 
     ran = cli("check", "file", *files, "--json")

@@ -1,10 +1,10 @@
-"""`verify --requests`, `gate`, `budget`, `whatif`, `bisect`, as one types them."""
+"""Proofs and tries: `check log --requests`, `check gate`, `cost --plan`, `request --without`, and more."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, UserMessage
+from stenolog.adapters.cli import check_gate
 from stenolog.adapters.log import open as open_log
 from stenolog.events import Receipt
 from stenolog.projections.requests.receipts import proofs
@@ -204,12 +205,28 @@ def test_two_processes_say_what_one_says(kept: Cli) -> None:
     assert kept("check", "requests", "--jobs", "0").status == 2
 
 
-def test_fsck_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
+def test_check_requests_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
     def requests(*apis: str) -> int:
         asked = [part for api in apis for part in ("--api", api)]
         return int(kept("check", "requests", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
 
     assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // 5
+
+
+def test_one_bar_tells_how_far_the_gate_is_over_all_conversations(
+    demo: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo("fork", "demo", "--after", "6")
+    bars: list[str] = []
+
+    def progress(items: Iterable[Any], label: str) -> Iterable[Any]:
+        bars.append(label)
+        return items
+
+    monkeypatch.setattr(check_gate, "progress", progress)
+
+    assert demo("check", "gate", "--api", "plain", "-o", "gate.jsonl").status == 0
+    assert bars == ["building requests"]
 
 
 def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli) -> None:

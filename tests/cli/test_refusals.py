@@ -32,7 +32,9 @@ def with_a_bad_one(demo: Cli) -> Cli:
     return demo
 
 
-def test_fsck_names_a_conversation_that_cannot_be_built_and_checks_the_others(with_a_bad_one: Cli) -> None:
+def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the_others(
+    with_a_bad_one: Cli,
+) -> None:
     ran = with_a_bad_one("check", "requests", "--all-prefixes")
 
     assert ran.status == 1
@@ -44,7 +46,7 @@ def test_fsck_names_a_conversation_that_cannot_be_built_and_checks_the_others(wi
     assert len(ran.err.splitlines()) == 1
 
 
-def test_fsck_knows_every_counter(demo: Cli) -> None:
+def test_check_requests_knows_every_counter(demo: Cli) -> None:
     pytest.importorskip("tiktoken", reason="the extra is not installed")
     with open_log("talks.db") as log:
         card = AgentCard(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
@@ -240,7 +242,7 @@ def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
     )
 
 
-def test_doctor_says_of_a_preview_that_it_is_one(cli: Cli) -> None:
+def test_check_file_says_of_a_preview_that_it_is_one(cli: Cli) -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
     Path("talk.json").write_text(json.dumps(said))
 

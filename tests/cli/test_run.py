@@ -1,4 +1,4 @@
-"""`run`, `record`, `rerun`: a team from a file, from wherever the log stands."""
+"""`run`, `run --record`, `rerun`: a team from a file, from wherever the log stands."""
 
 from __future__ import annotations
 

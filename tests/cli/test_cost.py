@@ -1,4 +1,4 @@
-"""`stats`: what was used, on the terminal and as JSON."""
+"""`cost`: what was used, on the terminal and as JSON."""
 
 from __future__ import annotations
 
