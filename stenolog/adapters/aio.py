@@ -26,11 +26,12 @@ from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
+from stenolog.domain.value_help import named_arguments
 from stenolog.projections.fold import Fold
 from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
-from .log import Conversation, Log, Pending, drafted
+from .log import OTHERS, Conversation, Log, Pending, drafted
 from .store.recorder import LogRecorder
 from .store.store_values import PendingEntry, PendingInsert, Stream
 
@@ -244,13 +245,14 @@ class AsyncConversation:
             lambda conversation: conversation.request(agent, at, api, task=task, policy=policy)
         )
 
+    @named_arguments(OTHERS)
     async def join(
         self,
         agent: str,
         *,
-        model: str = "",
-        instructions: str = "",
-        tools: Iterable[ToolSpecLike] = (),
+        model: str | None = None,
+        instructions: str | None = None,
+        tools: Iterable[ToolSpecLike] | None = None,
         parameters: Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
     ) -> Entry | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -23,6 +24,7 @@ from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, c
 from stenolog.domain.errors import InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
 from stenolog.domain.settings import joining
+from stenolog.domain.value_help import named_arguments
 from stenolog.projections.timeline import TimelineItem as TimelineItem
 
 from .plugins import load_plugins
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .tool_specs.given import ToolSpecLike
 
 Pending: TypeAlias = Literal["close", "keep"]
+OTHERS = 'the provider\'s own go in parameters={"temperature": 0.2}'
 
 
 def open(
@@ -257,28 +260,32 @@ class Conversation(ReadableConversation):
             newest=newest,
         )
 
+    @named_arguments(OTHERS)
     def join(
         self,
         agent: str,
         *,
-        model: str = "",
-        instructions: str = "",
-        tools: Iterable[ToolSpecLike] = (),
+        model: str | None = None,
+        instructions: str | None = None,
+        tools: Iterable[ToolSpecLike] | None = None,
         parameters: Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
     ) -> Entry | None:
         """Have an agent take part with this card: append one mode switch, or nothing if it does already.
 
-        `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's; `parameters` are the
-        provider's own (temperature, max_tokens …); `policy` is a value of `stenolog.context`. Raises
-        `InvalidEventError`, and `CallerError` for what is no tool; otherwise as `append`.
+        What is left out stays as it is on the agent's card; `instructions=""`, `tools=[]`, `parameters={}`
+        and `policy={}` empty it. `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's;
+        `parameters` are the provider's own (temperature, max_tokens …); `policy` is a value of
+        `stenolog.context`. Raises `InvalidEventError`, and `CallerError` for what is no tool; otherwise as
+        `append`.
         """
-        from .tool_specs.given import card_of  # late: most programs read a log, or have a team
+        from .tool_specs.given import card_fields  # late: most programs read a log, or have a team
 
-        card = card_of(model, instructions, tools, parameters, policy)
+        fields = card_fields(model, instructions, tools, parameters, policy)
         while True:
             state = self.state()
-            switch = joining(self.settings(state.position), agent, card)
+            settings = self.settings(state.position)
+            switch = joining(settings, agent, replace(settings.card_of(agent), **fields))
             try:
                 return None if switch is None else self.append(switch, expected=state.position)
             except VersionConflictError:

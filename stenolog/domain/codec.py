@@ -126,8 +126,20 @@ def _type_of(value: object) -> str:
 
 
 def _no_event(found: object) -> str:
-    how = "; of a message's fields, UserMessage(**fields) makes one" if isinstance(found, dict) else ""
-    return f"expected one of the five kinds of event, found {type(found).__name__}{how}"
+    """Say what was expected in the place of what is no event, and how an event is made of it."""
+    what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+    match found:
+        case type():
+            how = f"; a value of it is {found.__name__}(...)"
+        case str():
+            how = "; of a text, UserMessage('hi') makes one"
+        case dict():
+            how = "; for a chat message: conversation.extend(events_from([message], agent=...))"
+        case list() | tuple():
+            how = "; for chat messages: conversation.extend(events_from(messages, agent=...))"
+        case _:
+            how = ""
+    return f"expected one of the five kinds of event, found {what}{how}"
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:

@@ -103,6 +103,12 @@ def first_error(error: ValidationError, cls: Any, found: Callable[[object], str]
         return f"/{place}: no such type"
     if first["type"] == "missing":
         return f"/{place}: expected a value, found none"
+    if (
+        first["type"] == "tuple_type"
+        and isinstance(first["input"], str)
+        and place in cls.__dataclass_fields__
+    ):
+        return f"/{place}: expected a list, found a text; write {place}=[{found(first['input'])}]"
     return f"/{place}: {first['msg']}, found {found(first['input'])}"
 
 
@@ -116,8 +122,20 @@ def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False, config=STRICT)(
         made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
     )
+    # Those of the dataclass belong to the class without slots, and fail on a name that is no field.
+    made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
     result: type[T] = made
     return result
+
+
+def _refuse_assignment(self: object, name: str, value: object) -> None:
+    """Keep a value as it is. Raises `FrozenInstanceError`."""
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(self: object, name: str) -> None:
+    """Keep a value as it is. Raises `FrozenInstanceError`."""
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def construct(cls: type[T], **fields: Any) -> T:

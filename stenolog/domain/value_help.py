@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import wraps
 from inspect import Parameter, Signature
+from inspect import signature as signature_of
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from .errors import CallerError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MAX_SHOWN = 60
 """The number of characters of a value that an error or a `repr` shows."""
@@ -47,9 +54,51 @@ def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
 def _closest(name: str, names: Sequence[str]) -> str:
     from difflib import get_close_matches  # late: only a mistake needs it
 
-    if SYNONYMS.get(name) in names:
-        return SYNONYMS[name]
+    meant = SYNONYMS.get(name, "")
+    if meant in names:
+        return meant
+    # A card's persona is the instructions of whoever joins.
+    if "persona" in (meant, name) and "instructions" in names:
+        return "instructions"
     return next(iter(get_close_matches(name, names, 1, 0.7)), "")
+
+
+def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have a slip in the name of an argument answered with the names that there are, and with `hint`."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        names = [name for name in signature_of(function).parameters if name != "self"]
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if strangers := [name for name in kwargs if name not in names]:
+                what = no_such_field(strangers, names).replace("field", "argument", 1)
+                raise CallerError(f"{function.__name__}: {what}; {hint}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return wrap
+
+
+def slips(given: Collection[str], known: Sequence[str]) -> str:
+    """Return a complaint about the first key that is a slip for a known one which is missing; else empty.
+
+    Keys that are like none of them are the provider's own, and stay.
+    """
+    missing = [name for name in known if name not in given]
+    for key in given:
+        if key not in known and (meant := _alike(key, missing)):
+            return f"no such key: {key}; did you mean {meant}?"
+    return ""
+
+
+def _alike(key: str, names: Sequence[str]) -> str:
+    from difflib import get_close_matches  # late: only a mistake needs it
+
+    folded = {name.replace("_", "").casefold(): name for name in reversed(names)}
+    found = get_close_matches(key.replace("_", "").casefold(), list(folded), 1, 0.8)
+    return folded[found[0]] if found else SYNONYMS[key] if SYNONYMS.get(key) in names else ""
 
 
 def field_names(cls: Any) -> list[str]:

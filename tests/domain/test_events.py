@@ -81,7 +81,7 @@ def test_text_and_parts_cannot_both_be_given(kind: type[Any]) -> None:
             "UserMessage: /replaces: Input should be less than 9223372036854775808",
         ),
         ({"parts": [CALL]}, "UserMessage: /parts/0: no such type"),
-        ({"to": "sesame"}, "UserMessage: /to: Input should be a valid tuple, found 'sesame'"),
+        ({"to": "sesame"}, "UserMessage: /to: expected a list, found a text; write to=['sesame']"),
         ({"to": ["a", 7]}, "UserMessage: /to/1: Input should be a valid string, found 7"),
         ({"author_kind": "sesame"}, "UserMessage: /author_kind: Input should be"),
         ({"tags": {"sesame"}}, "UserMessage: /tags: Input should be a valid tuple, found {'sesame'}"),
@@ -217,3 +217,33 @@ def test_a_repr_is_the_call_that_makes_the_value_without_defaults_and_long_texts
         f"AssistantMessage(agent='coder', text='I look.', tool_calls=({CALL!r},))"
     )
     assert len(repr(UserMessage("x" * 5_000))) < 100
+
+
+@pytest.mark.parametrize("name", ["text", "author", "colour"])
+def test_no_attribute_of_an_event_can_be_set_or_deleted(name: str) -> None:
+    message = UserMessage("x")
+
+    with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+        setattr(message, name, "y")
+    with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot delete field '{name}'"):
+        delattr(message, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"role": "user", "content": "hi"},
+            "found dict; for a chat message: conversation.extend(events_from(",
+        ),
+        ([], "found list; for chat messages: conversation.extend(events_from(messages"),
+        ("hi", "found str; of a text, UserMessage('hi') makes one"),
+        (UserMessage, "found the class UserMessage; a value of it is UserMessage(...)"),
+        (None, "found NoneType"),
+    ],
+)
+def test_what_is_no_event_is_answered_with_how_one_is_made(given: Any, said: str) -> None:
+    with pytest.raises(
+        InvalidEventError, match=re.escape(f"expected one of the five kinds of event, {said}")
+    ):
+        REGISTRY.dump(given)

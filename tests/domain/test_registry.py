@@ -87,3 +87,11 @@ def test_a_reference_is_imported_when_it_is_looked_up() -> None:
         registry["nothing"]
     with pytest.raises(CallerError, match="expected module:attribute, found 'fractions'"):
         registry.add_reference("other", "fractions")
+
+
+@pytest.mark.parametrize("name", ["open", "openai-caht", "OpenAI"])
+def test_a_slip_or_a_beginning_is_answered_with_the_name(name: str) -> None:
+    apis: Registry[int] = Registry("an API", {"openai-chat": 1, "openai-responses": 2})
+
+    with pytest.raises(NotRegisteredError, match="; did you mean 'openai-chat'"):
+        apis[name]

@@ -76,12 +76,47 @@ def test_joining_again_with_the_same_card_appends_nothing(talk: Conversation) ->
     assert talk.position == 1
 
 
-def test_joining_again_with_another_card_replaces_it(talk: Conversation) -> None:
-    talk.join("coder", model="gpt-5", instructions="You code.")
-    entry = talk.join("coder", model="gpt-6")
+def test_what_a_later_join_leaves_out_stays_on_the_card(talk: Conversation) -> None:
+    talk.join("coder", model="gpt-5", instructions="You code.", tools=[WEATHER], parameters={"stop": ["."]})
+    entry = talk.join("coder", model="gpt-6", policy=LastN(3))
 
     assert entry is not None
-    assert entry.event == ModeSwitch(cards={"coder": AgentCard(model="gpt-6")})
+    parameters = {"stop": ["."]}
+    card = AgentCard(
+        model="gpt-6", persona="You code.", tools=[WEATHER], parameters=parameters, policy=LastN(3)
+    )
+    assert entry.event == ModeSwitch(cards={"coder": card})
+    assert talk.join("coder", model="gpt-6") is None
+    assert talk.join("coder") is None
+
+
+def test_what_is_given_empty_is_taken_from_the_card(talk: Conversation) -> None:
+    talk.join("coder", model="m", instructions="x", tools=[WEATHER], parameters={"n": 1}, policy=LastN(3))
+    talk.join("coder", model="", instructions="", tools=[], parameters={}, policy={})
+
+    assert talk.settings().card_of("coder") == AgentCard()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("modle", "join: no such argument: modle; did you mean model?"),
+        ("system", "join: no such argument: system; did you mean instructions?"),
+        ("persona", "join: no such argument: persona; did you mean instructions?"),
+        ("temperature", 'the provider\'s own go in parameters={"temperature": 0.2}'),
+    ],
+)
+def test_an_argument_that_there_is_not_is_answered_with_the_one_that_is_meant(
+    talk: Conversation, tmp_path: Path, given: str, said: str
+) -> None:
+    async def run() -> None:
+        async with stenolog.open_async(tmp_path / "a.db") as log:
+            await log["x"].join("coder", **{given: "x"})  # type: ignore[arg-type]
+
+    with pytest.raises(CallerError, match=re.escape(said)):
+        talk.join("coder", **{given: "x"})  # type: ignore[arg-type]
+    with pytest.raises(CallerError, match=re.escape(said)):
+        asyncio.run(run())
 
 
 def test_an_agent_that_has_left_joins_again(talk: Conversation) -> None:
@@ -159,6 +194,16 @@ def test_strictness_of_a_responses_tool_is_kept(talk: Conversation) -> None:
         ([WEATHER, weather], "tools[1]: expected another name, found a second 'weather'"),
         ([lambda *words: 1], "tools[0]: <lambda>: expected parameters with names"),
         (CHAT, "tools: expected a list of tools, found {"),
+        (weather, "tools: expected a list of tools, found <function weather"),
+        ([{"name": "a", "paramters": {}}], "tools[0]: no such key: paramters; did you mean parameters?"),
+        (
+            [{"function": {"name": "a", "params": {}}}],
+            "tools[0]: no such key: params; did you mean parameters?",
+        ),
+        (
+            [{"name": "a", "inputschema": {}}],
+            "tools[0]: no such key: inputschema; did you mean input_schema?",
+        ),
     ],
 )
 def test_what_is_no_tool_is_refused_by_its_place(talk: Conversation, tools: Any, said: str) -> None:
@@ -184,3 +229,20 @@ def test_an_async_conversation_is_joined_alike(tmp_path: Path) -> None:
             assert (await log["x"].settings()).members == ("coder",)
 
     asyncio.run(run())
+
+
+def test_a_key_that_a_provider_knows_is_no_slip(talk: Conversation) -> None:
+    talk.join("coder", tools=[ANTHROPIC | {"cache_control": {"type": "ephemeral"}, "defer_loading": True}])
+
+    assert talk.position == 1
+
+
+def test_a_request_says_that_the_message_is_for_somebody_who_has_not_joined(talk: Conversation) -> None:
+    talk.join("guide", model="m")
+    talk.append(UserMessage("Rain?", to=["guid"]))
+
+    request = talk.request("guide")
+    assert (request.sendable, request.reason) == (
+        False,
+        "nothing to answer: the message at 2 is for guid, who has not joined",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from openai.types.chat import ChatCompletionMessage
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, ModeSwitch, ToolResult, UserMessage
-from stenolog.errors import CallerError
+from stenolog.errors import CallerError, InvalidEventError
 from stenolog.importers import events_from
 
 PNG = "iVBORw0KGgo="
@@ -151,3 +152,35 @@ def test_what_is_no_message_is_refused_by_its_place(given: list[object], place: 
 
 def test_an_empty_list_has_no_events() -> None:
     assert events_from([]) == []
+
+
+@pytest.mark.parametrize("given", ["hello", CHAT[0], b"hello", 5])
+def test_what_is_no_list_is_refused_as_a_whole(given: Any) -> None:
+    with pytest.raises(CallerError, match="expected a list of messages, found "):
+        events_from(given)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"role": "user", "contnt": "Rain?"}, "messages[0]: no such key: contnt; did you mean content?"),
+        ({"role": "assistant", "tool_call": []}, "no such key: tool_call; did you mean tool_calls?"),
+        ({"role": "tool", "content": "", "toolCallId": "c1"}, "toolCallId; did you mean tool_call_id?"),
+    ],
+)
+def test_a_slip_in_a_key_is_answered_with_the_key(message: dict[str, Any], said: str) -> None:
+    with pytest.raises(CallerError, match=re.escape(said)):
+        events_from([message])
+
+
+def test_a_key_of_the_providers_own_is_kept() -> None:
+    (event,) = events_from([{"role": "user", "content": "Rain?", "cache_control": {"type": "ephemeral"}}])
+
+    assert event.meta["openai"] == {"cache_control": {"type": "ephemeral"}}
+
+
+def test_a_list_goes_into_a_new_conversation(talk: Conversation) -> None:
+    talk.append(UserMessage("Hi"))
+
+    with pytest.raises(InvalidEventError, match=re.escape("(events_from) goes into a new conversation")):
+        talk.extend(events_from(CHAT, agent="guide"))

@@ -18,6 +18,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart
+from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 
 from .json_lines import Record
@@ -33,6 +34,13 @@ ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image"
 """The types of a block by which a list is known as messages of Anthropic."""
 
 INSTRUCTIONS = {"role": "system", "content": "-"}
+
+KEYS = {
+    **dict.fromkeys(ROLES, ("content",)),
+    "assistant": ("content", "tool_calls"),
+    "tool": ("content", "tool_call_id"),
+}
+"""The keys of a message by which a slip is known, by its role; others are the provider's own."""
 
 
 def events_from(
@@ -51,6 +59,8 @@ def events_from(
 
     Raises `CallerError` for what is no message, with its place, and for a picture where there is no log.
     """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise CallerError(f"expected a list of messages, found {messages!r:.200}")
     given = [_plain(message, f"messages[{nth}]") for nth, message in enumerate(messages)]
     blobs: Blobs = {}
     card = AgentCard(model=model, tools=tool_specs(tools) or None)
@@ -75,6 +85,8 @@ def _plain(value: object, place: str) -> dict[str, Any]:
         raise CallerError(
             f"{place}: expected a message of one of the roles {', '.join(ROLES)}, found {value!r:.200}"
         )
+    if slip := "" if is_item else slips(message, KEYS[message["role"]]):
+        raise CallerError(f"{place}: {slip}")
     return message
 
 

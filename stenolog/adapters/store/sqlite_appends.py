@@ -96,10 +96,7 @@ class Append(NamedTuple):
             if not (head.position or self.exact or switches(fresh[:1])):
                 fresh.insert(0, opening(self.edge, fresh[0].time))
             elif head.position and expected is None and switches(fresh):
-                raise InvalidEventError(
-                    f"{name!r}: a mode switch changes what others decide by: "
-                    f"append it with expected= (the log stands at {head.position})"
-                )
+                raise InvalidEventError(_unexpected_switch(name, head.position, len(fresh)))
             records = sealed(head, fresh)
             event_rows.insert(connection, key, records)
             head = _last(records)
@@ -179,3 +176,12 @@ def _existing_records(
             check_same(name, record, item)
             standing[item.id] = record
     return standing
+
+
+def _unexpected_switch(name: str, position: int, number: int) -> str:
+    """Say why a mode switch is refused, or a list of messages that begins with one."""
+    at = f"(the log stands at {position})"
+    reason = f"{name!r}: a mode switch changes what others decide by: append it with expected= {at}"
+    return (
+        f"{reason}; a list of messages (events_from) goes into a new conversation" if number > 1 else reason
+    )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
-from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, InvalidEventError
 from stenolog.domain.policy import PolicyLike
+from stenolog.domain.value_help import slips
 from stenolog.domain.values import Tool
 
 from .signatures import Parameters, checked_name, name_of, tool_spec
@@ -18,23 +18,29 @@ ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any]
 TAKEN = "a function, a Tool, or a function's schema as a dictionary of OpenAI's or Anthropic's"
 SCHEMAS = ("parameters", "input_schema", "inputSchema")
 """The names of the field with the JSON Schema: OpenAI's and Gemini's, Anthropic's, that of MCP."""
+KEYS = ("name", "description", "strict")
+"""The keys of a tool, beside that of its schema; others are the provider's own."""
 
 
-def card_of(
-    model: str,
-    instructions: str,
-    tools: Iterable[ToolSpecLike],
+def card_fields(
+    model: str | None,
+    instructions: str | None,
+    tools: Iterable[ToolSpecLike] | None,
     parameters: Mapping[str, Any] | None,
     policy: PolicyLike,
-) -> AgentCard:
-    """Return the card of an agent. Raises `InvalidEventError`, and `CallerError` for what is no tool."""
-    return AgentCard(
-        model=model,
-        persona=instructions,
-        tools=tool_specs(tools) or None,
-        parameters=dict(parameters or {}),
-        policy=policy or {},
-    )
+) -> dict[str, Any]:
+    """Return the fields of an agent's card that are given; None stands for one that is not.
+
+    Raises `CallerError` for what is no tool.
+    """
+    given = {
+        "model": model,
+        "persona": instructions,
+        "parameters": None if parameters is None else dict(parameters),
+        "policy": policy,
+    }
+    fields = {name: value for name, value in given.items() if value is not None}
+    return fields if tools is None else {**fields, "tools": tool_specs(tools) or None}
 
 
 def tool_specs(given: Iterable[ToolSpecLike]) -> tuple[Tool, ...]:
@@ -42,7 +48,7 @@ def tool_specs(given: Iterable[ToolSpecLike]) -> tuple[Tool, ...]:
 
     Raises `CallerError` for what is none, for a function without a JSON Schema, and for two of one name.
     """
-    if isinstance(given, str | Mapping):
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise CallerError(f"tools: expected a list of tools, found {given!r:.100}")
     specs: dict[str, Tool] = {}
     for nth, each in enumerate(given):
@@ -78,6 +84,9 @@ def _declared(given: dict[str, Any]) -> Tool:
     has_schema = any(isinstance(as_dict(inner).get(field), dict) for field in SCHEMAS)
     if not (kind == "function" or has_schema) or not as_str(as_dict(inner).get("name")):
         raise CallerError(f"expected {TAKEN}; found {given!r:.200}")
+    keys = KEYS if any(field in inner for field in SCHEMAS) else (*KEYS, *SCHEMAS)
+    if slip := slips([*inner], keys):
+        raise CallerError(slip)
     for field in SCHEMAS:
         if not isinstance(inner.get(field) or {}, dict):
             raise CallerError(f"{field}: expected a JSON Schema, found {inner[field]!r:.100}")

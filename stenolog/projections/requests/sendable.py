@@ -158,7 +158,19 @@ def unsendable_reason(view: View, end: Message | None) -> str:
         case "closed":
             return "the agent has left"
         case "idle":
-            return "nothing to answer: the lane is idle"
+            return f"nothing to answer: {_for_a_stranger(view) or 'the lane is idle'}"
+
+
+def _for_a_stranger(view: View) -> str:
+    """Say for whom a newer message is that waits for an agent who has not joined; empty if there is none."""
+    state = view.state
+    answered = state.lane(view.lane.address).answered
+    waiting = [
+        lane for lane in state.lanes.values() if lane.asked > answered and lane.status == "awaiting_llm"
+    ]
+    absent = [lane for lane in waiting if lane.agent not in state.members]
+    newest = max(absent, key=lambda lane: lane.asked, default=None)
+    return f"the message at {newest.asked} is for {newest.agent}, who has not joined" if newest else ""
 
 
 def _calls(number: int, does: str, do: str) -> str:
