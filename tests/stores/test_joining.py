@@ -81,7 +81,7 @@ def test_what_a_later_join_leaves_out_stays_on_the_card(talk: Conversation) -> N
     entry = talk.join("coder", model="gpt-6", policy=LastN(3))
 
     assert entry is not None
-    parameters = {"stop": ["."]}
+    parameters: dict[str, Any] = {"stop": ["."]}
     card = AgentCard(
         model="gpt-6", persona="You code.", tools=[WEATHER], parameters=parameters, policy=LastN(3)
     )
