@@ -37,10 +37,7 @@ class ThreadStore:
 
     def conversation(self, id: str) -> Conversation:
         """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
-        try:
-            return self.log[check_name(id, what="thread_id")]
-        except InvalidEventError:
-            return self.log[f"thread {sha256(id.encode()).hexdigest()[:32]}"]
+        return self.log[conversation_name(id)]
 
     def thread(self, id: str) -> Thread:
         """Return the thread as the log has it now.
@@ -138,10 +135,26 @@ class ThreadStore:
             is_trusted = conversation.name in self._trusted
             for entry in conversation.entries(thread.position, head):
                 thread.take(entry, trusted=is_trusted or not is_imported(entry.position))
+            thread.id = thread.id and _id_in(conversation.name, thread.id)
         self._threads[conversation.name] = thread  # behind those that were not used for longer
         if len(self._threads) > REMEMBERED:
             del self._threads[next(iter(self._threads))]
         return thread
+
+
+def conversation_name(id: str) -> str:
+    """Return the name of a thread's conversation."""
+    try:
+        return check_name(id, what="thread_id")
+    except InvalidEventError:
+        return f"thread {sha256(id.encode()).hexdigest()[:32]}"
+
+
+def _id_in(name: str, recorded: str) -> str:
+    """Return the id of the thread in a conversation whose entries record this id."""
+    # A fork inherits the entry with its original's id, and a renamed conversation keeps it. Configs with that
+    # id would write to the original, so the conversation's name counts.
+    return recorded if conversation_name(recorded) == name else name
 
 
 def id_of(thread_id: object) -> str:
