@@ -36,7 +36,7 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
 from .adapters.importers.settings_writer import SettingsWriter
-from .adapters.importers.sqlite_file import SQLITE, sqlite_database
+from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
 from .adapters.providers.failures import error_category
 from .adapters.providers.json_fields import (
@@ -118,4 +118,5 @@ __all__ = [
     "size_of",
     "source_conversation",
     "sqlite_database",
+    "tables_in",
 ]

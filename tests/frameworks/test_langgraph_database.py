@@ -197,7 +197,7 @@ def test_any_other_database_is_refused(log: Log, file: Path) -> None:
         connection.execute("CREATE TABLE checkpoints (id)")
     connection.close()
 
-    with pytest.raises(UnknownFormatError, match="found the tables checkpoints"):
+    with pytest.raises(UnknownFormatError, match="with the tables checkpoints"):
         import_file(log, file)
 
 

@@ -257,7 +257,7 @@ def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + bytes(200))
 
     for name, why in {
-        "other.db": "with a table conversation_messages, found the tables users",
+        "other.db": "a table conversation_messages.*found an SQLite database with the tables users",
         "talks.db": "it is a stenolog database",
         "broken.db": "an SQLite database that cannot be read",
     }.items():

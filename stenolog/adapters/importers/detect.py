@@ -18,6 +18,7 @@ from .claude.stream import is_stream, is_stream_record, other_stream
 from .formats import IMPORTERS, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
 from .openai.messages import are_messages, conversations_in, is_message
+from .sqlite_file import SQLITE, tables_in
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
@@ -73,6 +74,9 @@ def _recognised(stream: BinaryIO) -> str:
         raise UnknownFormatError("expected UTF-8, found UTF-16")
     if found := _of_start(first, stream):
         return found
+    if first.startswith(SQLITE):
+        there = ", ".join(tables_in(stream)[:6]) or "none"
+        raise UnknownFormatError(f"expected {supported()}, found an SQLite database with the tables {there}")
     if first.startswith(b"PK\x03\x04"):
         raise UnknownFormatError(f"expected {supported()}, found a ZIP archive, as Inspect keeps its logs in")
     if first.startswith(b"["):

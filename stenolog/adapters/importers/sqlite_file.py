@@ -30,6 +30,13 @@ def sqlite_database(stream: BinaryIO) -> Iterator[sqlite3.Connection]:
             raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
 
 
+def tables_in(stream: BinaryIO) -> list[str]:
+    """Return the names of the tables and views in the database of a stream, sorted."""
+    with sqlite_database(stream) as connection:
+        names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        return [name for (name,) in connection.execute(names)]
+
+
 def _connect(stream: BinaryIO) -> sqlite3.Connection:
     """Connect to the file of a stream, so that its write-ahead log is read too, or to a copy of its bytes."""
     name = getattr(stream, "name", None)

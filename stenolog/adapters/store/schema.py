@@ -161,7 +161,8 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
     if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         raise NotADatabaseError(
             f"{where}: expected a stenolog database (application id {APPLICATION_ID:#x}), "
-            f"found another program's (application id {application:#x})"
+            f"found another program's (application id {application:#x}); of some "
+            f"programs the conversations can be imported: stenolog import {where}"
         )
     return 0
 

@@ -1,6 +1,7 @@
 """LangGraph's checkpoints, kept in the log: `graph.compile(checkpointer=LangGraphSaver(log))`.
 
 saver.py             what LangGraph asks for: put, get, list, delete …
+awaited.py           the same, awaited
 configs.py           the checkpoint that a config names
 bringing.py          the checkpoints of a thread in another saver
 thread_store.py      the threads of a log, each a conversation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -16,18 +17,29 @@ from langgraph.checkpoint.base import (
 )
 
 from stenolog.errors import CallerError
+from stenolog.importers import as_time
 
 from .thread_fold import Id, Thread
 
 
 class Brought(NamedTuple):
-    """A checkpoint to put: the config of its parent, and what each task wrote behind it."""
+    """A checkpoint to put: the config of its parent, what each task wrote behind it, and its own time."""
 
     id: Id
     parent: RunnableConfig
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
     writes: list[tuple[str, list[tuple[str, Any]]]]
+    at: datetime
+
+
+def check_saver(old: object) -> None:
+    """Raise `CallerError` for what is no saver, such as the path of a database."""
+    if not isinstance(old, BaseCheckpointSaver):
+        raise CallerError(
+            "old: expected a saver, as in `with SqliteSaver.from_conn_string('lg.sqlite') as old:`, "
+            f"found {old!r:.80}"
+        )
 
 
 def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) -> Iterator[Brought]:
@@ -63,7 +75,8 @@ def _brought(found: CheckpointTuple, thread_id: str) -> Brought:
         "versions_seen": seen,
     }
     config = _config(thread_id, checkpoint_ns=ns, **({"checkpoint_id": parent} if parent else {}))
-    return Brought((ns, id), config, numbered, found.metadata, _by_task(found.pending_writes or ()))
+    writes = _by_task(found.pending_writes or ())
+    return Brought((ns, id), config, numbered, found.metadata, writes, as_time(checkpoint.get("ts")))
 
 
 def _by_task(

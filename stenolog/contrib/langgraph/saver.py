@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import ChainMap
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from threading import RLock
 from typing import Any
@@ -27,7 +28,8 @@ from stenolog import Conversation, Log
 from stenolog.errors import CallerError
 from stenolog.events import NewEntry
 
-from .bringing import missing_here
+from .awaited import AwaitedSaver
+from .bringing import check_saver, missing_here
 from .configs import Where, config_of
 from .message_sync import MessageSync
 from .messages import ChannelMessage, matches, messages_in, name_of
@@ -40,7 +42,7 @@ VALUES = "channel_values"
 _list = list  # within the class below, `list` is what LangGraph calls so
 
 
-class LangGraphSaver(BaseCheckpointSaver[int]):
+class LangGraphSaver(AwaitedSaver):
     """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
 
     A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
@@ -66,6 +68,11 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         agent: str = "assistant",
         tell: bool = True,
     ) -> None:
+        if not isinstance(log, Log):
+            raise CallerError(
+                "log: expected an open log, as in LangGraphSaver(stenolog.open('talks.db')), "
+                f"found {log!r:.80}"
+            )
         if serde is not None and allow:
             raise CallerError("allow: expected none beside serde, a serializer of your own, which decides")
         super().__init__(serde=serde or SafeSerializer(allow))
@@ -90,16 +97,19 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         """Put what only another saver has of a thread, and return the number of checkpoints.
 
         A thread goes on here where it stood there, with its history, its branches and its interrupts. Raises
-        `CallerError` where `old` has no such thread, where the thread went on in both savers, and where it
-        holds a class that `allow` does not name.
+        `CallerError` where `old` has no such thread, where the thread went on in both savers, where its
+        messages were imported into this log, and where it holds a class that `allow` does not name.
+
+        Entries have the times of their checkpoints.
         """
+        check_saver(old)
         with self._lock:
             thread, brought = self._shelf.thread(id := id_of(thread_id)), 0
         for each in missing_here(old, thread, id):
             versions = each.checkpoint["channel_versions"]
-            config = self.put(each.parent, each.checkpoint, each.metadata, versions)
+            config = self._store(each.parent, each.checkpoint, each.metadata, versions, each.at)
             for task, writes in each.writes:
-                self.put_writes(config, writes, task)
+                self._store_writes(config, writes, task, "", each.at)
             brought += 1
         return brought
 
@@ -157,32 +167,12 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
-        with self._lock:
-            self._shelf.append(
-                where.thread, lambda thread: self._put(thread, where, checkpoint, kept, new_versions)
-            )
-        return config_of(where.thread, where.ns, checkpoint["id"])
+        return self._store(config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        where = Where.of(config)
-
-        def written(thread: Thread) -> _list[NewEntry]:
-            writing = ValueWriter(self.serde, thread.links)
-            kept = {
-                "writes": [[channel, writing.ref(value)] for channel, value in writes],
-                "ns": where.ns,
-                "id": where.id or "",
-                "task": task_id,
-                "path": task_path,
-            }
-            self._shelf.keep(writing.finish(kept))
-            return [record(kept)]
-
-        with self._lock:
-            self._shelf.append(where.thread, written)
+        self._store_writes(config, writes, task_id, task_path)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Fork the source as the target; nothing is copied.
@@ -215,55 +205,50 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                 else:
                     self._shelf.drop(id, Thread.outdated)
 
-    # The same, awaited
+    # Inside
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while (made := await asyncio.to_thread(next, found, None)) is not None:
-            yield made
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
-
-    async def aput(
+    def _store(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
+        new: ChannelVersions,
+        at: datetime | None = None,
     ) -> RunnableConfig:
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        """Append a checkpoint with that time, or with the time of now."""
+        where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
+        with self._lock:
+            self._shelf.append(
+                where.thread, lambda thread: self._put(thread, where, checkpoint, kept, new), at
+            )
+        return config_of(where.thread, where.ns, checkpoint["id"])
 
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    def _store_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task: str,
+        path: str,
+        at: datetime | None = None,
     ) -> None:
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        where = Where.of(config)
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        def written(thread: Thread) -> _list[NewEntry]:
+            writing = ValueWriter(self.serde, thread.links)
+            kept = {
+                "writes": [[channel, writing.ref(value)] for channel, value in writes],
+                "ns": where.ns,
+                "id": where.id or "",
+                "task": task,
+                "path": path,
+            }
+            self._shelf.keep(writing.finish(kept))
+            return [record(kept)]
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        with self._lock:
+            self._shelf.append(where.thread, written, at)
 
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
-
-    # Inside: with the lock held
+    # With the lock held
 
     def _put(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -37,12 +38,12 @@ class ThreadStore:
 
     def conversation(self, id: str) -> Conversation:
         """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
-        return self.log[conversation_name(id)]
+        return self.log[name_of_thread(id)]
 
     def thread(self, id: str) -> Thread:
         """Return the thread as the log has it now.
 
-        Raises `CallerError` where its checkpoints were imported.
+        Raises `CallerError` where its checkpoints were imported, or its messages alone.
         """
         conversation = self.conversation(id)
         thread = self._read(conversation)
@@ -51,6 +52,13 @@ class ThreadStore:
                 f"{conversation.name!r}: its checkpoints were imported from a file, and no graph runs from "
                 "such a checkpoint: take another thread_id, or, where you trust the author of the file, "
                 f"pass trust_imported=[{id!r}]"
+            )
+        if thread.position and thread.id is None and conversation.imported_ranges():
+            name = conversation.name
+            raise CallerError(
+                f"{name!r}: its messages were imported from a file, without checkpoints, so a "
+                "graph would begin anew there: take another thread_id or another log, or rename the "
+                f"imported conversation first: log[{name!r}].rename('imported {name}')"
             )
         return thread
 
@@ -79,8 +87,8 @@ class ThreadStore:
         """Return the position that the next append expects."""
         return thread.position + len(self.opening(thread, id))
 
-    def append(self, id: str, decide: Callable[[Thread], list[NewEntry]]) -> None:
-        """Append a decision on the thread's state; on a version conflict, decide again."""
+    def append(self, id: str, decide: Callable[[Thread], list[NewEntry]], at: datetime | None = None) -> None:
+        """Append a decision on the thread's state, with that time; on a version conflict, decide again."""
         while True:
             thread = self.thread(id)
             if not (drafts := decide(thread)):
@@ -88,8 +96,8 @@ class ThreadStore:
             try:
                 if thread.is_emptied:
                     self.conversation(id).unarchive()
-                first = self.opening(thread, id)
-                self.conversation(id).extend([*first, *drafts], expected=thread.position)
+                timed = [draft._replace(time=at) for draft in (*self.opening(thread, id), *drafts)]
+                self.conversation(id).extend(timed, expected=thread.position)
                 return
             except VersionConflictError:
                 continue
@@ -142,7 +150,7 @@ class ThreadStore:
         return thread
 
 
-def conversation_name(id: str) -> str:
+def name_of_thread(id: str) -> str:
     """Return the name of a thread's conversation."""
     try:
         return check_name(id, what="thread_id")
@@ -154,7 +162,7 @@ def _id_in(name: str, recorded: str) -> str:
     """Return the id of the thread in a conversation whose entries record this id."""
     # A fork inherits the entry with its original's id, and a renamed conversation keeps it. Configs with that
     # id would write to the original, so the conversation's name counts.
-    return recorded if conversation_name(recorded) == name else name
+    return recorded if name_of_thread(recorded) == name else name
 
 
 def id_of(thread_id: object) -> str:

@@ -51,6 +51,7 @@ from stenolog.importers import (
     import_conversations,
     key_of,
     sqlite_database,
+    tables_in,
 )
 
 SYSTEM = "conversation_messages"
@@ -207,18 +208,6 @@ def is_csv(first: bytes) -> bool:
     return is_row(dict.fromkeys(next(csv.reader([header]), []), ""))
 
 
-def check_database(stream: BinaryIO) -> None:
-    """Raise `UnknownFormatError` where a database has no such table, or is a log of ours."""
-    with sqlite_database(stream) as connection:
-        names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
-        found = [name for (name,) in connection.execute(names)]
-    if TABLE not in found:
-        there = ", ".join(found[:6]) or "none"
-        raise UnknownFormatError(
-            f"expected an SQLite database with a table {TABLE}, found the tables {there}"
-        )
-
-
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the conversations of a file that was recognised as such rows."""
     first = stream.read(len(SQLITE))
@@ -330,11 +319,8 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Re
 
 
 def _is_start(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file begins as a database, which must have the table, or as CSV with its columns."""
-    if first.startswith(SQLITE):
-        check_database(stream)
-        return True
-    return is_csv(first)
+    """Return whether a file is a database with the table, or CSV with its columns."""
+    return TABLE in tables_in(stream) if first.startswith(SQLITE) else is_csv(first)
 
 
 WORKFLOW = Importer(
