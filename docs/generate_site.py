@@ -77,8 +77,15 @@ def api_page(face: str) -> str:
     return f"# {name}\n\n{MADE}\n\nNames: {names}.\n\n::: {name}\n{beside}"
 
 
+def langgraph_page() -> str:
+    """Return the page of LangGraph's saver, the class in `contrib` that users call by itself."""
+    name = "stenolog.contrib.langgraph"
+    return f"# {name}\n\n{MADE}\n\nNames: `LangGraphSaver`.\n\n::: {name}.saver.LangGraphSaver\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/api/{face}.md": partial(api_page, face) for face in faces()},
+    "reference/api/langgraph.md": langgraph_page,
     "llms.txt": llms,
     "../llms.txt": llms,
 }
