@@ -75,7 +75,14 @@ def test_a_command_that_has_moved_is_answered_with_what_it_is_called_now(cli: Cl
     ran = cli(old, "demo")
 
     assert ran.status == 2
-    assert f"no command {old!r}; it is now: stenolog {RENAMED[old]}\n" in ran.err
+    assert ran.err == f"✗ no command {old!r}; it is now: stenolog {RENAMED[old]}\n  see stenolog --help\n"
+
+
+def test_what_is_asked_for_wrongly_is_answered_in_a_line_and_where_to_look(cli: Cli) -> None:
+    wrong, where = cli("log", "--limit", "many").err.splitlines()
+
+    assert wrong == "✗ Invalid value for '-n' / '--limit': 'many' is not a valid integer range."
+    assert where == "  see stenolog log --help"
 
 
 @pytest.mark.parametrize("old", RENAMED)

@@ -10,6 +10,7 @@ from stenolog.domain.errors import PluginError
 
 from .app import app
 from .framework import fail
+from .terminal import say
 
 __all__ = ["run"]
 
@@ -22,7 +23,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         if as_json:
             return fail(error, as_json=True, trace=False)
-        error.show()
+        say(error.format_message(), mark="✗", style="red")
+        if error.ctx is not None:
+            say(f"  see {error.ctx.command_path} --help")
         return error.exit_code
     except click.ClickException as error:
         return fail(error, as_json=as_json, trace=False)

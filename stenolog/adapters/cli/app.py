@@ -80,7 +80,7 @@ RENAMED = {
 """What commands of earlier days are called now."""
 COMMON = """\
 Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
---no-pager, --plugin MODULE, --traceback; its own are in COMMAND --help.\
+--no-pager, --plugin MODULE, --traceback; others: COMMAND --help. Version: -V\
 """
 
 
