@@ -130,7 +130,10 @@ def test_a_thread_that_went_on_in_both_is_refused(log: Log, old: Any) -> None:
 
 
 def test_a_thread_that_the_other_saver_does_not_know_is_refused(log: Log, old: Any) -> None:
-    with pytest.raises(CallerError, match="expected a thread of the other saver, found 'no'"):
+    with pytest.raises(CallerError, match=r"found 'no', and it has no thread at all: is its path right\?"):
+        LangGraphSaver(log).bring(old, "no")
+    talking(old).invoke(ASKED, ONE)
+    with pytest.raises(CallerError, match=r"expected a thread of the other saver, found 'no'$"):
         LangGraphSaver(log).bring(old, "no")
 
     assert "no" not in log

@@ -49,7 +49,10 @@ def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) 
     """
     found = [_id(each) for each in old.list(_config(thread_id))]
     if not found:
-        raise CallerError(f"thread_id: expected a thread of the other saver, found {thread_id!r}")
+        # A SqliteSaver makes a new, empty database where its path names none.
+        is_empty = next(iter(old.list(None, limit=1)), None) is None
+        hint = ", and it has no thread at all: is its path right?" if is_empty else ""
+        raise CallerError(f"thread_id: expected a thread of the other saver, found {thread_id!r}{hint}")
     # Ids begin with a time. A saver may list one namespace after the other, but a subgraph's checkpoint
     # needs the one around it.
     missing = sorted((id for id in found if id not in thread.saved), key=lambda id: id[1])
