@@ -88,6 +88,16 @@ class TestTheHomeDatabase:
         )
         assert not home.parent.exists()
 
+    def test_a_backup_is_restored_into_it_where_there_is_none(
+        self, cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cli("demo", "--db", "old.db")
+        monkeypatch.delenv("STENOLOG_DB", raising=False)
+
+        assert cli("db", "restore", "old.db").status == 0
+        assert cli("db", "path").out == f"{home}\n"
+        assert cli("show", "demo", "2", "--raw").out == "Which test fails, and why?\n"
+
     def test_a_folder_that_is_missing_elsewhere_is_not_made(self, cli: Cli, tmp_path: Path) -> None:
         assert cli("demo", "--db", "nowhere/talks.db").status != 0
         assert not (tmp_path / "nowhere").exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from pydantic import TypeAdapter
 
+from stenolog.adapters.store.home import make_home
 from stenolog.domain.codec import REGISTRY
 
 from .framework import command
@@ -56,6 +57,7 @@ def db_restore_command(db: Path, file: Path) -> CommandResult:
     """
     from stenolog.adapters.verify.integrity import restore
 
+    make_home(db)
     done = restore(there(file), db)
 
     def draw() -> Iterator[Piece]:
