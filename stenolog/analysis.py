@@ -8,10 +8,12 @@ from .adapters.providers.prices import prices_of
 from .adapters.verify.trace import Reached, Trace, trace_value
 from .domain.settings import members_after, settings
 from .domain.state import decision
+from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
-from .projections.analysis.explain import Bisected, Explanation, Reason, bisect, explain, why
+from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
+from .projections.analysis.provider_bill import Bill
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context import Context, context, within
 from .projections.describe import call_in_words, describe
@@ -21,6 +23,7 @@ from .projections.timeline import TimelineItem, changes, timeline
 from .projections.usage import By, Price, Prices, UsageTotals, cost, price_table, together, usage
 
 __all__ = [
+    "Bill",
     "Bisected",
     "Blame",
     "BlameLink",

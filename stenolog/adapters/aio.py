@@ -38,6 +38,7 @@ from .store.store_values import PendingEntry, PendingInsert, Stream
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.analysis.explain import Explanation
+    from stenolog.projections.analysis.provider_bill import Bill
     from stenolog.projections.requests import Api, Request
 
     from .maintenance.erase import Erased
@@ -266,6 +267,9 @@ class AsyncConversation:
                 policy=policy,
             )
         )
+
+    async def bill(self, agent: str, at: int | None = None, *, task: str = "") -> Bill:
+        return await self._run(lambda conversation: conversation.bill(agent, at, task=task))
 
     async def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
         return await self._run(lambda conversation: conversation.explain(position, api=api, policy=policy))

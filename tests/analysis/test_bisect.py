@@ -19,7 +19,7 @@ from stenolog import (
 from stenolog.context import Budget, LastN, SinceLastTurn
 from stenolog.errors import AgentNotFoundError
 from stenolog.events import PositionRange
-from stenolog.projections.analysis.explain import Bisected, bisect
+from stenolog.projections.analysis.bisection import Bisected, bisect
 from stenolog.projections.requests import APIS
 from tests.requests.given import calls, log
 

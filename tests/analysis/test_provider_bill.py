@@ -119,7 +119,7 @@ def test_a_small_difference_to_the_bill_is_one_of_counting(rebuilt: int, missing
 def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
     log = entries(said(source=CLAUDE), said(source=CLAUDE, usage=None), UserMessage(text="more"))
 
-    assert program_of(log, LANE) == "claude-code"
+    assert program_of(reversed(log), LANE) == "claude-code"
     assert getattr(last_answer(log, LANE, 3), "position", None) == 1
-    assert program_of(log, LaneId("b")) == ""
+    assert program_of(reversed(log), LaneId("b")) == ""
     assert last_answer(log, LaneId("b"), 3) is None

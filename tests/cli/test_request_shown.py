@@ -10,11 +10,16 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import Origin, Usage
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
 CLAUDE = Origin(system="claude-code", id="m1")
+REBUILT = (
+    "the answers came from claude-code, so this is rebuilt from what the log has; what was sent besides "
+    "(system prompt, tools) or left out is not recorded"
+)
 
 
 def imported(tmp_path: Path, **usage: Any) -> None:
@@ -35,7 +40,7 @@ def test_beside_the_tokens_stands_the_bill_and_how_much_of_it_the_log_does_not_h
     cli: Cli, tmp_path: Path
 ) -> None:
     imported(tmp_path, usage=Usage(input=35_261, output=5, cache_read=10_403))
-    out = cli("request", "x", "--at", "2").out
+    out = " ".join(cli("request", "x", "--at", "2").out.split())
     data = cli("request", "x", "--at", "2", "--json").envelope["data"]
 
     assert "billed 35,261 tokens, 10,403 of them cached, by the answer at 3" in out
@@ -47,7 +52,7 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
     imported(tmp_path, usage=Usage(input=35_261, output=5))
     with stenolog.open(tmp_path / "talks.db") as log:
         log["x"].append(UserMessage(text="And now?", to=["claude"]))
-    out = cli("request", "x").out
+    out = " ".join(cli("request", "x").out.split())
 
     assert "the request before it, at 2:" in out
     assert "not in this log: some 35,000 tokens" in out
@@ -56,9 +61,7 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
 def test_without_a_bill_it_says_that_nobody_knows_what_else_was_sent(cli: Cli, tmp_path: Path) -> None:
     imported(tmp_path)
 
-    assert "the answers came from claude-code, without a bill: whether more was sent" in " ".join(
-        cli("request", "x", "--at", "2").out.split()
-    )
+    assert f"{REBUILT}; no bill tells how much" in " ".join(cli("request", "x", "--at", "2").out.split())
 
 
 def test_of_a_request_that_stenolog_sent_nothing_is_missing(demo: Cli) -> None:
@@ -90,3 +93,128 @@ def test_the_text_of_a_part_has_room_and_no_line_is_too_long(
 
     assert max(map(len, rows)) <= int(columns)
     assert any("Which test fails, an" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("billed", "figure"),
+    [
+        (106, "billed 100 tokens more than rebuilt: sent besides, or counted otherwise"),
+        (6, "billed as many tokens as rebuilt"),
+        (2, "billed 4 tokens less than rebuilt: left out, or counted otherwise"),
+    ],
+)
+def test_whatever_the_bill_says_what_another_program_sent_is_said_not_to_be_recorded(
+    cli: Cli, tmp_path: Path, billed: int, figure: str
+) -> None:
+    imported(tmp_path, usage=Usage(input=billed, output=5))
+    out = " ".join(cli("request", "x", "--at", "2").out.split())
+    bill = cli("request", "x", "--at", "2", "--json").envelope["data"]["bill"]
+
+    assert f"{REBUILT}; {figure}" in out
+    assert bill["note"] == f"{REBUILT}; {figure}"
+
+
+@pytest.mark.parametrize("command", [("request", "x", "--raw"), ("export", "x", "--as", "openai")])
+def test_a_body_and_an_export_say_on_stderr_alone_that_they_are_rebuilt(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    imported(tmp_path)
+    ran = cli(*command)
+
+    assert ran.err.splitlines() == [f"! {REBUILT}"]
+    assert "rebuilt" not in ran.out
+
+
+def test_an_export_into_a_file_says_so_too(cli: Cli, tmp_path: Path) -> None:
+    imported(tmp_path)
+    ran = cli("export", "x", "--as", "openai", "-o", str(tmp_path / "out.json"))
+
+    assert REBUILT in ran.err
+    assert "rebuilt" not in (tmp_path / "out.json").read_text()
+
+
+def test_a_body_that_stenolog_sent_is_printed_without_a_word(demo: Cli) -> None:
+    assert demo("request", "demo", "--agent", "coder", "--raw").err == ""
+    assert demo("export", "demo", "--as", "openai", "--agent", "coder").err == ""
+
+
+@pytest.mark.parametrize("text", ["Go on.", "nowhere"])
+def test_a_text_that_is_looked_for_is_looked_for_in_rebuilt_requests(
+    cli: Cli, tmp_path: Path, text: str
+) -> None:
+    imported(tmp_path)
+    ran = cli("explain", "text", "x", text)
+
+    assert REBUILT in " ".join(ran.out.split())
+    assert cli("explain", "text", "x", text, "--json").envelope["data"]["note"] == REBUILT
+
+
+def test_a_text_in_requests_that_stenolog_sent_is_told_of_without_a_note(demo: Cli) -> None:
+    assert "rebuilt" not in demo("explain", "text", "demo", "pytest", "--agent", "coder").out
+
+
+def thread(tmp_path: Path) -> None:
+    """Record a thread as LangGraph's saver does: settings of its own between the messages."""
+    answer = AssistantMessage(
+        agent="assistant", text="Sunny.", model="gpt-5.2", source=Origin(system="langchain")
+    )
+    own = ModeSwitch(meta={"langgraph": {"ns": ""}})
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["42"].extend([ModeSwitch(mode="chat"), UserMessage(text="How is it?"), own, own, answer])
+
+
+def test_the_first_request_of_a_thread_names_the_model_of_its_answer(cli: Cli, tmp_path: Path) -> None:
+    thread(tmp_path)
+    out = cli("request", "42", "--at", "4").out
+
+    assert "its answer at 5 names the model gpt-5.2" in out
+    assert "not sendable" not in out
+    assert "gpt-5.2" not in cli("request", "42", "--at", "4", "--raw").out
+
+
+def test_an_entry_was_in_the_requests_that_were_answered_and_could_have_been_in_more(
+    cli: Cli, tmp_path: Path
+) -> None:
+    thread(tmp_path)
+
+    assert "in 1 request sent, of 3 possible" in " ".join(cli("explain", "42", "2").out.split())
+
+
+def test_a_conversation_that_no_agent_has_answered_asks_for_a_name(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["boom"].append(UserMessage(text="Hello"))
+    ran = cli("request", "boom")
+
+    assert "no agent has answered yet" in ran.err
+    assert "Say whose request you want: --agent NAME" in ran.err
+
+
+def test_an_agent_of_a_name_that_nobody_has_is_shown_with_a_warning(cli: Cli, tmp_path: Path) -> None:
+    thread(tmp_path)
+    ran = cli("request", "42", "--agent", "agent")
+
+    assert (ran.status, ran.err) == (0, "! nobody here is called agent; there is assistant\n")
+    assert cli("request", "42", "--agent", "agent", "--raw").err == ran.err
+    assert (
+        cli("request", "42", "--agent", "agent", "--json").envelope["diagnostics"][0]["code"]
+        == "unknown-agent"
+    )
+    assert cli("request", "42", "--agent", "assistant", "--at", "2").err == ""
+
+
+def test_python_has_the_note_beside_the_bill(tmp_path: Path) -> None:
+    imported(tmp_path, usage=Usage(input=35_261, output=5))
+    with stenolog.open(tmp_path / "talks.db") as log:
+        bill = log["x"].bill("claude", at=2)
+
+        assert (bill.tokens, bill.missing > 30_000) == (35_261, True)
+        assert bill.note.startswith(REBUILT)
+        with pytest.raises(PositionNotFoundError):
+            log["x"].bill("claude", at=9)
+        with pytest.raises(ConversationNotFoundError):
+            log["none"].bill("claude")
+
+
+def test_a_request_that_stenolog_sent_has_no_note(demo: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        assert log["demo"].bill("coder", at=2).note == ""

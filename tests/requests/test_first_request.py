@@ -11,8 +11,9 @@ import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, Log, ModeSwitch, UserMessage
 from stenolog.context import Budget, Prompt
 from stenolog.errors import AgentNotFoundError, RequestNotSendableError
+from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.budget import budget
-from stenolog.projections.analysis.explain import bisect, explain
+from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.regression import fresh
 from stenolog.projections.requests import APIS, LaneId, build, builder, lanes
 from stenolog.projections.requests.receipts import invalid_requests

@@ -91,7 +91,7 @@ def test_a_conversation_is_exported_as_text_in_any_registered_form(conversation:
 
 
 def test_an_export_of_one_agent_asks_which_where_there_are_several(conversation: Conversation) -> None:
-    with pytest.raises(CallerError, match="expected agent=, one of: nobody has spoken yet"):
+    with pytest.raises(CallerError, match="no agent has answered yet; say whose it is: agent=NAME"):
         conversation.export("openai")
     conversation.append(ModeSwitch(joins=["coder", "tester"]), expected=10)
     with pytest.raises(CallerError, match="expected agent=, one of: coder, tester"):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
-from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.analysis.provider_bill import not_recorded, program_of, usual_api
 from stenolog.projections.requests import APIS, LaneId, Request, lanes
 
+from .lines import Diagnostic
 from .options import RegisteredName
 from .position_argument import backwards
+from .terminal import say
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -69,12 +71,39 @@ def lane(written: str) -> LaneId:
 
 def only_agent(conversation: Conversation, position: int) -> str:
     """Return the one agent there is. Raises `InvalidEventError` where there are none or several."""
+    where = f"{conversation.name!r} at {position}"
     there = [each.address for each in lanes(conversation.entries(at=position))]
     there = there or [each.address for each in lanes(conversation.entries())]  # it answers later
     if len(there) == 1:
         return there[0]
-    known = ", ".join(there) or "none has spoken yet"
-    raise InvalidEventError(f"{conversation.name!r} at {position}: expected --agent, one of: {known}")
+    if not there:
+        raise InvalidEventError(
+            f"{where}: no agent has answered yet, and none was asked by name. Say whose request you want: "
+            "--agent NAME"
+        )
+    raise InvalidEventError(f"{where}: expected --agent, one of: {', '.join(there)}")
+
+
+def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
+    """Return a warning if nobody in the whole conversation has the agent's name, and somebody has another."""
+    known = list(dict.fromkeys(each.agent for each in lanes(conversation.entries())))
+    agent = lane(address).agent
+    if not known or agent in known:
+        return ()
+    words = f"nobody here is called {agent}; there is {', '.join(known)}"
+    return (Diagnostic("warning", "unknown-agent", words, conversation.name),)
+
+
+def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
+    """Return a note if the agent's answers came from another program, so that its requests are rebuilt."""
+    words = not_recorded(program_of(backwards(conversation, conversation.position), lane(address)))
+    return (Diagnostic("note", "rebuilt", words, conversation.name),) if words else ()
+
+
+def say_on_stderr(notes: Iterable[Diagnostic]) -> None:
+    """Print what is said beside an output that has to stay as it is."""
+    for note in notes:
+        say(note.message, mark="!", style="yellow")
 
 
 def request_of(

@@ -10,13 +10,14 @@ import click
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
+from stenolog.projections.analysis.provider_bill import not_recorded, program_of
 
 from .agent_request import AGENT, address, lane, means, only_agent, own_api, takes_agent, takes_conditions
 from .framework import command
 from .lines import CommandResult, Piece, line
 from .lookup import find_both, open_log
 from .options import takes_conversation_and, takes_db
-from .position_argument import resolve
+from .position_argument import backwards, resolve
 from .terminal import progress
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def explain_text_command(
 
     And what took it away.
     """
-    from stenolog.projections.analysis.explain import bisect
+    from stenolog.projections.analysis.bisection import bisect
 
     conversation, text = find_both(open_log(db), words)
     if not text:
@@ -131,7 +132,8 @@ def explain_text_command(
         policy=policy_of(policy),
         **means(conversation),
     )
-    data = {"conversation": conversation.name, "agent": named, **made._asdict()}
+    note = not_recorded(program_of(backwards(conversation, conversation.position), lane(named)))
+    data = {"conversation": conversation.name, "agent": named, **made._asdict(), "note": note}
 
     def draw() -> Iterable[Piece]:
         from .render_policy import bisect_drawn
@@ -139,7 +141,7 @@ def explain_text_command(
         told = {
             at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)
         }
-        return bisect_drawn(made, named, told)
+        return bisect_drawn(made, named, told, note)
 
     return CommandResult(data, draw)
 

@@ -16,7 +16,7 @@ from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.terminal_text import EscapedStream
 
-from .agent_request import lane, only_agent, takes_agent_else
+from .agent_request import lane, only_agent, say_on_stderr, takes_agent_else, unrecorded
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, done, line
 from .lookup import find_conversation, open_log
@@ -181,18 +181,20 @@ def export_command(
     if output is not None and output.is_dir():
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     assert exporter.write is not None, "an exporter writes to a stream or into a folder"
-    whose = ""
+    whose, notes = "", tuple[Diagnostic, ...]()
     if exporter.of_one_agent:
         whose = lane(agent or only_agent(conversation, conversation.position)).agent
+        notes = unrecorded(conversation, whose)
     if output is None or output == STDOUT:
         if click.get_current_context().params["as_json"]:
             raise click.UsageError("with --json, say where the export goes: -o FILE")
         stream = cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout
         exporter.write(conversation, stream, whose)
+        say_on_stderr(notes)
         return None
     with whole_or_not_at_all(output) as file:
         exporter.write(conversation, file, whose)
-    return _exported(conversation, form, output)
+    return _exported(conversation, form, output)._replace(diagnostics=notes)
 
 
 def _export_folder(conversation: Conversation, exporter: Exporter, folder: Path | None) -> CommandResult:

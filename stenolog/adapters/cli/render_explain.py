@@ -98,13 +98,21 @@ def _placed(form: Form) -> str:
 
 
 def _counts(stretch: Stretch) -> str:
-    """Return its tokens, and the numbers of sendable requests with it and of receipts that name those."""
+    """Return its tokens, and the numbers of requests with it: sent, sendable, named by receipts."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in DISPOSITIONS:
-        sendable = f"in {counted(stretch.sendable, 'request')}" if stretch.sendable else "in previews alone"
-        counts += [sendable, f"{len(stretch.sent)} named by receipts"] if stretch.sent else [sendable]
+        counts.append(_requests(len(stretch.answered), stretch.sendable))
+        counts += [f"{len(stretch.sent)} named by receipts"] if stretch.sent else []
     return " · ".join(counts)
+
+
+def _requests(sent: int, sendable: int) -> str:
+    """Return how many requests were sent, as answers or errors show, and how many could have been."""
+    if not sent:
+        return f"in {counted(sendable, 'possible request')}" if sendable else "in previews alone"
+    were = f"in {counted(sent, 'request')} sent"
+    return f"{were}, of {sendable} possible" if sendable > sent else were
 
 
 def _shown_line(shown: ShownEntry) -> Piece:
@@ -153,7 +161,7 @@ def reasons_drawn(
     request: Request, reasons: Iterable[Reason], bill: Bill = NO_BILL, *, whole: bool
 ) -> Iterator[Piece]:
     """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
-    yield from head_lines(request)
+    yield from head_lines(request, bill)
     yield from bill_lines(bill)
     for reason in reasons:
         does = f": {reason.does}" if reason.does else ""

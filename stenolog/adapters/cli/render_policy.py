@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import in_short, titled
+from stenolog.projections.analysis.bisection import Bisected
 from stenolog.projections.analysis.budget import BudgetRow
-from stenolog.projections.analysis.explain import Bisected
 from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.describe import describe
 from stenolog.projections.requests import Request
@@ -105,8 +105,14 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 
 
-def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
-    """Draw the fate of the text, and the entries that explain it."""
+def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
+    """Draw the fate of the text, the entries that explain it, and a note on requests that others sent."""
+    yield from _fate_lines(made, lane, entries)
+    if note:
+        yield wrapped((note, "yellow"), hang=2)
+
+
+def _fate_lines(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
     quoted = f"“{made.text}”"
     if made.verdict == "never in":
         yield wrapped((quoted, "bold"), f" was never in a request of {lane}")

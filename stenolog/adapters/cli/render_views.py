@@ -13,7 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
-from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.describe import USER
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
@@ -40,7 +40,7 @@ DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
     """Yield the whole request: its summary, whether it may be sent, and its parts with their sources."""
     words = {entry.position: describe(entry).what for entry in entries}
-    yield from head_lines(request)
+    yield from head_lines(request, bill)
     yield from bill_lines(bill)
     shared = Counter(part.message for part in request.parts)
     columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
@@ -48,46 +48,32 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
     yield table(columns, rows, TEXT, spare=("WHAT",))
 
 
-def head_lines(request: Request) -> Iterator[Piece]:
-    """Draw a request's heading, and a note if it would not be sent."""
+def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
+    """Draw a request's heading, and a note if it would not be sent, or which model a later answer names."""
     tokens = counted(request.size.tokens, "token")
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
         (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
-    if not request.sendable:
+    if bill.model:
+        named = f"no model is named up to here; its answer at {bill.answer} names the model {bill.model}"
+        yield wrapped((named, "dim"), hang=2)
+    elif not request.sendable:
         why = "not sendable yet" if request.ready else "a preview, nobody would send it"
         yield wrapped((f"{why}: {request.reason}", "yellow"), hang=2)
 
 
 def bill_lines(bill: Bill) -> Iterator[Piece]:
-    """Draw the bill for a request, and what was sent with it that the log does not have."""
-    program = bill.program
+    """Draw the bill for a request, and the note on what the log does not have of it."""
     if bill.tokens:
         cached = f", {bill.cached:,} of them cached" if bill.cached else ""
         had = f"billed {bill.tokens:,} tokens{cached}, by the answer at {bill.position}"
         before = f"the request before it, at {bill.at}: {bill.rebuilt:,} tokens in this log, "
         yield wrapped((had if bill.is_its_own else before + had, "dim"), hang=2)
-    if bill.missing:
-        yield wrapped(
-            (
-                f"not in this log: some {_rounded(bill.missing):,} tokens, by the provider's bill",
-                "bold yellow",
-            ),
-            (
-                f". {program} sent more than its files have, such as a system prompt, tools, reminders",
-                "yellow",
-            ),
-            hang=2,
-        )
-    elif program and not bill.tokens:
-        unknown = "whether more was sent, such as a system prompt and tools, is not known"
-        yield wrapped((f"the answers came from {program}, without a bill: {unknown}", "yellow"), hang=2)
-
-
-def _rounded(tokens: int) -> int:
-    """Return a number with its first two digits alone."""
-    return round(tokens, 2 - len(str(tokens)))
+    if bill.program:
+        style = "bold yellow" if bill.missing else "yellow"
+        note = f"{not_recorded(bill.program)}; "
+        yield wrapped((note, "yellow"), (bill.difference, style), hang=2)
 
 
 def _in_order(request: Request) -> list[Row]:

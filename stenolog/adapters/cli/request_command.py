@@ -27,8 +27,11 @@ from .agent_request import (
     request_data,
     request_of,
     request_reference,
+    say_on_stderr,
+    slip,
     takes_agent,
     takes_api,
+    unrecorded,
 )
 from .framework import command
 from .lines import CommandResult, Piece
@@ -121,16 +124,20 @@ def request_command(
     named = agent or only_agent(conversation, position)
     chosen = _policy(conversation, named, position, policy, budget)
     asked = Asked(conversation, named, position, api, chosen, [*_spans(conversation, without)])
+    warnings = slip(conversation, named)
     if raw:
         print_raw(asked.request())
+        say_on_stderr((*warnings, *unrecorded(conversation, named)))
         return None
     if reasons:
-        return _reasons(asked, message)
-    if dropped:
-        return _dropped(asked)
-    if differs:
-        return _difference(asked, before, address(other, "--other"), exit_code=exit_code)
-    return _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
+        shown = _reasons(asked, message)
+    elif dropped:
+        shown = _dropped(asked)
+    elif differs:
+        shown = _difference(asked, before, address(other, "--other"), exit_code=exit_code)
+    else:
+        shown = _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
+    return shown._replace(diagnostics=warnings)
 
 
 def _policy(
@@ -168,7 +175,9 @@ def _real(asked: Asked) -> CommandResult:
 
 def bill_data(billed: Bill) -> dict[str, Any] | None:
     """Return a bill as JSON; None if there is none, and nobody else sent the request."""
-    return {**billed._asdict(), "missing": billed.missing} if billed != NO_BILL else None
+    if billed == NO_BILL:
+        return None
+    return {**billed._asdict(), "missing": billed.missing, "note": billed.note}
 
 
 def _reasons(asked: Asked, message: int | None) -> CommandResult:

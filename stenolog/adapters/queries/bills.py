@@ -6,10 +6,25 @@ from collections.abc import Sequence
 
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import Entry
-from stenolog.projections.analysis.provider_bill import Bill, answer_to, bill, last_answer, program_of
+from stenolog.domain.events import AssistantMessage
+from stenolog.projections.analysis.provider_bill import (
+    Bill,
+    answer_to,
+    bill,
+    last_answer,
+    program_of,
+    usual_api,
+)
 from stenolog.projections.requests import LaneId, Request
 
 from .requests import request as build_request
+
+
+def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> Bill:
+    """See `Conversation.bill`."""
+    entries = list(conversation.entries())
+    api = usual_api(reversed(entries), LaneId(agent, task))
+    return bill_of(conversation, build_request(conversation, agent, task, at, api, None), entries)
 
 
 def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> Bill:
@@ -19,11 +34,27 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
     """
     lane = LaneId(request.agent, request.task)
     answer = answer_to(entries, lane, request.at)
-    if answer is not None:
+    found = _bill(conversation, request, entries, answer)
+    is_unnamed = request.ready and not request.sendable
+    if (
+        is_unnamed
+        and answer is not None
+        and isinstance(answer.event, AssistantMessage)
+        and answer.event.model
+    ):
+        return found._replace(answer=answer.position, model=answer.event.model)
+    return found
+
+
+def _bill(
+    conversation: StreamHandle, request: Request, entries: Sequence[Entry], answer: Entry | None
+) -> Bill:
+    lane = LaneId(request.agent, request.task)
+    if answer is not None and isinstance(answer.event, AssistantMessage) and answer.event.usage is not None:
         return bill(answer, request.at, request.size.tokens, is_its_own=True)
-    answer = last_answer(entries, lane, request.at)
-    if answer is None:
-        return Bill(program_of(entries, lane))
-    at = answer.position - 1
+    billed = last_answer(entries, lane, request.at)
+    if billed is None:
+        return Bill(program_of(reversed(entries), lane))
+    at = billed.position - 1
     before = build_request(conversation, lane.agent, lane.task, at, request.api.partition("@")[0], None)
-    return bill(answer, at, before.size.tokens, is_its_own=False)
+    return bill(billed, at, before.size.tokens, is_its_own=False)

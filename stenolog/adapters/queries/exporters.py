@@ -60,6 +60,9 @@ def _whose(conversation: StreamHandle, exporter: Exporter, agent: str) -> str:
         return agent
     known = sorted({lane.agent for lane in lanes(conversation.entries())})
     if len(known) != 1:
-        whose = ", ".join(known) or "nobody has spoken yet"
-        raise CallerError(f"{exporter.name!r} is of one agent: expected agent=, one of: {whose}")
+        if not known:
+            raise CallerError(
+                f"{exporter.name!r} is of one agent: no agent has answered yet; say whose it is: agent=NAME"
+            )
+        raise CallerError(f"{exporter.name!r} is of one agent: expected agent=, one of: {', '.join(known)}")
     return known[0]

@@ -25,6 +25,7 @@ from . import folds
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.analysis.explain import Explanation
+    from stenolog.projections.analysis.provider_bill import Bill
     from stenolog.projections.requests import Api, Request
 
     from .outputs import Outputs
@@ -122,6 +123,21 @@ class ReadableConversation(StreamHandle):
             if self.position:
                 raise
         raise arguments.missing(self.name, self.log.path)
+
+    def bill(self, agent: str, at: int | None = None, *, task: str = "") -> Bill:
+        """Return the provider's bill for the agent's request at a position, beside the tokens rebuilt.
+
+        Its `note` says what is not known of the request, where the answers came from another program; it is
+        empty where stenolog sent it. Without an answer yet it is the bill of the request before. Raises as
+        `request`.
+        """
+        from . import bills  # late, as above
+
+        if at is not None:
+            self.checked(at, least=1)
+        if not self.position:
+            raise arguments.missing(self.name, self.log.path)
+        return bills.bill_at(self, agent, task, at)
 
     def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
         """Return where an entry went: into whose requests, in what form, and what refers to it.

@@ -1,11 +1,7 @@
-"""Explanations: the requests that an entry stood in, the reason for each part, the last to hold a text.
-
-The search is exact: it looks at every request.
-"""
+"""Explanations: the requests that an entry stood in, and the reason for each part of a request."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -19,19 +15,15 @@ from stenolog.domain.step import Transition
 from stenolog.projections.describe import describe
 from stenolog.projections.fold import transitions
 from stenolog.projections.requests import (
-    DEFAULT_API,
     LaneId,
     Request,
-    build,
-    check_takes_part,
-    every_request,
     lanes,
 )
-from stenolog.projections.requests.comparison import messages, part_text
+from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.explanation import Disposition
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS, texts
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS
@@ -66,8 +58,8 @@ class Form(NamedTuple):
 class Stretch(NamedTuple):
     """The requests that the lane had from position `first` to `last`, in which an entry has one form.
 
-    `sendable` of them anyone would have sent; `sent` are the answers and errors whose receipts say that
-    theirs was one of them.
+    `sendable` of them could have been sent. `answered` are the answers and errors that followed one of them,
+    each a request that was sent; `sent` are those of them whose receipts name theirs.
     """
 
     first: int
@@ -75,6 +67,7 @@ class Stretch(NamedTuple):
     form: Form
     sendable: int
     sent: tuple[int, ...]
+    answered: tuple[int, ...] = ()
 
 
 class InLane(NamedTuple):
@@ -168,8 +161,8 @@ def _stretches(
 
     Looked at are the requests that may have been sent, and the last one.
     """
-    receipts = _receipts(log, lane)
-    views = {view for view, _ in receipts} | {log[-1].position}
+    answers = _answers(log, lane)
+    views = {one.view for one in answers if one.by_receipt} | {log[-1].position}
 
     def wanted(window: Window) -> bool:
         at = window.position
@@ -182,8 +175,10 @@ def _stretches(
     for _, run in groupby(found, key=lambda one: _kind(one[2])):
         alike = list(run)
         (first, *_), (last, _, now) = alike[0], alike[-1]
-        sent = tuple(answer for view, answer in receipts if first <= view <= last)
-        yield Stretch(first, last, now, sum(sendable for _, sendable, _ in alike), sent)
+        answered = [one for one in answers if first <= one.view <= last]
+        sent = tuple(one.position for one in answered if one.by_receipt)
+        sendable = sum(sendable for _, sendable, _ in alike)
+        yield Stretch(first, last, now, sendable, sent, tuple(one.position for one in answered))
 
 
 def _kind(form: Form) -> tuple[object, ...]:
@@ -191,14 +186,25 @@ def _kind(form: Form) -> tuple[object, ...]:
     return form.fate, form.rules, form.role, form.without
 
 
-def _receipts(log: Sequence[Entry], lane: LaneId) -> list[tuple[int, int]]:
-    """Return the view and the position of each answer or error of the lane with a receipt."""
+class _Answer(NamedTuple):
+    """An answer or error, and the position of its request.
+
+    The position is the one in its receipt, else the one just before the answer.
+    """
+
+    view: int
+    position: int
+    by_receipt: bool
+
+
+def _answers(log: Sequence[Entry], lane: LaneId) -> list[_Answer]:
+    """Return the answers and errors of the lane."""
     return [
-        (entry.event.receipt.view, entry.position)
+        _Answer(entry.position - 1, entry.position, by_receipt=False)
+        if entry.event.receipt is None
+        else _Answer(entry.event.receipt.view, entry.position, by_receipt=True)
         for entry in log
-        if isinstance(entry.event, AssistantMessage | LlmError)
-        and entry.event.receipt is not None
-        and lane.owns(entry.event)
+        if isinstance(entry.event, AssistantMessage | LlmError) and lane.owns(entry.event)
     ]
 
 
@@ -297,103 +303,3 @@ def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
 
 def _describe(log: dict[int, Entry], positions: tuple[int, ...]) -> str:
     return describe(log[positions[0]]).what if positions and positions[0] in log else ""
-
-
-Verdict: TypeAlias = Literal["still in", "gone", "never in"]
-REPLACED = "replaced"
-"""The rule's name where nothing of the sources is left, and no run tells why: a setting was changed."""
-
-
-class Bisected(NamedTuple):
-    """Fate of a text in a lane's requests.
-
-    `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
-    `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
-    that it was from, `rule` the one that took them away, with `dropped`, the run they went in.
-    """
-
-    text: str
-    verdict: Verdict
-    runs: tuple[tuple[int, int], ...] = ()
-    last: int = 0
-    vanished: int = 0
-    source: tuple[int, ...] = ()
-    rule: str = ""
-    dropped: tuple[int, int] = (0, 0)
-
-
-def bisect(
-    entries: Iterable[Entry],
-    agent: str,
-    text: str,
-    *,
-    task: str = "",
-    api: str = DEFAULT_API,
-    policy: PolicyLike = None,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, TokenCounter] = COUNTERS,
-) -> Bisected:
-    """Return the last position with a text in the lane's request, and the entry that made it vanish.
-
-    Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
-    may come and go several times, so every request is looked at, previews too. Raises as `build`.
-    """
-    log, needles = list(entries), _needles(text)
-    runs: list[list[int]] = []
-    before: Request | None = None
-    edge: tuple[Request, Request] | None = None
-    given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
-    check_takes_part(log, agent)
-    build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
-    for request in every_request(log, agent, **given, counters=counters):
-        inside = _holds(request.body, needles)
-        if inside and edge is None and runs:
-            runs[-1][1] = request.at
-        elif inside:
-            runs.append([request.at, request.at])
-            edge = None
-        elif before is not None and runs and edge is None:
-            edge = before, request
-        before = request
-    return _verdict(text, [(first, last) for first, last in runs], edge)
-
-
-def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Request] | None) -> Bisected:
-    if not runs:
-        return Bisected(text, "never in")
-    if edge is None:
-        return Bisected(text, "still in", tuple(runs), runs[-1][1])
-    before, after = edge
-    source = sources(before, text)
-    rule, dropped = _taken_by(source, after)
-    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
-
-
-def sources(request: Request, text: str) -> tuple[int, ...]:
-    """Return the positions that the messages with the text come from; of the front if no message has it."""
-    needles = _needles(text)
-    holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
-    found = {position for part in request.parts if part.message in holding for position in part.positions}
-    return tuple(sorted(found))
-
-
-def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
-    """Return the rule by which the last of the sources is not shown any more, and the run it went in."""
-    there = {position: part for part in after.parts for position in part.positions}
-    for position in sorted(set(source) - there.keys(), reverse=True):
-        for run in after.omissions:
-            if run.first <= position <= run.last:
-                return run.rule, (run.first, run.last)
-    reworded = (there[position].rule for position in source if position in there)
-    return next(reworded, REPLACED), (0, 0)
-
-
-def _holds(value: Any, needles: Sequence[str]) -> bool:
-    """Return whether a text in the value that a model reads has one of the needles."""
-    return any(needle in said for said in texts(value) for needle in needles)
-
-
-def _needles(text: str) -> tuple[str, ...]:
-    """Return the text in its own form, and as in arguments that are JSON within a text."""
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    return (text,) if escaped == text else (text, escaped)

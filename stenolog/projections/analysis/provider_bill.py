@@ -29,8 +29,9 @@ class Bill(NamedTuple):
 
     `at` is the position of the request that it answers, `rebuilt` the tokens that the log has of that
     request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
-    before it. `program` is the one that sent the agent's requests; it is empty if stenolog did, or if nobody
-    has.
+    before it. `program` is the one that the agent's answers came from; it is empty if stenolog sent the
+    requests, or if there are no answers. `model` is the one that the answer at `answer` names, where the
+    request that it answers names none yet; else it is empty, and `answer` 0.
     """
 
     program: str = ""
@@ -40,6 +41,8 @@ class Bill(NamedTuple):
     cached: int = 0
     rebuilt: int = 0
     is_its_own: bool = False
+    answer: int = 0
+    model: str = ""
 
     @property
     def missing(self) -> int:
@@ -47,8 +50,50 @@ class Bill(NamedTuple):
         over = self.tokens - self.rebuilt
         return over if self.program and over >= max(LEAST, self.tokens // PART) else 0
 
+    @property
+    def note(self) -> str:
+        """What is not known of the request, in one line; empty where stenolog sent it."""
+        return "; ".join(filter(None, (not_recorded(self.program), self.difference)))
+
+    @property
+    def difference(self) -> str:
+        """The bill beside what was rebuilt, in words; empty where stenolog sent the request."""
+        if not self.program:
+            return ""
+        if not self.tokens:
+            return "no bill tells how much"
+        over = self.tokens - self.rebuilt
+        if self.missing:
+            bill = "the provider's bill" if self.is_its_own else f"the bill of the request at {self.at}"
+            return f"not in this log: some {_rounded(over):,} tokens, by {bill}"
+        billed = "billed" if self.is_its_own else f"the request at {self.at} was billed"
+        if over > 0:
+            return f"{billed} {_tokens(over)} more than rebuilt: sent besides, or counted otherwise"
+        if over < 0:
+            return f"{billed} {_tokens(-over)} less than rebuilt: left out, or counted otherwise"
+        return f"{billed} as many tokens as rebuilt"
+
 
 NO_BILL = Bill()
+
+
+def not_recorded(program: str) -> str:
+    """Return the sentence on an agent whose answers came from another program; empty for no program."""
+    if not program:
+        return ""
+    return (
+        f"the answers came from {program}, so this is rebuilt from what the log has; what was sent besides "
+        "(system prompt, tools) or left out is not recorded"
+    )
+
+
+def _rounded(tokens: int) -> int:
+    """Return a number with its first two digits alone."""
+    return round(tokens, 2 - len(str(tokens)))
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} {'token' if count == 1 else 'tokens'}"
 
 
 def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
@@ -77,7 +122,7 @@ def _known_api(name: str) -> str:
 
 
 def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
-    """Return the answer to the lane's request at a position; None if there is none that states its usage."""
+    """Return the answer to the lane's request at a position; None if there is none."""
     is_asked_again = False
     for entry in entries:
         event = entry.event
@@ -90,7 +135,7 @@ def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
             is_it = event.receipt.view == at
         else:
             is_it = not is_asked_again if event.cause is None else event.cause <= at
-        return entry if is_it and event.usage is not None else None
+        return entry if is_it else None
     return None
 
 
@@ -109,9 +154,12 @@ def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
     return Bill(_program(event), answer.position, at, used.input, used.cache_read, rebuilt, is_its_own)
 
 
-def program_of(entries: Sequence[Entry], lane: LaneId) -> str:
-    """Return the program that sent the lane's last answered request, empty if stenolog or nobody did."""
-    answers = (entry.event for entry in reversed(entries) if isinstance(entry.event, AssistantMessage))
+def program_of(backwards: Iterable[Entry], lane: LaneId) -> str:
+    """Return the program that the lane's last answer came from; empty if stenolog or nobody asked for one.
+
+    The newest entry comes first; no more are read than it takes.
+    """
+    answers = (entry.event for entry in backwards if isinstance(entry.event, AssistantMessage))
     return next((_program(event) for event in answers if lane.owns(event)), "")
 
 

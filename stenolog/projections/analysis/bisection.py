@@ -1,0 +1,117 @@
+"""The last request that held a text, and the entry that took it away.
+
+The search is exact: it looks at every request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.policy import PolicyLike
+from stenolog.projections.requests import DEFAULT_API, Request, build, check_takes_part, every_request
+from stenolog.projections.requests.comparison import messages
+from stenolog.projections.requests.request import EMPTY_BLOBS, texts
+from stenolog.projections.requests.tokens import COUNTERS
+from stenolog.projections.requests.tokens import Counter as TokenCounter
+
+Verdict: TypeAlias = Literal["still in", "gone", "never in"]
+REPLACED = "replaced"
+"""The rule's name where nothing of the sources is left, and no run tells why: a setting was changed."""
+
+
+class Bisected(NamedTuple):
+    """Fate of a text in a lane's requests.
+
+    `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
+    `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
+    that it was from, `rule` the one that took them away, with `dropped`, the run they went in.
+    """
+
+    text: str
+    verdict: Verdict
+    runs: tuple[tuple[int, int], ...] = ()
+    last: int = 0
+    vanished: int = 0
+    source: tuple[int, ...] = ()
+    rule: str = ""
+    dropped: tuple[int, int] = (0, 0)
+
+
+def bisect(
+    entries: Iterable[Entry],
+    agent: str,
+    text: str,
+    *,
+    task: str = "",
+    api: str = DEFAULT_API,
+    policy: PolicyLike = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, TokenCounter] = COUNTERS,
+) -> Bisected:
+    """Return the last position with a text in the lane's request, and the entry that made it vanish.
+
+    Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
+    may come and go several times, so every request is looked at, previews too. Raises as `build`.
+    """
+    log, needles = list(entries), _needles(text)
+    runs: list[list[int]] = []
+    before: Request | None = None
+    edge: tuple[Request, Request] | None = None
+    given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
+    check_takes_part(log, agent)
+    build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
+    for request in every_request(log, agent, **given, counters=counters):
+        inside = _holds(request.body, needles)
+        if inside and edge is None and runs:
+            runs[-1][1] = request.at
+        elif inside:
+            runs.append([request.at, request.at])
+            edge = None
+        elif before is not None and runs and edge is None:
+            edge = before, request
+        before = request
+    return _verdict(text, [(first, last) for first, last in runs], edge)
+
+
+def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Request] | None) -> Bisected:
+    if not runs:
+        return Bisected(text, "never in")
+    if edge is None:
+        return Bisected(text, "still in", tuple(runs), runs[-1][1])
+    before, after = edge
+    source = sources(before, text)
+    rule, dropped = _taken_by(source, after)
+    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
+
+
+def sources(request: Request, text: str) -> tuple[int, ...]:
+    """Return the positions that the messages with the text come from; of the front if no message has it."""
+    needles = _needles(text)
+    holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
+    found = {position for part in request.parts if part.message in holding for position in part.positions}
+    return tuple(sorted(found))
+
+
+def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
+    """Return the rule by which the last of the sources is not shown any more, and the run it went in."""
+    there = {position: part for part in after.parts for position in part.positions}
+    for position in sorted(set(source) - there.keys(), reverse=True):
+        for run in after.omissions:
+            if run.first <= position <= run.last:
+                return run.rule, (run.first, run.last)
+    reworded = (there[position].rule for position in source if position in there)
+    return next(reworded, REPLACED), (0, 0)
+
+
+def _holds(value: Any, needles: Sequence[str]) -> bool:
+    """Return whether a text in the value that a model reads has one of the needles."""
+    return any(needle in said for said in texts(value) for needle in needles)
+
+
+def _needles(text: str) -> tuple[str, ...]:
+    """Return the text in its own form, and as in arguments that are JSON within a text."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return (text,) if escaped == text else (text, escaped)
