@@ -265,3 +265,9 @@ def test_the_bytes_of_an_answer_are_shown_by_their_sources(cli: Callable[..., An
     assert any("/messages/0" in line and line.endswith(" 2") for line in lines)
     assert refused.status != 0
     assert "expected an answer with a receipt at 1" in refused.err
+
+
+def test_an_interrupted_tool_is_no_request_that_was_sent(cli: Callable[..., Any]) -> None:
+    assert cli("import", SESSION, "--name", "bakery").status == 0
+
+    assert "in 5 requests sent\n" in cli("explain", "bakery", "5").out

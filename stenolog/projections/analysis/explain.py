@@ -175,7 +175,11 @@ def _stretches(
     for _, run in groupby(found, key=lambda one: _kind(one[2])):
         alike = list(run)
         (first, *_), (last, _, now) = alike[0], alike[-1]
-        answered = [one for one in answers if first <= one.view <= last]
+        asked = {at for at, _, _ in alike}
+        # An error without a receipt may tell of something else, such as an interrupted tool.
+        answered = [
+            one for one in answers if one.view in asked or (one.by_receipt and first <= one.view <= last)
+        ]
         sent = tuple(one.position for one in answered if one.by_receipt)
         sendable = sum(sendable for _, sendable, _ in alike)
         yield Stretch(first, last, now, sendable, sent, tuple(one.position for one in answered))
