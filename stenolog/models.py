@@ -1,7 +1,7 @@
 """Models that answer requests: providers' models through their own SDKs, programs, scripts.
 
 No SDK is imported before a model of it is made. `answer_from`, `recording` and `error_from` are for programs
-that call an SDK themselves: they make an event of what it returns, streams or raises.
+that call an SDK themselves: they make an event of what it returns, streams or raises; `calling` appends it.
 """
 
 from .adapters.agents.acp import ACP
@@ -20,6 +20,7 @@ from .adapters.llms.base import (
     Timeouts,
 )
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
+from .adapters.llms.calling import Calling, calling
 from .adapters.llms.gemini import Gemini
 from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
@@ -32,6 +33,7 @@ __all__ = [
     "MODELS",
     "OUTPUT_FORMATS",
     "Anthropic",
+    "Calling",
     "CommandLine",
     "Gemini",
     "HealthCheck",
@@ -53,6 +55,7 @@ __all__ = [
     "Timeouts",
     "Transport",
     "answer_from",
+    "calling",
     "error_from",
     "model_from_string",
     "recording",

@@ -170,3 +170,24 @@ def test_a_program_with_an_event_loop_runs_calls_without_stopping_it(tmp_path: P
 def test_only_what_can_be_run_at_once_is_taken(given: list[object]) -> None:
     with pytest.raises(CallerError, match="expected"):
         run_call(ToolCall(id="c1", name="shell"), given)  # type: ignore[arg-type]
+
+
+def test_a_tool_that_must_not_run_twice_is_refused_where_a_crash_would_repeat_it(talk: Conversation) -> None:
+    once = tool(shell, repeat="never")
+    call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pay"}')
+    called(talk, call)
+
+    with pytest.raises(CallerError, match=r'shell: repeat="never" is kept by a Team, for run_calls cannot'):
+        run_calls(talk, "coder", [once])
+    assert talk.state().lane("coder").calls
+    assert run_call(call, [once]).text == "ran pay"
+    assert len(run_calls(talk, "coder", [tool(shell)])) == 1
+
+
+def test_an_async_loop_refuses_it_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stenolog.open_async(tmp_path / "a.db") as log:
+            await run_calls_async(log["x"], "coder", [tool(shell, repeat="never")])
+
+    with pytest.raises(CallerError, match='repeat="never" is kept by a Team'):
+        asyncio.run(run())

@@ -26,7 +26,7 @@ from stenolog.domain.state import OpenCall, address
 from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
 from .calls import as_approved, call_at, with_metadata
 from .execute import execute
-from .functions import ToolLike, as_runnables, by_name
+from .functions import Function, ToolLike, as_runnables, by_name
 from .results import failed, redacted_output, result_of
 
 T = TypeVar("T")
@@ -70,10 +70,11 @@ def run_calls(
 ) -> list[Entry]:
     """Run the agent's calls that have no result yet, one after another, and append their results.
 
-    A call runs again if the program died before its result was appended. Returns the results' entries: none
-    where nothing was to be done. Raises `CallerError` for what is no tool; otherwise as `append`.
+    A call runs again if the program died before its result was appended, so a tool with `repeat="never"` is
+    refused. Returns the results' entries: none where nothing was to be done. Raises `CallerError` for such a
+    tool and for what is none; otherwise as `append`.
     """
-    known, lane = _tools(tools), address(agent, task)
+    known, lane = _repeatable(_tools(tools)), address(agent, task)
     return [
         conversation.append(_run(partial(_result, call, known, conversation, made, lane)))
         for made, call in _open(conversation, agent, task)
@@ -84,7 +85,7 @@ async def run_calls_async(
     conversation: AsyncTalk, agent: str, tools: Iterable[ToolLike], task: str = ""
 ) -> list[Entry]:
     """Run the agent's calls that have no result yet; see `run_calls`."""
-    known, talk = _tools(tools), await conversation.sync()
+    known, talk = _repeatable(_tools(tools)), await conversation.sync()
     entries = []
     for made, call in await in_thread(partial(_open, talk, agent, task), "open calls"):
         result = await _result(call, known, talk, made, address(agent, task))
@@ -101,6 +102,18 @@ def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
                 f"expected functions and tools, found {each!r:.100}; of a toolset give what open() returns"
             )
     return by_name(each for each in tools if isinstance(each, BaseTool))
+
+
+def _repeatable(tools: dict[str, BaseTool]) -> dict[str, BaseTool]:
+    """Return the tools. Raises `CallerError` for one that must not run again."""
+    for name, each in tools.items():
+        if isinstance(each, Function) and each.must_not_repeat:
+            raise CallerError(
+                f'{name}: repeat="never" is kept by a Team, for run_calls cannot tell whether a call was '
+                "begun before a crash; append the results of its calls yourself (run_call runs one), "
+                'or use repeat="keyed"'
+            )
+    return tools
 
 
 def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenCall, ToolCall]]:

@@ -36,7 +36,7 @@ class Function(BaseTool):
         name: str | None = None,
         description: str | None = None,
         approval: Approval = False,
-        repeat: RetrySafety = "never",
+        repeat: RetrySafety | None = None,
         timeout: float | None = TIMEOUT,
         limit: int = LIMIT,
     ) -> None:
@@ -48,7 +48,9 @@ class Function(BaseTool):
             function, self._parameters, name=name, description=description, approval=bool(approval)
         )
         self.approves = approval if callable(approval) else None
-        self.repeat, self.timeout, self.limit = checked(name, repeat, timeout, limit)
+        self.must_not_repeat = repeat == "never"
+        """Whether the tool says so itself, and has not just left it open."""
+        self.repeat, self.timeout, self.limit = checked(name, repeat or "never", timeout, limit)
         if repeat == "keyed" and not self._parameters.takes_call:
             raise CallerError(
                 f'{name}: repeat="keyed" expects a parameter annotated `ToolContext` that has the key'
@@ -85,7 +87,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
-    repeat: RetrySafety = "never",
+    repeat: RetrySafety | None = None,
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
 ) -> Function: ...
@@ -95,7 +97,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
-    repeat: RetrySafety = "never",
+    repeat: RetrySafety | None = None,
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
 ) -> Callable[[Callable[..., Any]], Function]: ...
@@ -104,9 +106,9 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     The name and the description are the function's and its docstring's unless given. `approval`: whether a
     person approves each call, or a function of the arguments (as the model gave them) that says so. `repeat`:
-    whether a call may run again when nobody knows how its first run ended. `timeout` in seconds, None for
-    ever; `limit` in bytes of what is kept of a result. A sync function runs in a thread, which nothing stops:
-    after a timeout it goes on in the background.
+    whether a call may run again when nobody knows how its first run ended; left out, a team takes it for
+    "never". `timeout` in seconds, None for ever; `limit` in bytes of what is kept of a result. A sync
+    function runs in a thread, which nothing stops: after a timeout it goes on in the background.
 
     Raises `CallerError` for a function that a model cannot be told: `*args`, a parameter without JSON Schema.
     """

@@ -1,0 +1,94 @@
+"""One call of a model in a loop of one's own, whose outcome is appended however it ends.
+
+with calling(conversation, request) as call:
+    for chunk in call.stream(client.chat.completions.create(**request.body, stream=True)):
+        print(chunk)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Iterable
+from typing import Any, Protocol, TypeVar, cast
+
+from stenolog.domain.errors import CallerError, ModelError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.requests import Request
+
+from .by_hand import Recording, answer_from, error_from, recording
+
+C = TypeVar("C")
+
+
+class Destination(Protocol):
+    """A `Conversation` or an `AsyncConversation`, by what is needed of it here."""
+
+    def append(self, event: AssistantMessage | LlmError, /) -> object:
+        """Write one event behind the last entry."""
+
+
+class Calling:
+    """A call of a model, for `with` or `async with`: its answer or its error is appended at the end.
+
+    Give `answer` what the SDK returns, or iterate `stream` of what it returns, inside of the block. Whatever
+    is raised there is appended as an error, with the text that had arrived, and raised.
+    """
+
+    def __init__(self, conversation: Destination, request: Request, attempt: int) -> None:
+        self._conversation = conversation
+        self._request = request
+        self._attempt = attempt
+        self._said: AssistantMessage | None = None
+        self._stream: Recording[Any] | None = None
+
+    def answer(self, answer: object) -> AssistantMessage:
+        """Return the event of a whole answer; see `answer_from`. Raises `ModelError` and `CallerError`."""
+        self._said = answer_from(answer, self._request)
+        return self._said
+
+    def stream(self, stream: Iterable[C] | AsyncIterable[C]) -> Recording[C]:
+        """Return a stream that passes each chunk on, and keeps it; see `Recording`."""
+        kept: Recording[C] = recording(stream, self._request)
+        self._stream = kept
+        return kept
+
+    def __enter__(self) -> Calling:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        event, failed = self._outcome(error)
+        self._conversation.append(event)
+        if failed is not None:
+            raise failed
+
+    async def __aenter__(self) -> Calling:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        event, failed = self._outcome(error)
+        await cast(Awaitable[object], self._conversation.append(event))
+        if failed is not None:
+            raise failed
+
+    def _outcome(self, error: BaseException | None) -> tuple[AssistantMessage | LlmError, ModelError | None]:
+        """Return the event to append, and what is to be raised because nobody has yet."""
+        if self._said is not None:
+            return self._said, None
+        if self._stream is None:
+            if error is None:
+                raise CallerError("expected call.answer(...) or call.stream(...) in the block, found neither")
+            return error_from(error, self._request, attempt=self._attempt), None
+        try:
+            # An answer that is whole is kept, also where the program failed behind it.
+            return self._stream.answer(), None
+        except ModelError as failed:
+            event = self._stream.error(error or failed, attempt=self._attempt)
+            return event, None if error else failed
+
+
+def calling(conversation: Destination, request: Request, *, attempt: int = 1) -> Calling:
+    """Return a block for one call of a model, at whose end its answer or its error is appended.
+
+    `attempt` counts the failures in a row. Whatever the block raises is raised, and an answer that is empty
+    or has no end raises `ModelError`; all of it is appended before. See `Calling`.
+    """
+    return Calling(conversation, request, attempt)

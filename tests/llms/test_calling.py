@@ -1,0 +1,173 @@
+"""A call of a model in a loop of one's own is in the log however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Conversation, LlmError, TextPart, UserMessage
+from stenolog.errors import CallerError, ModelError
+from stenolog.models import calling
+from tests.llms.apis import APIS, KEY
+from tests.llms.server import Reply, Server, failure
+
+API = APIS["OpenAIChat"]
+SAID = TextPart(text="I look at the files.")
+FRAMES = [*API.frames(API.answer(SAID))]
+
+
+@pytest.fixture
+def talk() -> Iterator[Conversation]:
+    with stenolog.open(":memory:") as log:
+        log["x"].join("coder", model="gpt-5")
+        log["x"].append(UserMessage("Which files are here?"))
+        yield log["x"]
+
+
+def asked(talk: Conversation, server: Server, *, stop_at: int = 0, attempt: int = 1) -> Any:
+    """Ask as the guide does, and return the event that came of it; at chunk `stop_at` somebody presses ^C."""
+    request = talk.request("coder")
+    with (
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0) as client,
+        calling(talk, request, attempt=attempt) as call,
+    ):
+        for nth, _ in enumerate(call.stream(client.chat.completions.create(**request.body, stream=True)), 1):
+            if nth == stop_at:
+                raise KeyboardInterrupt
+    return talk[-1].event
+
+
+def chunk(text: str, finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+def test_a_whole_stream_is_appended_as_the_answer_with_its_receipt(
+    talk: Conversation, server: Server
+) -> None:
+    server.add(Reply(FRAMES))
+
+    answer = asked(talk, server)
+
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.text, answer.receipt is not None) == (SAID.text, True)
+
+
+def test_a_connection_that_breaks_is_appended_with_the_text_and_raised(
+    talk: Conversation, server: Server
+) -> None:
+    server.add(Reply(FRAMES[:4], end="cut"))
+
+    with pytest.raises(Exception, match="Connection error"):
+        asked(talk, server, attempt=3)
+
+    failed = talk[-1].event
+    assert isinstance(failed, LlmError)
+    assert (failed.category, failed.attempt) == ("network", 3)
+    assert failed.text
+    assert SAID.text.startswith(failed.text)
+
+
+def test_a_stream_that_closes_without_its_end_is_an_error_with_the_text(talk: Conversation) -> None:
+    with pytest.raises(ModelError, match="finish reason"), calling(talk, talk.request("coder")) as call:
+        for _ in call.stream([chunk("I look")]):
+            pass
+
+    failed = talk[-1].event
+    assert isinstance(failed, LlmError)
+    assert (failed.category, failed.text) == ("invalid_response", "I look")
+
+
+def test_a_refusal_before_the_stream_begins_is_an_error_too(talk: Conversation, server: Server) -> None:
+    server.add(failure(500, {"error": {"message": "no luck"}}))
+
+    with pytest.raises(openai.InternalServerError):
+        asked(talk, server)
+
+    failed = talk[-1].event
+    assert isinstance(failed, LlmError)
+    assert (failed.text, "no luck" in failed.message) == ("", True)
+
+
+def test_an_interrupt_keeps_what_had_arrived(talk: Conversation, server: Server) -> None:
+    server.add(Reply(FRAMES))
+
+    with pytest.raises(KeyboardInterrupt):
+        asked(talk, server, stop_at=3)
+
+    failed = talk[-1].event
+    assert isinstance(failed, LlmError)
+    assert failed.category == "cancelled"
+    assert SAID.text.startswith(failed.text)
+
+
+@pytest.mark.parametrize("chunks", [[], [chunk("", "stop")]])
+def test_a_stream_that_says_nothing_is_an_error(talk: Conversation, chunks: Iterable[Any]) -> None:
+    with pytest.raises(ModelError), calling(talk, talk.request("coder")) as call:
+        list(call.stream(chunks))
+
+    assert isinstance(talk[-1].event, LlmError)
+
+
+def fail_behind_an_answer(talk: Conversation) -> None:
+    with calling(talk, talk.request("coder")) as call:
+        list(call.stream([chunk("Done.", "stop")]))
+        raise ZeroDivisionError
+
+
+def test_a_whole_answer_is_kept_though_the_program_fails_behind_it(talk: Conversation) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fail_behind_an_answer(talk)
+
+    assert (talk[-1].event.kind, talk.position) == ("assistant_message", 3)
+
+
+def test_an_answer_that_did_not_stream_is_appended_as_well_and_an_empty_one_is_an_error(
+    talk: Conversation,
+) -> None:
+    message = {"role": "assistant", "content": None}
+    with pytest.raises(ModelError), calling(talk, talk.request("coder")) as call:
+        call.answer({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+    with calling(talk, talk.request("coder")) as call:
+        call.answer(
+            {"choices": [{"index": 0, "finish_reason": "stop", "message": message | {"content": "Hi"}}]}
+        )
+
+    assert [entry.event.kind for entry in talk][2:] == ["llm_error", "assistant_message"]
+
+
+def test_a_block_without_a_call_is_told_so(talk: Conversation) -> None:
+    expected = r"expected call.answer\(...\) or call.stream\(...\)"
+    with pytest.raises(CallerError, match=expected), calling(talk, talk.request("coder")):
+        pass
+
+    assert talk.position == 2
+
+
+async def chunks_of(*given: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    for each in given:
+        yield each
+
+
+def test_an_async_loop_writes_the_same(tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        async with stenolog.open_async(tmp_path / "a.db") as log:
+            talk = log["x"]
+            await talk.join("coder", model="m")
+            await talk.append(UserMessage("Go"))
+            for end in (None, "stop"):
+                request = await talk.request("coder")
+                try:
+                    async with calling(talk, request) as call:
+                        async for _ in call.stream(chunks_of(chunk("Hi", end))):
+                            pass
+                except ModelError:
+                    pass
+            return [entry.event.kind for entry in (await talk.sync()).entries()]
+
+    assert asyncio.run(run())[2:] == ["llm_error", "assistant_message"]
