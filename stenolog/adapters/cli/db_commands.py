@@ -57,8 +57,9 @@ def db_restore_command(db: Path, file: Path) -> CommandResult:
     """
     from stenolog.adapters.verify.integrity import restore
 
+    backup = there(file)
     make_home(db)
-    done = restore(there(file), db)
+    done = restore(backup, db)
 
     def draw() -> Iterator[Piece]:
         what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
