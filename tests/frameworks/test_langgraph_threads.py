@@ -145,9 +145,12 @@ def test_messages_are_not_imported_over_a_thread_that_was_brought(log: Log, file
     with SqliteSaver.from_conn_string(str(file)) as old:
         LangGraphSaver(log).bring(old, "one")
 
-    import_file(log, file)
+        talking(old).invoke(LATER, at("one"))
+        (imported,) = import_file(log, file).conversations
+        LangGraphSaver(log).bring(old, "one")
 
-    assert asked(log, "one") == ["Where is it?"]
+    assert (imported.appended, sum(imported.ignored.values())) == (0, 10)
+    assert asked(log, "one") == ["Where is it?", "And now?"]
     assert contents(talking(LangGraphSaver(log)), "one")[0] == "Where is it?"
 
 

@@ -71,6 +71,8 @@ class ExistingLog:
     settings: Settings = NOTHING
     approvals: dict[str, set[str]] = field(default_factory=dict)
     """By agent, the tools whose calls a person approves."""
+    meta_keys: set[str] = field(default_factory=set)
+    """The keys in `meta` of its mode switches: the programs that keep data there."""
 
 
 def read_existing(entries: Iterable[Entry]) -> ExistingLog:
@@ -83,6 +85,7 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         found.positions[entry.id] = entry.position
         if isinstance(event, ModeSwitch):
             found.settings = configure(found.settings, entry)
+            found.meta_keys |= event.meta.keys()
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
             found.agents.add(event.agent)

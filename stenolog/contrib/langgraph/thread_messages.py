@@ -139,9 +139,13 @@ class ThreadMessages:
         self._agents = tuple(dict.fromkeys(named)) or ("assistant",)
         self._members = {*log.settings.members}
         self._is_open = False
+        self._is_thread = "langgraph" in log.meta_keys
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message."""
+        """Return the steps for a message; none where a saver keeps the thread, whose checkpoints bring it."""
+        if self._is_thread:
+            self.ignored["a message of a thread that LangGraphSaver keeps in this log"] += 1
+            return []
         said: Said = record.value["said"]
         message, blobs = said.message, Blobs()
         self._open(said.at)
