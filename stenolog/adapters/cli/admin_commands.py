@@ -14,6 +14,7 @@ from .lines import CommandResult, Piece, counted, done, line
 from .lookup import find_both, find_conversation, open_log
 from .options import OneOf, names, takes_conversation, takes_conversation_and, takes_db
 from .position_argument import resolve
+from .terminal import ask
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -105,7 +106,7 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
         raise click.UsageError("to delete without being asked, say --yes")
     entries, words = _entry_count(conversation)
     if not yes:
-        click.confirm(f"Delete {conversation.name!r} and its {words} for good?", abort=True, err=True)
+        ask(f"Delete {conversation.name!r} and its {words} for good?", "nothing was deleted")
     conversation.delete()
     return done(
         f"{conversation.name} is deleted, with {words}", conversation=conversation.name, entries=entries
@@ -133,7 +134,7 @@ def erase_command(
     chosen = [resolve(conversation, position) for position in positions]
     which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
-        click.confirm(f"Erase what {which} of {conversation.name!r} says, for good?", abort=True, err=True)
+        ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")
     erased = conversation.erase(*chosen, reason=reason, by=by)
 
     def draw() -> Iterator[Piece]:

@@ -244,7 +244,11 @@ ADAPTER = Exit(
     (errors.ProviderError, errors.ToolError, errors.OperationalError, OSError),
 )
 DEFECT = Exit(70, "a defect of stenolog itself: please report it")
-INTERRUPTED = Exit(130, "interrupted from the keyboard", (KeyboardInterrupt,))
+INTERRUPTED = Exit(
+    130,
+    "interrupted from the keyboard, or the answer to a question was no",
+    (KeyboardInterrupt, click.Abort),
+)
 
 TERMINATED = Exit(143, "ended by SIGTERM, or by SIGHUP as when its terminal is closed", (Terminated,))
 

@@ -19,7 +19,7 @@ from stenolog.projections.terminal_text import safe_json
 from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
 from .lines import CommandResult, Diagnostic, envelope
 from .options import OneOf
-from .terminal import draw, say
+from .terminal import Declined, draw, say
 
 F = TypeVar("F", bound=Callable[..., Any])
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
@@ -138,7 +138,9 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
     if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
         _let_go_of_stdout()
         as_json = False
-    if not as_json and exit not in (INTERRUPTED, TERMINATED):
+    if isinstance(error, Declined):
+        _try_to_say(message, mark="·", style="cyan")
+    elif not as_json and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say(message, mark="✗", style="red")
     return exit.code
 
@@ -170,7 +172,7 @@ def _let_go_of_stdout() -> None:
 
 def _message(error: BaseException, exit: Exit) -> str:
     if exit in (INTERRUPTED, TERMINATED):
-        return "interrupted"
+        return str(error) or "interrupted"
     if exit is DEFECT:
         return f"{type(error).__name__}: {error}\n  {REPORT}"
     if isinstance(error, OSError) and not isinstance(error, StenologError):

@@ -121,6 +121,21 @@ def say(text: str, *, mark: str = "", style: str = "") -> None:
     click.echo(f"{prefix}{safe(text)}", err=True, color=coloured("auto", stderr=True))
 
 
+class Declined(click.Abort):
+    """A question was answered with no, or not at all; `str` says what was therefore not done."""
+
+
+def ask(question: str, undone: str) -> None:
+    """Ask for a yes on the terminal. Raises `Declined` for a no, Ctrl-D and Ctrl-C."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the cursor still stands behind the question
+        raise Declined(undone) from None
+    if not agreed:
+        raise Declined(undone)
+
+
 class Bar:
     """Progress bar on stderr, if that is a terminal and the work takes over a second.
 
