@@ -58,7 +58,9 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
     assert "not in this log: some 35,000 tokens" in out
 
 
-def test_without_a_bill_it_says_that_nobody_knows_what_else_was_sent(cli: Cli, tmp_path: Path) -> None:
+def test_without_a_bill_it_says_that_nothing_tells_how_much_was_sent_besides(
+    cli: Cli, tmp_path: Path
+) -> None:
     imported(tmp_path)
 
     assert f"{REBUILT}; no bill tells how much" in " ".join(cli("request", "x", "--at", "2").out.split())
@@ -123,6 +125,15 @@ def test_a_body_and_an_export_say_on_stderr_alone_that_they_are_rebuilt(
 
     assert ran.err.splitlines() == [f"! {REBUILT}"]
     assert "rebuilt" not in ran.out
+
+
+@pytest.mark.parametrize("view", [("--dropped",), ("--diff", "2"), ("--without", "2")])
+def test_the_other_views_of_a_rebuilt_request_say_so_on_stderr(
+    cli: Cli, tmp_path: Path, view: tuple[str, ...]
+) -> None:
+    imported(tmp_path)
+
+    assert cli("request", "x", *view).err == f"· {REBUILT}\n"
 
 
 def test_an_export_into_a_file_says_so_too(cli: Cli, tmp_path: Path) -> None:

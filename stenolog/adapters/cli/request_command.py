@@ -137,7 +137,9 @@ def request_command(
         shown = _difference(asked, before, address(other, "--other"), exit_code=exit_code)
     else:
         shown = _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
-    return shown._replace(diagnostics=warnings)
+    has_note = reasons or not (dropped or differs or asked.is_changed)
+    notes = () if has_note else unrecorded(conversation, named)
+    return shown._replace(diagnostics=(*warnings, *notes))
 
 
 def _policy(
