@@ -73,7 +73,7 @@ PREFACE = """\
 | `completion` | `shell`, `script`, `use` |
 
 A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
-`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for three before it; or
+`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for the third entry before it (of any kind: `@{error}~1` is what came just before the last error); or
 as an ISO time: the last entry up to then, in UTC where no zone is given.
 
 A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,

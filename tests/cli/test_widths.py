@@ -138,3 +138,30 @@ def test_what_is_cut_is_marked(long: Cli, monkeypatch: pytest.MonkeyPatch, colum
 
     assert len(rows) == 6
     assert all(row.endswith("…") for row in rows)
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_the_timeline_cuts_no_position_no_mark_and_no_change_of_settings(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    call = ToolCall(id="c1", name=TOOL, arguments=f'{{"thoughts":"{WHOLE}"}}')
+    mode = ModeSwitch(mode="plan", title=LONG, joins=[MAIN, SUB], cards={MAIN: AgentCard(model=MODEL)})
+    events = (
+        mode,
+        UserMessage(text="Go", to=[MAIN]),
+        AssistantMessage(agent=MAIN, parts=[call]),
+        ToolResult(call_id="c1", text="done"),
+        LlmError(agent=MAIN, category="overloaded", message=LONG),
+        LlmError(agent=MAIN, category="overloaded", message=f"{WHOLE} again"),
+        ModeSwitch(title=LONG, context_from=7),
+    )
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log[NAME].extend(events)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = cli("timeline").out.splitlines()
+
+    assert [row for row in rows if cell_len(row) > columns] == []
+    assert any("…  3, 4" in row for row in rows)
+    errors = [row for row in rows if "overloaded" in row]
+    assert [row.partition("…  ")[2] for row in errors] == ["5 (out of context)", "6 (out of context)"]
+    assert "context_from 7" in " ".join(" ".join(rows).split())

@@ -40,9 +40,10 @@ CODES = {
 
 
 class TextLine(NamedTuple):
-    """One line: its pieces, safe, each with its style (words of `CODES`)."""
+    """One line: its pieces, safe, each with its style (words of `CODES`); the last `kept` are never cut."""
 
     pieces: tuple[tuple[str, str], ...]
+    kept: int = 0
 
     def rendered(self, width: int | None, *, coloured: bool) -> str:
         """Return the line, cut with an ellipsis where it is wider than `width` cells; never with None."""
@@ -58,6 +59,10 @@ class TextLine(NamedTuple):
         most = 4 * width
         sizes = [cell_len(words) if len(words) <= most else len(words) for words, _ in self.pieces]
         too_wide = sum(sizes) > width
+        if too_wide and self.kept:
+            begun, end = TextLine(self.pieces[: -self.kept]), TextLine(self.pieces[-self.kept :])
+            room = max(1, width - sum(sizes[-self.kept :]))
+            return begun._cut(room, coloured) + end.rendered(None, coloured=coloured)
         left = width - 1 if too_wide else width
         shown = []
         for (words, style), size in zip(self.pieces, sizes, strict=True):
@@ -143,10 +148,13 @@ def _fits(row: str, begin: int, room: int) -> int:
     return begin + len(chop_cells(piece, room)[0])
 
 
-def line(*pieces: str | tuple[str, str]) -> TextLine:
-    """Return a line of pieces, each with its style. Only blanks at the ends of a piece stay as they are."""
+def line(*pieces: str | tuple[str, str], kept: int = 0) -> TextLine:
+    """Return a line of pieces, each with its style. Only blanks at the ends of a piece stay as they are.
+
+    Where the line is too wide, the last `kept` pieces stay whole, and what stands before them is cut.
+    """
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
-    return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words))
+    return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words), kept)
 
 
 def _kept_blanks(words: str) -> str:

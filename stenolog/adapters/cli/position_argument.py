@@ -2,7 +2,7 @@
 
 12               position 12                    @~3              3 before the last
 @                the last                       @{error}         the last error
-@call:toolu_01   where that call was made       @{error}~1       one before it
+@call:toolu_01   where that call was made       @{error}~1       the entry before it
 2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given), or 2h
 """
 

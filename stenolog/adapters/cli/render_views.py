@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from rich.cells import cell_len
 from rich.rule import Rule
 from rich.text import Text
 
@@ -178,9 +179,12 @@ def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Itera
 
 
 def _mode_rule(detail: str) -> Piece:
-    """Return a rule across the terminal; in a pipe, which has no width, its words alone."""
-    if width() is None:
+    """Return a rule across the terminal; its words alone in a pipe, and folded where they are too long."""
+    cells = width()
+    if cells is None:
         return line((detail, "magenta"))
+    if cell_len(one_line(detail)) + len(" ─") > cells:
+        return wrapped((detail, "magenta"), hang=2)
     return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
 
 
@@ -194,6 +198,7 @@ def _message(item: TimelineItem) -> Iterator[Piece]:
         to,
         (detail, "red" if item.kind == "error" else "dim"),
         (f"  {item.position}{hidden}", "dim"),
+        kept=1,
     )
     said = item.text or in_words(item.parts)
     if said:
@@ -212,7 +217,7 @@ def _tool(item: TimelineItem) -> Iterator[Piece]:
     where = f"  {item.position}" + (
         f", {item.result}" if item.result != item.position and item.result else ""
     )
-    yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"))
+    yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"), kept=1)
     if item.output:
         output = in_words(item.output)
         yield paragraph(output, "dim", indent=4, lines=LINES_OF_OUTPUT)
