@@ -73,8 +73,8 @@ PREFACE = """\
 | `completion` | `shell`, `script`, `use` |
 
 A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
-`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for the third entry before it (of any kind: `@{error}~1` is what came just before the last error); or
-as an ISO time: the last entry up to then, in UTC where no zone is given.
+`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for the third entry before it, of
+whatever kind: `@{error}~1` is the entry just before the last error, not the error before it; or as an ISO time: the last entry up to then, in UTC where no zone is given.
 
 A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
 `messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.

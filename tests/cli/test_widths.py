@@ -162,6 +162,9 @@ def test_the_timeline_cuts_no_position_no_mark_and_no_change_of_settings(
 
     assert [row for row in rows if cell_len(row) > columns] == []
     assert any("…  3, 4" in row for row in rows)
-    errors = [row for row in rows if "overloaded" in row]
-    assert [row.partition("…  ")[2] for row in errors] == ["5 (out of context)", "6 (out of context)"]
-    assert "context_from 7" in " ".join(" ".join(rows).split())
+    shown = " ".join(" ".join(rows).split())
+    assert [row for row in rows if row.startswith(MAIN) and "(out" in row] == [
+        f"{MAIN}  {position} (out of context)" for position in (5, 6)
+    ]
+    assert f"overloaded: {WHOLE} again" in shown
+    assert "context_from 7" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
@@ -193,13 +194,13 @@ def _message(item: TimelineItem) -> Iterator[Piece]:
     to = f" → {', '.join(named)}" if named else ""
     detail = f"  {item.detail}" if item.detail else ""
     hidden = "  (out of context)" if item.hidden else ""
+    where, style = f"  {item.position}{hidden}", "red" if item.kind == "error" else "dim"
+    is_long = cell_len(one_line(f"{item.author}{to}{detail}")) + len(where) + 2 > (width() or sys.maxsize)
     yield line(
-        (item.author or "?", _style(item)),
-        to,
-        (detail, "red" if item.kind == "error" else "dim"),
-        (f"  {item.position}{hidden}", "dim"),
-        kept=1,
+        (item.author or "?", _style(item)), to, "" if is_long else (detail, style), (where, "dim"), kept=1
     )
+    if is_long and detail:
+        yield paragraph(item.detail, style, indent=2)
     said = item.text or in_words(item.parts)
     if said:
         yield paragraph(said, "dim" if item.hidden else "", indent=2)
