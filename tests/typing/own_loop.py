@@ -22,7 +22,7 @@ from stenolog import (
 )
 from stenolog.context import Budget
 from stenolog.importers import events_from
-from stenolog.models import Recording, answer_from, error_from, recording
+from stenolog.models import Recording, answer_from, calling, error_from, recording
 from stenolog.tools import open_calls, run_call, run_call_async, run_calls, run_calls_async, tool
 
 SCHEMA: dict[str, Any] = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
@@ -80,6 +80,16 @@ def streams(client: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     assert_type(events.text, str)
 
 
+def called(client: openai.OpenAI, conversation: Conversation) -> None:
+    with calling(conversation, conversation.request("guide"), attempt=2) as call:
+        chunks = client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "Hi"}], stream=True
+        )
+        for chunk in call.stream(chunks):
+            assert_type(chunk, ChatCompletionChunk)
+        assert_type(call.answer({}), AssistantMessage)
+
+
 async def awaited(client: openai.AsyncOpenAI, conversation: AsyncConversation) -> None:
     assert_type(await conversation.join("guide", model="gpt-5.2", tools=[weather]), Entry | None)
     request = await conversation.request("guide")
@@ -89,6 +99,9 @@ async def awaited(client: openai.AsyncOpenAI, conversation: AsyncConversation) -
     record = recording(stream, request)
     async for chunk in record:
         assert_type(chunk, ChatCompletionChunk)
+    async with calling(conversation, request) as asked:
+        async for chunk in asked.stream(stream):
+            assert_type(chunk, ChatCompletionChunk)
     entry = await conversation.append(record.answer())
     assert isinstance(entry.event, AssistantMessage)
     for call in entry.event.tool_calls:
