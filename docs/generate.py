@@ -42,7 +42,7 @@ PREFACE = """\
 | `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
 | `explain call` | `conversation`, `links`, `gap`, `possible` |
-| `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped` |
+| `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped`, `note` |
 | `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
 | `explain value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
 | `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
