@@ -91,15 +91,22 @@ Lookup: TypeAlias = Callable[[str], Price | None]
 Prices: TypeAlias = Sequence[Price | Lookup]
 """A table of prices: the first whose pattern fits, or that finds one, is taken."""
 PRICES_AS_OF = "2025-11"
-PRICES = (
-    Price("gpt-5-mini*", 0.25, 0.025, 2.0),
-    Price("gpt-5*", 1.25, 0.125, 10.0),
-    Price("claude-haiku-4-5*", 1.0, 0.1, 5.0, 1.25),
-    Price("claude-sonnet-4*", 3.0, 0.3, 15.0, 3.75),
-    Price("claude-opus-4-5*", 5.0, 0.5, 25.0, 6.25),
-    Price("gemini-2.5-flash*", 0.3, 0.03, 2.5),
+DATED = ("", "-20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]", "-20[0-9][0-9][0-1][0-9][0-3][0-9]")
+"""The ends of the names under which one model is sold: none, and the dates of OpenAI and of Anthropic."""
+PRICES = tuple(
+    price._replace(model=price.model + date)
+    for price in (
+        Price("gpt-5-mini", 0.25, 0.025, 2.0),
+        Price("gpt-5", 1.25, 0.125, 10.0),
+        Price("claude-haiku-4-5", 1.0, 0.1, 5.0, 1.25),
+        Price("claude-sonnet-4", 3.0, 0.3, 15.0, 3.75),
+        Price("claude-sonnet-4-5", 3.0, 0.3, 15.0, 3.75),
+        Price("claude-opus-4-5", 5.0, 0.5, 25.0, 6.25),
+        Price("gemini-2.5-flash", 0.3, 0.03, 2.5),
+    )
+    for date in DATED
 )
-"""Examples, as listed at `PRICES_AS_OF`; give your own."""
+"""Examples, as listed at `PRICES_AS_OF`, of exactly these models; give your own."""
 KINDS = ("input", "cached", "output", "written")
 
 

@@ -10,7 +10,9 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.providers.prices import listed
 from stenolog.events import Usage
+from stenolog.projections.usage import price_of
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -24,10 +26,10 @@ def used(cli: Cli, tmp_path: Path) -> Cli:
         log["shop"].extend(
             [
                 UserMessage(text="Go"),
-                LlmError(agent="coder", category="overloaded", model="gpt-5.2", duration_ms=80),
+                LlmError(agent="coder", category="overloaded", model="gpt-5", duration_ms=80),
                 AssistantMessage(
                     agent="coder",
-                    model="gpt-5.2",
+                    model="gpt-5",
                     usage=PAID,
                     run="r1",
                     duration_ms=2_000,
@@ -38,7 +40,7 @@ def used(cli: Cli, tmp_path: Path) -> Cli:
                 AssistantMessage(agent="tester", model="home-made", usage=Usage(input=10, output=5)),
             ]
         )
-        log["lab"].extend([AssistantMessage(agent="coder", model="gpt-5.2", usage=PAID)])
+        log["lab"].extend([AssistantMessage(agent="coder", model="gpt-5", usage=PAID)])
     return cli
 
 
@@ -67,7 +69,7 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
         ("agent", ["coder", "tester"]),
         ("task", ["coder", "tester"]),
         ("run", ["", "r1"]),
-        ("model", ["gpt-5.2", "home-made"]),
+        ("model", ["gpt-5", "home-made"]),
         ("conversation", ["shop", "lab"]),
     ],
 )
@@ -123,6 +125,8 @@ def test_the_cost_is_by_the_price_list_or_by_ones_own(used: Cli, tmp_path: Path)
 
     assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "≥0.1812"]
     assert "no price is known for home-made: give one with --prices" in examples.out
+    assert "stenolog[prices]" in examples.out
+    assert "USD at example prices of" in examples.out
     assert [row[-1] for row in rows(mine)[:3]] == ["2.00", "1.00", "3.00"]
     assert "USD at your prices" in mine.out
     assert "USD at example prices of" in used("cost", "lab").out
@@ -160,3 +164,38 @@ def test_prices_that_make_no_sense_are_refused_in_a_line(used: Cli, tmp_path: Pa
 
     assert (ran.status, ran.out) == (2, "")
     assert "expected USD per million tokens, found 'much'" in ran.err
+
+
+@pytest.mark.usefixtures("examples_alone")
+@pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5-nano", "gpt-5-pro", "claude-sonnet-4-9", "gpt-5-mini-x"])
+def test_an_example_price_is_that_of_no_other_model(model: str) -> None:
+    assert price_of(model, listed()) is None
+
+
+@pytest.mark.usefixtures("examples_alone")
+@pytest.mark.parametrize(
+    ("model", "usd"), [("gpt-5", 1.25), ("gpt-5-mini-2025-08-07", 0.25), ("claude-sonnet-4-20250514", 3.0)]
+)
+def test_an_example_price_is_that_of_the_model_and_of_its_dated_releases(model: str, usd: float) -> None:
+    found = price_of(model, listed())
+
+    assert found is not None
+    assert found.input == usd
+
+
+def test_conversations_have_the_names_titles_and_order_of_the_list(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number}0b38d1e-f048-428b-89da-e5dca96614d4" for number in (1, 3, 2)]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        for number, name in enumerate(names):
+            log[name].extend(
+                [UserMessage(text=f"Loaf {number}"), AssistantMessage(agent="a", model="gpt-5", usage=PAID)]
+            )
+    shown = rows(cli("cost", "--by", "conversation"))[:3]
+
+    assert [(row[0], row[-2:]) for row in shown] == [
+        (name[:8], ["Loaf", str(number)]) for number, name in reversed([*enumerate(names)])
+    ]
+    monkeypatch.delenv("COLUMNS")
+    assert all(name in cli("cost", "--by", "conversation").out for name in names)

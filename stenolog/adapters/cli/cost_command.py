@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from stenolog.adapters.providers.prices import prices_of, source
+from stenolog.adapters.providers.prices import advice, prices_of, source
+from stenolog.adapters.queries.overviews import title_of
 from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
 
 from .agent_request import takes_agent_else, takes_api
@@ -21,7 +22,7 @@ from .position_argument import resolve
 from .terminal import width
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.log import Conversation, Log
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
@@ -66,6 +67,8 @@ def cost_command(
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
     rows = _rows([(conversation.name, _used(conversation, at)) for conversation in conversations], by)
+    if by == "conversation":
+        rows = _newest_first(log, rows)
     table = prices_of(prices)
     data = {
         "conversations": [conversation.name for conversation in conversations],
@@ -79,9 +82,16 @@ def cost_command(
 
         is_short = by == "conversation" and width() is not None
         shown = [(short_name(log, name), tally) for name, tally in rows] if is_short else rows
-        return drawn(shown, by, table, "" if prices else source())
+        titles = [title_of(log[name]) for name, _ in rows] if by == "conversation" else []
+        return drawn(shown, by, table, "" if prices else source(), advice=advice(), titles=titles)
 
     return CommandResult(data, draw)
+
+
+def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:
+    """Return the rows in the order of `ls`; of very many, those that it has no order for come last."""
+    places = {name: at for at, name in enumerate(log.names(archived=True, order="latest"))}
+    return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
 def _used(conversation: Conversation, at: str | None) -> Usage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TypeAlias, TypeVar
 
 from rich.cells import cell_len
@@ -234,9 +235,18 @@ COLUMNS = (
 
 
 def drawn(
-    rows: Sequence[tuple[str, UsageTotals]], by: str, prices: Prices | None, source: str
+    rows: Sequence[tuple[str, UsageTotals]],
+    by: str,
+    prices: Prices | None,
+    source: str,
+    *,
+    advice: str = "",
+    titles: Sequence[str] = (),
 ) -> Iterator[Piece]:
-    """Yield a line for each, one for all together, and details of the errors and the prices."""
+    """Yield a line for each, one for all together, and details of the errors and the prices.
+
+    `source` is where the prices come from, `advice` how to have more, `titles` what stands behind the rows.
+    """
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
         return
@@ -245,6 +255,9 @@ def drawn(
     if len(rows) > 1:
         shown.append(_stats_row(("all", "bold"), whole, prices))
     columns = (f"~{by.upper()}", *COLUMNS, *([">USD"] if prices is not None else []))
+    if titles:
+        columns = (*columns, "*TITLE")
+        shown = [[*row, title] for row, title in zip_longest(shown, titles, fillvalue="")]
     kept = [at for at in range(len(columns)) if any(row[at] != "-" for row in shown)]
     yield table(
         [columns[at] for at in kept], [[row[at] for at in kept] for row in shown], names=NAMES, spare=SPARE
@@ -254,7 +267,8 @@ def drawn(
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
     if prices is not None:
-        yield wrapped((_on_prices(whole, prices, source), "dim"), hang=2)
+        for words in _on_prices(whole, prices, source, advice):
+            yield wrapped((words, "dim"), hang=2)
     if whole.understated:
         partial = (
             f"≥: {whole.understated:,} of {whole.answers:,} answers state fewer output tokens than they have"
@@ -303,13 +317,17 @@ def _least(tally: UsageTotals) -> str:
     return "≥" if tally.understated or tally.untold else ""
 
 
-def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> str:
-    """Return a note on the sources of the prices, and on those that are missing."""
+def _on_prices(whole: UsageTotals, prices: Prices, source: str, advice: str) -> Iterator[str]:
+    """Yield notes on the prices that are missing, and on the sources of all others."""
     if not (whole.tokens or whole.billed):
-        return "what was used is not known"
+        yield "what was used is not known"
+        return
     if unknown := [name or "(no name)" for name in unpriced(whole.tokens, prices)]:
-        return f"no price is known for {', '.join(unknown)}: give one with --prices; a team's file will do"
+        more = f"; {advice}" if advice else ""
+        names = ", ".join(unknown)
+        yield f"no price is known for {names}: give one with --prices; a team's file will do{more}"
     if not whole.tokens:
-        return "USD as the agents state it"
+        yield "USD as the agents state it"
+        return
     stated = "; where an agent states its cost, that" if whole.billed else ""
-    return f"USD at {source}: give yours with --prices{stated}" if source else f"USD at your prices{stated}"
+    yield f"USD at {source}: give yours with --prices{stated}" if source else f"USD at your prices{stated}"
