@@ -160,7 +160,8 @@ class RequestSession:
         turns = own.turns if window.policy.reminder is not None else 0
         cuts, goes_on = window.cuts, window.continues_session
         # Everything that the text around the conversation is made of; most entries change none of it.
-        rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, tools, goes_on)
+        # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
+        rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, (*tools,), goes_on)
         if entries or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
