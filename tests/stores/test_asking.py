@@ -200,6 +200,6 @@ def test_a_field_that_is_missing_is_named() -> None:
 def test_whoever_appends_a_dict_is_told_how_an_event_is_made_of_it(conversation: Conversation) -> None:
     fields: Any = {"text": "hi"}
 
-    with pytest.raises(InvalidEventError, match=r"found dict; for a chat message: conversation\.extend\(events_from"):
+    with pytest.raises(InvalidEventError, match=r"found dict; for a chat message: .*events_from"):
         conversation.append(fields)
     assert conversation.append(UserMessage(**fields)).position == 2
