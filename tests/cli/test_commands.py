@@ -150,7 +150,12 @@ def test_a_fork_is_deleted_with_the_entries_of_its_own_and_the_shared_ones_stay(
     demo("export", "short", "-o", "short.jsonl")
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("click.confirm", lambda words, **_: asked.append(words))
+
+    def confirmed(words: str, **_: Any) -> bool:
+        asked.append(words)
+        return True
+
+    monkeypatch.setattr("click.confirm", confirmed)
 
     ran = demo("delete", "short")
 

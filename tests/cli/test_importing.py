@@ -17,6 +17,7 @@ import pytest
 from stenolog.adapters.cli import import_export, terminal
 from stenolog.adapters.cli.terminal import STEP, Bytes
 from stenolog.adapters.importers import batch
+from tests.cli.terminal import Terminal as RealTerminal
 
 ROOT = Path(__file__).parents[2]
 SESSION = (ROOT / "docs" / "examples" / "session.jsonl").read_bytes()
@@ -253,3 +254,43 @@ def test_no_bar_is_shown_beside_json(
     cli("import", "projects", "--json")
 
     assert made == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"hello\n", "found text that begins with 'hello'"),
+        (b"\x89PNG\r\n\x1a\n", "found a file that is no text"),
+        (b"a,b\rc\x00\xff\n", "found a file that is no text"),
+        ("eine Möhre für die Küche".encode(), "found text that begins with 'eine Möhre für die'"),
+    ],
+)
+def test_one_wrong_file_is_named_first_and_no_bytes_are_shown(
+    cli: Callable[..., Any], tmp_path: Path, content: bytes, found: str
+) -> None:
+    (tmp_path / "notes.txt").write_bytes(content)
+
+    ran = cli("import", "notes.txt")
+
+    assert ran.status == 2
+    assert ran.err.startswith("✗ notes.txt: expected a Claude Code session")
+    assert ran.err.endswith(f"{found}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("show", "nobody"), ("import", "nothing.jsonl"), ("state", "--at", "99")]
+)
+def test_an_error_has_colours_only_where_they_are_wanted(
+    cli: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    cli("demo")
+
+    assert "\x1b" in cli(*arguments, "--color", "always").err
+    assert "\x1b" not in cli(*arguments, "--color", "never").err
+
+
+def test_an_error_at_a_terminal_has_no_colours_where_they_are_refused(tmp_path: Path) -> None:
+    with RealTerminal("show", "nobody", "--color", "never", cwd=tmp_path) as terminal:
+        assert terminal.ended() == 3
+        assert "✗" in terminal.text
+        assert "\x1b" not in terminal.text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import get_args
 
 import click
 
@@ -10,7 +12,7 @@ from stenolog.domain.errors import PluginError
 
 from .app import app
 from .framework import fail
-from .terminal import say
+from .terminal import Color, say
 
 __all__ = ["run"]
 
@@ -23,14 +25,21 @@ def run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         if as_json:
             return fail(error, as_json=True, trace=False)
-        say(error.format_message(), mark="✗", style="red")
+        say(error.format_message(), mark="✗", style="red", color=_color(arguments))
         if error.ctx is not None:
             say(f"  see {error.ctx.command_path} --help")
         return error.exit_code
     except click.ClickException as error:
-        return fail(error, as_json=as_json, trace=False)
+        return fail(error, as_json=as_json, trace=False, color=_color(arguments))
     except click.Abort:
         return fail(KeyboardInterrupt(), as_json=as_json, trace=False)
     except (PluginError, OSError) as error:  # OSError: the help could not be printed
-        return fail(error, as_json=False, trace=False)
+        return fail(error, as_json=False, trace=False, color=_color(arguments))
     return status if isinstance(status, int) else 0
+
+
+def _color(arguments: Sequence[str]) -> Color | None:
+    """Return the colours that a command line asks for, which may not have been parsed."""
+    options = " ".join(arguments).replace("--color=", "--color ").split()
+    asked = [word for option, word in pairwise(options) if option == "--color"]
+    return next((color for color in get_args(Color) if asked[-1:] == [color]), None)

@@ -19,7 +19,7 @@ from stenolog.projections.terminal_text import safe_json
 from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
 from .lines import CommandResult, Diagnostic, envelope
 from .options import OneOf
-from .terminal import Declined, draw, say
+from .terminal import Color, Declined, draw, say
 
 F = TypeVar("F", bound=Callable[..., Any])
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
@@ -128,8 +128,11 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
     return FAILED.code if answer.failed else OK.code
 
 
-def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
-    """Report an error, on stderr or as an envelope, and return the exit code."""
+def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | None = None) -> int:
+    """Report an error, on stderr or as an envelope, and return the exit code.
+
+    `color` is for an error outside of a command, whose own option says it else.
+    """
     exit = exit_of(error)
     if trace and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say("".join(traceback.format_exception(error)).rstrip())
@@ -139,16 +142,16 @@ def fail(error: BaseException, *, as_json: bool, trace: bool) -> int:
         _let_go_of_stdout()
         as_json = False
     if isinstance(error, Declined):
-        _try_to_say(message, mark="·", style="cyan")
+        _try_to_say(message, mark="·", style="cyan", color=color)
     elif not as_json and exit not in (INTERRUPTED, TERMINATED):
-        _try_to_say(message, mark="✗", style="red")
+        _try_to_say(message, mark="✗", style="red", color=color)
     return exit.code
 
 
-def _try_to_say(text: str, mark: str = "", style: str = "") -> None:
+def _try_to_say(text: str, mark: str = "", style: str = "", color: Color | None = None) -> None:
     """Write to stderr, and ignore a failure: there is no other place to report it."""
     with suppress(OSError):
-        say(text, mark=mark, style=style)
+        say(text, mark=mark, style=style, color=color)
 
 
 def _printed(data: dict[str, Any]) -> bool:

@@ -100,7 +100,10 @@ def _imported(
     with Bytes("importing", sum(map(size_of, paths)), quiet=quiet) as bar:
         files = bar.counting(paths)
         if len(paths) == 1:
-            yield import_file(log, next(files), name=name, keep_raw=keep_raw, agents=agents, progress=bar)
+            try:
+                yield import_file(log, next(files), name=name, keep_raw=keep_raw, agents=agents, progress=bar)
+            except UnknownFormatError as error:
+                raise UnknownFormatError(f"{paths[0]}: {error}") from None
         else:
             yield from import_files(log, files, keep_raw=keep_raw, agents=agents, progress=bar)
 

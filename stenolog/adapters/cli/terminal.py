@@ -115,10 +115,12 @@ def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str
     return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
 
 
-def say(text: str, *, mark: str = "", style: str = "") -> None:
-    """Print a line for the person on stderr."""
+def say(text: str, *, mark: str = "", style: str = "", color: Color | None = None) -> None:
+    """Print a line for the person on stderr; coloured as the command's `--color` says."""
+    context = click.get_current_context(silent=True)
+    chosen = color or (context.params.get("color") if context else None) or "auto"
     prefix = click.style(mark, fg=style or None) + " " if mark else ""
-    click.echo(f"{prefix}{safe(text)}", err=True, color=coloured("auto", stderr=True))
+    click.echo(f"{prefix}{safe(text)}", err=True, color=coloured(chosen, stderr=True))
 
 
 class Declined(click.Abort):

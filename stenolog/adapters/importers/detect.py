@@ -86,7 +86,17 @@ def _recognised(stream: BinaryIO) -> str:
     if b"\n{" in first:
         with suppress(UnknownFormatError):
             return _of_objects(stream)
-    raise UnknownFormatError(f"expected {supported()}, found text that begins with {first[:20]!r}")
+    raise UnknownFormatError(f"expected {supported()}, found {_beginning(first)}")
+
+
+def _beginning(first: bytes) -> str:
+    """Say how a file begins that is no transcript."""
+    text = first[:20].decode(errors="replace")
+    words = (text[:-1] if len(first) > 20 and text.endswith("\N{REPLACEMENT CHARACTER}") else text).strip()
+    is_text = all(char.isprintable() or char.isspace() for char in words)
+    if not is_text or "\N{REPLACEMENT CHARACTER}" in words:
+        return "a file that is no text"
+    return f"text that begins with {' '.join(words.split())!r}"
 
 
 def _plugins() -> Iterator[tuple[str, Importer]]:

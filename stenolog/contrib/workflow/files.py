@@ -205,7 +205,10 @@ def are_rows(document: Json) -> bool:
 def is_csv(first: bytes) -> bool:
     """Return whether the first line is a header with the columns of the table."""
     header = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
-    return is_row(dict.fromkeys(next(csv.reader([header]), []), ""))
+    try:
+        return is_row(dict.fromkeys(next(csv.reader([header]), []), ""))
+    except csv.Error:
+        return False
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
