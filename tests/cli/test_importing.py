@@ -294,3 +294,19 @@ def test_an_error_at_a_terminal_has_no_colours_where_they_are_refused(tmp_path: 
         assert terminal.ended() == 3
         assert "✗" in terminal.text
         assert "\x1b" not in terminal.text
+
+
+def test_what_the_next_import_brings_back_is_said_where_it_is_deleted_or_renamed(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "chat.jsonl").write_text(json.dumps(CHAT[0]) + "\n")
+    cli("import", "chat.jsonl")
+    cli("demo")
+
+    assert cli("rename", "demo", "own").out == "✓ demo is now own\n"
+    renamed = cli("rename", "chat", "kept").out
+    assert renamed == "✓ chat is now kept; the next import of its file brings it back as chat\n"
+    assert cli("import", "chat.jsonl").status == 0
+    deleted = "✓ chat is deleted, with 2 entries; the next import of its file brings it back\n"
+    assert cli("delete", "chat", "--yes").out == deleted
+    assert cli("import", "chat.jsonl").out.startswith("✓ chat  2 entries")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from pydantic import JsonValue
 
 from stenolog.adapters.cli import options
 from stenolog.adapters.cli.app import app
@@ -17,7 +18,7 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries import overviews
 from stenolog.adapters.queries.folds import persistent
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import UserMessage
+from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.projections.overview import Overview, overview
 
 Cli = Callable[..., Any]
@@ -73,8 +74,9 @@ def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
 
 
 def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
-    assert many("ls", "\udcff").out == "no such conversation\n"
-    assert many("ls", "poem").out == "no such conversation\n"
+    ran = many("ls", "poem")
+    assert ran == (0, "", "· no conversation has 'poem' in its name, project, branch or title\n")
+    assert (many("ls", "\udcff").status, many("ls", "\udcff").out) == (0, "")
     assert many("ls", "--older-than", "poem").status == 3
 
 
@@ -90,7 +92,7 @@ def test_where_nothing_is_it_says_what_was_asked_for(many: Cli) -> None:
 def test_what_is_there_but_does_not_pass_is_not_said_to_be_missing(
     many: Cli, options: tuple[str, ...], said: str
 ) -> None:
-    assert many("ls", *options).out == f"{said}\n"
+    assert many("ls", *options) == (0, "", f"· {said}\n")
 
 
 def test_where_all_are_archived_it_is_not_said_that_there_is_none(cli: Cli) -> None:
@@ -98,7 +100,7 @@ def test_where_all_are_archived_it_is_not_said_that_there_is_none(cli: Cli) -> N
         log["talk"].append(UserMessage(text="hi"))
         log["talk"].archive()
 
-    assert cli("ls").out == "1 conversation put away: --all shows archived ones too\n"
+    assert cli("ls").err == "· 1 conversation put away: --all shows archived ones too\n"
 
 
 def test_a_conversation_is_found_by_the_beginning_of_its_name_among_all(many: Cli) -> None:
@@ -154,3 +156,15 @@ def test_a_second_list_goes_on_from_what_the_first_has_read(
     second = cli("ls").out
     assert (first.splitlines()[2].split()[3], second.splitlines()[2].split()[3]) == ("100", "101")
     assert seen[101:] == [102]
+
+
+@pytest.mark.parametrize("part", ["BREAD", "fix/rye", "bakery", "60b38"])
+def test_a_part_may_be_one_of_the_name_the_project_the_branch_or_the_title(cli: Cli, part: str) -> None:
+    name = "60b38d1e-f048-428b-89da-e5dca96614d4"
+    place: dict[str, JsonValue] = {"cwd": "/home/user/bakery", "branch": "fix/rye"}
+    with open_log("talks.db") as log:
+        log["another"].append(UserMessage(text="hi"))
+        log[name].extend([ModeSwitch(meta={"claude-code": place}), UserMessage(text="Count the bread")])
+
+    assert shown(cli, part) == [name]
+    assert shown(cli, part, "-n", "1") == [name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
 
 
+LOOKED_AT = 100
+"""Among so many of its first entries one from a file is looked for."""
 target_argument = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 
 
@@ -65,12 +68,13 @@ def fork_command(
 def rename_command(db: Path, words: tuple[str, ...]) -> CommandResult:
     """Give a conversation another name.
 
-    Its digests stay what they are.
+    Its digests stay what they are. The next import of its file makes another one, of the old name.
     """
     conversation, new = find_both(open_log(db), words)
     old = conversation.name
+    again = _comes_back(conversation, f" as {old}")
     conversation.rename(new)
-    return done(f"{old} is now {new}", old=old, conversation=new)
+    return done(f"{old} is now {new}{again}", old=old, conversation=new)
 
 
 @command("archive", example="stenolog archive demo")
@@ -96,7 +100,7 @@ def archive_command(db: Path, target: str, undo: bool) -> CommandResult:
 def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
     """Delete a conversation for good.
 
-    One with living forks is not deleted. Write its whole name.
+    One with living forks is not deleted. Write its whole name. The next import of its file brings it back.
     """
     log = open_log(db)
     conversation = find_conversation(log, target)
@@ -107,9 +111,12 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
     entries, words = _entry_count(conversation)
     if not yes:
         ask(f"Delete {conversation.name!r} and its {words} for good?", "nothing was deleted")
+    again = _comes_back(conversation)
     conversation.delete()
     return done(
-        f"{conversation.name} is deleted, with {words}", conversation=conversation.name, entries=entries
+        f"{conversation.name} is deleted, with {words}{again}",
+        conversation=conversation.name,
+        entries=entries,
     )
 
 
@@ -146,6 +153,12 @@ def erase_command(
             yield line(("! ", "yellow"), words)
 
     return CommandResult({"conversation": conversation.name, **erased._asdict()}, draw)
+
+
+def _comes_back(conversation: Conversation, name: str = "") -> str:
+    """Say what the next import of its file does, of a conversation that came from one."""
+    came = any(getattr(entry.event, "source", None) for entry in islice(conversation.entries(), LOOKED_AT))
+    return f"; the next import of its file brings it back{name}" if came else ""
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:

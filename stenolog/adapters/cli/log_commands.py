@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.entry import Entry
 
 from .conversation_list import conversation_data, list_drawn
@@ -23,7 +24,6 @@ from .lines import (
     Diagnostic,
     Piece,
     counted,
-    line,
 )
 from .lookup import find_both, find_conversation, open_log
 from .options import names, takes_conversation, takes_conversation_and, takes_db, takes_kinds
@@ -156,9 +156,9 @@ def ls_command(
 ) -> CommandResult:
     """List the conversations, the newest first.
 
-    PART is a part of the name. The order is that of the last entries' times; an imported entry has the time
-    of its transcript. A UUID is shown by its beginning, which all commands take; in a pipe names are whole.
-    Without a title the first words of a person are shown.
+    PART is a part of the name, the project's folder, the branch or the title. The order is that of the last
+    entries' times; an imported entry has the time of its transcript. A UUID is shown by its beginning, which
+    all commands take; in a pipe names are whole. Without a title the first words of a person are shown.
 
     STATE is empty for an idle conversation; failed; approval: a person is asked; open: a model or a tool has
     yet to answer. ERRORS are failed model calls. ≥ before a cost: a part of it is not known.
@@ -166,34 +166,55 @@ def ls_command(
     log = open_log(db)
     which: dict[str, Any] = {
         "archived": archived,
-        "contains": part,
         "active_since": None if since is None else moment(since, to_its_end=False),
         "active_until": None if until is None else moment(until, to_its_end=True),
         "older_than": "" if before is None else find_conversation(log, before).name,
     }
-    shown = log.names(**which, limit=limit or None, order="latest")
+    if part:
+        every = list(_with_part(log, part, which))
+        shown, older = every[: limit or None], len(every[limit or len(every) :])
+    else:
+        shown = log.names(**which, limit=limit or None, order="latest")
+        is_full = limit and len(shown) == limit
+        older = log.count(**which, order="latest") - limit if is_full else 0
     rows = [conversation_data(log, name) for name in shown]
-    more = (
-        _more(shown[-1], log.count(**which, order="latest") - limit) if limit and len(shown) == limit else ()
+    notes = (
+        _more(shown[-1], older)
+        if rows
+        else _none(log, part, which, {"--since": since, "--until": until, "--older-than": before})
     )
-    none = "" if rows else _none(log, which, {"--since": since, "--until": until, "--older-than": before})
 
     def draw() -> Iterable[Piece]:
-        now = datetime.now(UTC) if sys.stdout.isatty() else None
-        return list_drawn(rows, width(), now) if rows else [line((none, "dim"))]
+        return list_drawn(rows, width(), datetime.now(UTC) if sys.stdout.isatty() else None) if rows else ()
 
-    return CommandResult(rows, draw, diagnostics=more)
+    return CommandResult(rows, draw, diagnostics=notes)
 
 
-def _none(log: Log, which: dict[str, Any], asked: dict[str, str | None]) -> str:
-    """Explain an empty list: no conversation has such a name, or none passes the filters."""
-    named = log.count(contains=which["contains"], archived=which["archived"])
-    if named:
+def _with_part(log: Log, part: str, which: dict[str, Any]) -> Iterator[str]:
+    """Yield the conversations that have the part in their name, project folder, branch or title."""
+    wanted = part.casefold()
+    for name in log.names(**which, order="latest"):
+        found = listed(log[name])
+        words = (name, found.overview.folder, found.overview.branch, found.title)
+        if any(wanted in text.casefold() for text in words):
+            yield name
+
+
+def _none(log: Log, part: str, which: dict[str, Any], asked: dict[str, str | None]) -> tuple[Diagnostic, ...]:
+    """Explain an empty list: no conversation has such a part, or none passes the filters."""
+
+    def count(*, archived: bool) -> int:
+        if not part:
+            return log.count(archived=archived)
+        return sum(1 for _ in _with_part(log, part, {"archived": archived}))
+
+    words = f"no conversation has {part!r} in its name, project, branch or title" if part else NONE_YET
+    if named := count(archived=which["archived"]):
         filters = (f"{option} {shlex.quote(value)}" for option, value in asked.items() if value is not None)
-        return f"of {counted(named, 'conversation')} none passes {' '.join(filters)}"
-    if archived := log.count(contains=which["contains"], archived=True):
-        return f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
-    return "no such conversation" if which["contains"] else NONE_YET
+        words = f"of {counted(named, 'conversation')} none passes {' '.join(filters)}"
+    elif archived := count(archived=True):
+        words = f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
+    return (Diagnostic("note", "none", words),)
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
