@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def engine(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     """Start `stenolog run` in the folder."""
     command = [sys.executable, "-m", "stenolog", "run", "team.toml", *words]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "STENOLOG_DB": str(folder / "talks.db")}
     return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
