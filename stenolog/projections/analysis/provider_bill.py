@@ -52,7 +52,7 @@ class Bill(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What is not known of the request, in one line; empty where stenolog sent it."""
+        """The part of the request that is not known, in one line; empty where stenolog sent it."""
         return "; ".join(filter(None, (not_recorded(self.program), self.difference)))
 
     @property
