@@ -159,8 +159,9 @@ def test_a_result_that_becomes_late_counts_once_more_in_a_budget() -> None:
         assert compare(log, LaneId("coder"), policy(Budget(messages=messages)), ["plain"]) == len(log)
 
 
-@pytest.mark.parametrize("seed", [4772])
-def test_a_log_in_which_the_tools_change_their_order_alone_shows_no_difference(seed: int) -> None:
+@pytest.mark.parametrize("seed", [4772, 7596, 7718])
+def test_a_log_that_once_showed_a_difference_shows_none(seed: int) -> None:
+    """4772: tools change their order alone. The others: a foreign message goes on behind an edit or a cut."""
     compare_generated(seed)
 
 

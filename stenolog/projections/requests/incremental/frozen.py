@@ -155,8 +155,8 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
     """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
     for number in chain(_ends(heard.made), _behind_changes(heard)):
         before = _answer(heard.made[:number]) or settled.answer
-        # A result or a further part may still come into this group.
-        if before is not None and not before.complete and _goes_on(heard.made, number):
+        # A result, or a further part of the same foreign message, may still come into this group.
+        if before is not None and _is_open(before) and _goes_on(heard.made, number):
             continue
         # An empty answer has no piece, but a position: it may be one behind the pieces around it.
         said = (p for unit in heard.units[:number] for piece in unit for p in piece.positions)
@@ -194,6 +194,11 @@ def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
     return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
 
 
+def _is_open(answer: ToolGroup) -> bool:
+    """Return whether a result of a call, or a further part of the answer, may still come."""
+    return not answer.complete or bool(answer.said.joins)
+
+
 def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
     """Return whether the units after the first `number` may belong to the answer before them."""
     return number == len(made) or not isinstance(made[number], ToolGroup)
@@ -210,7 +215,7 @@ def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
     answer = made[last] if last >= 0 else None
     if isinstance(answer, ToolGroup):
         # Behind the answer itself only if no result and no further part of it can come.
-        if answer.results and answer.complete and not answer.said.joins:
+        if answer.results and not _is_open(answer):
             yield last + 1
         yield _not_between_own(made, last)
 
