@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
@@ -40,22 +41,23 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def demo() -> Conversation:
-    """Return the demo."""
-    conversation = stenolog.open(":memory:")["demo"]
-    record(conversation)
-    return conversation
+def demo() -> Iterator[Conversation]:
+    """Yield the demo."""
+    with stenolog.open(":memory:") as log:
+        record(log["demo"])
+        yield log["demo"]
 
 
 @pytest.fixture
-def nasty() -> Conversation:
-    """Return a conversation whose words and names would be Markdown, HTML or a terminal's."""
-    conversation = stenolog.open(":memory:")["demo"]
-    conversation.append(UserMessage(NASTY, author=NASTY))
-    call = ToolCall(id="1", name=NASTY, arguments=NASTY)
-    conversation.append(AssistantMessage(agent="coder", text=NASTY, tool_calls=[call]))
-    conversation.append(ToolResult(call_id="1", name=NASTY, text=NASTY))
-    return conversation
+def nasty() -> Iterator[Conversation]:
+    """Yield a conversation whose words and names would be Markdown, HTML or a terminal's."""
+    with stenolog.open(":memory:") as log:
+        conversation = log["demo"]
+        conversation.append(UserMessage(NASTY, author=NASTY))
+        call = ToolCall(id="1", name=NASTY, arguments=NASTY)
+        conversation.append(AssistantMessage(agent="coder", text=NASTY, tool_calls=[call]))
+        conversation.append(ToolResult(call_id="1", name=NASTY, text=NASTY))
+        yield conversation
 
 
 def test_markdown_has_a_title_and_every_word_that_was_said(demo: Conversation) -> None:
