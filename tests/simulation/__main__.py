@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ CHUNK = 10
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate and print failures; return the exit code, 1 if anything has failed."""
     options = _options(arguments)
-    logging.disable(logging.CRITICAL)
     if options.script:
         return _told(play(loaded(options.script), thorough=options.thorough), short=True)
     if options.seed is not None:

@@ -83,8 +83,7 @@ def simulate(seed: int, *, thorough: bool = False) -> Outcome:
 
 
 def simulate_task(task: tuple[int, bool]) -> Outcome:
-    """Simulate a seed, thoroughly or not, in a process that logs nothing."""
-    logging.disable(logging.CRITICAL)
+    """Simulate a seed, thoroughly or not: what a pool of processes calls."""
     seed, thorough = task
     return simulate(seed, thorough=thorough)
 
@@ -340,7 +339,9 @@ def _empty_log() -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress Python's warnings about coroutines that are dropped: their process was killed."""
+    """Suppress logs, and warnings about coroutines that are dropped: their process was killed."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     collects = gc.isenabled()
     gc.disable()  # a quarter of the time
@@ -350,6 +351,7 @@ def _quiet() -> Iterator[None]:
             yield
             gc.collect(1)
     finally:
+        logging.disable(level)
         sys.unraisablehook = hook
         if collects:
             gc.enable()

@@ -66,7 +66,9 @@ def test_a_dead_process_takes_no_further_step(loop: ClockLoop) -> None:
         loop.play(10.0)
         for task in one.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            task.get_coro().close()
+            coroutine = task.get_coro()
+            assert coroutine is not None  # as it is for a task that began eagerly
+            coroutine.close()
 
     assert said == ["from the living"]
 
