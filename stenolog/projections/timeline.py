@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, LOST
+from stenolog.domain.erasure import ERASED, LOST, erasure_of
 from stenolog.domain.events import (
     UNCHANGED,
     AssistantMessage,
@@ -40,7 +40,7 @@ ItemKind: TypeAlias = Literal[
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
 CUT_OFF = "cut off at its limit of tokens"
-ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result"]
+ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result", "retried"]
 
 
 class TimelineItem(NamedTuple):
@@ -48,8 +48,9 @@ class TimelineItem(NamedTuple):
 
     `position` is that of the entry it begins with, `result` that of the result attached to a tool card.
     `author` is who said or did it, `text` what was said, `detail` the rest in words. `status` is that of
-    what takes time; "no result": the lane went on without one. `hidden`: a rewind or a reset took it out
-    of context, an edit replaced it, or a summary stands in its place.
+    what takes time; "no result": the lane went on without one; "retried": an error after which the same call
+    is made again. `hidden`: a rewind or a reset took it out of context, an edit replaced it, or a summary
+    stands in its place.
     """
 
     kind: ItemKind
@@ -88,9 +89,28 @@ def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
     )
     attached = set(now.pairing.results.values())
     items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
-    items = _with_cuts(items, cuts(log))
+    items = _with_cuts(_with_reasons(items, erasures(log)), cuts(log))
     shown = (item._replace(hidden=True) if _is_out(now, item.position) else item for item in items)
     return [*shown, *_awaited(log, state)]
+
+
+def erasures(entries: Iterable[Entry]) -> dict[int, str]:
+    """Return each erasure in words, with its reason and day, by the position of the erased entry."""
+    found: dict[int, str] = {}
+    for entry in entries:
+        told = erasure_of(entry.event)
+        for position in told.positions if told else ():
+            why = f"{told.reason}, " if told and told.reason else ""
+            found.setdefault(position, f"{ERASED} ({why}{entry.time:%Y-%m-%d})")
+    return found
+
+
+def _with_reasons(items: list[TimelineItem], erased: dict[int, str]) -> list[TimelineItem]:
+    """Return the items; erased ones say why they were erased, and when."""
+    return [
+        item._replace(detail=erased.get(item.position, item.detail)) if item.kind == "erased" else item
+        for item in items
+    ]
 
 
 def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineItem]:
@@ -122,13 +142,14 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
         case LlmError() as error:
             why = f"{error.category}: {error.message}" if error.message else error.category
             where, received = address(error.agent, error.task), tuple(error.parts)
-            yield item("error", author=where, text=error.text, detail=why, parts=received)
+            status: ItemStatus = "retried" if error.retry_at else ""
+            yield item("error", author=where, text=error.text, detail=why, status=status, parts=received)
         case ModeSwitch() as switch:
             cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
             if changed := changes(switch):
                 yield item("cut" if cut else "mode", author="system", detail=changed)
         case Unknown(topic=topic) if topic == ERASED:
-            yield item("erased", author="", detail=topic)
+            yield item("erased", author="", detail=ERASED)
         case Damaged(reason=reason):
             yield item("damaged", author="", detail=reason)
         case Unknown(topic=topic, payload=payload) if topic == LOST:

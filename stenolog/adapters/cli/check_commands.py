@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted
 from .lookup import find_conversation, find_conversations, open_log
 from .options import RegisteredName, takes_conversation
 from .terminal import Bar, progress
-from .view_commands import step_lines
+from .view_commands import erased_among, step_lines
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -72,13 +72,18 @@ def check_replay_command(db: Path, target: str) -> CommandResult:
 
     Each transition is shown with its decision.
     """
-    replay = replayed(find_conversation(open_log(db), target))
-    return CommandResult(replay, lambda: replay_lines(replay), failed=not replay.equal)
+    conversation = find_conversation(open_log(db), target)
+    replay = replayed(conversation)
+    return CommandResult(
+        replay,
+        lambda: replay_lines(replay, erased_among(conversation, replay.transitions)),
+        failed=not replay.equal,
+    )
 
 
-def replay_lines(replay: Replay) -> Iterator[Piece]:
+def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece]:
     """Yield the transitions, and the results of the comparison."""
-    yield from step_lines(replay.transitions)
+    yield from step_lines(replay.transitions, erased)
     state = replay.state
     mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
     same = (

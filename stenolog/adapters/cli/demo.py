@@ -133,8 +133,8 @@ def demo_command(db: Path) -> CommandResult:
 
 
 def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
+    from .render_timeline import drawn_timeline as timeline_drawn
     from .render_views import drawn_request as request_drawn
-    from .render_views import drawn_timeline as timeline_drawn
 
     yield line("Two agents, five kinds of event, one log. Everything below is worked out from the log.")
     yield from _section(

@@ -8,9 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
-from stenolog.projections.timeline import changes
+from stenolog.projections.timeline import changes, erasures
 
 from .lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
 from .position_argument import KINDS, backwards
@@ -34,6 +35,11 @@ def short_kind(kind: str) -> str:
     return SHORT_KINDS.get(kind, kind)
 
 
+def kind_word(event: Event) -> tuple[str, str]:
+    """Return the word by which an event's kind is shown, and its style."""
+    return (ERASED, "dim") if is_erased(event) else (short_kind(event.kind), STYLES[event.kind])
+
+
 def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
     """Yield the lines of a log, with a line for each day.
 
@@ -42,6 +48,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
     day, digits = None, len(str(conversation.position))
     hidden: Counter[str] = Counter()
     tools: dict[str, str] = {}
+    erased: dict[int, str] = {}
     for entry in entries:
         _note_calls(tools, entry.event)
         if not all and (owner := carries_settings_of(entry.event)):
@@ -50,7 +57,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
         if in_zone(entry.time).date() != day:
             day = in_zone(entry.time).date()
             yield line((f"{'':{digits}}  {day}", "dim"))
-        yield entry_line(entry, digits, conversation, tools)
+        yield entry_line(entry, digits, conversation, tools, erased)
     if hidden:
         switches = counted(hidden.total(), "mode switch", "mode switches")
         yield line(
@@ -70,21 +77,24 @@ def entry_line(
     digits: int = 4,
     conversation: Conversation | None = None,
     tools: dict[str, str] | None = None,
+    erased: dict[int, str] | None = None,
 ) -> TextLine:
     """Return an entry on one line: its words and calls first, its thoughts last.
 
     `digits` is the width of positions. With its `conversation` calls and results have names; `tools` are
-    those that are known already, by the ids of calls.
+    those that are known already, by the ids of calls. `erased` are erasures in words, by their positions.
     """
     words, thought = describe(entry), thoughts(entry.event)
     what = _verdict(entry, conversation) or words.what.removesuffix(thought)
-    who = words.who
+    who, (kind, style) = words.who, kind_word(entry.event)
+    if is_erased(entry.event):
+        what = erasure_words(entry, conversation, erased)
     if isinstance(entry.event, ToolResult) and not entry.event.name:
         who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
         (f"  {in_zone(entry.time):%H:%M:%S}  ", "dim"),
-        (f"{short_kind(entry.event.kind):<{KIND_CELLS}}  ", STYLES[entry.event.kind]),
+        (f"{kind:<{KIND_CELLS}}  ", style),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),
         (thought, "dim"),
@@ -114,6 +124,16 @@ def _tool_called(entry: Entry, result: ToolResult, conversation: Conversation | 
         if result.call_id in tools:
             return tools[result.call_id]
     return ""
+
+
+def erasure_words(
+    entry: Entry, conversation: Conversation | None, known: dict[int, str] | None = None
+) -> str:
+    """Return why and when an entry was erased; the receipts that are read for it are added to `known`."""
+    found = {} if known is None else known
+    if entry.position not in found and conversation is not None:
+        found |= erasures(conversation.entries(after=entry.position))
+    return found.get(entry.position, ERASED)
 
 
 def _verdict(entry: Entry, conversation: Conversation | None) -> str:

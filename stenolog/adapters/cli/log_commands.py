@@ -95,7 +95,7 @@ def _chosen(
 def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
     """Show one entry whole: all its fields, its text unabridged.
 
-    Without POSITION it is the last entry.
+    Without POSITION it is the last entry. Signatures are counted; --json has them.
     """
     conversation, position = find_both(open_log(db), words, "@")
     wanted = resolve(conversation, position)
@@ -104,7 +104,7 @@ def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
     def draw() -> Iterable[Piece]:
         from .render_entry import full_entry, raw_entry
 
-        return raw_entry(shown) if raw else full_entry(shown)
+        return raw_entry(shown) if raw else full_entry(shown, conversation)
 
     return CommandResult(shown, draw)
 

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.terminal_text import one_line, safe_json
 from stenolog.projections.timeline import cut_words
 
+from .call_positions import call_of, results_of
+from .entry_lines import erasure_words, kind_word
 from .layout import heading
-from .lines import STYLES, Piece, entry_data, field, line, paragraph
+from .lines import Piece, entry_data, field, line, paragraph
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
+"""The fields for programs: they stand below the words."""
+PROOFS = {"signature": "signed", "encrypted": "encrypted"}
+SHORT, DEEPEST = 80, 2
+"""Fields of so many characters stand on one line; of values within values so many cells deep."""
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:
@@ -27,30 +41,61 @@ def raw_entry(entry: Entry) -> Iterator[Piece]:
         yield paragraph(_json(entry_data(entry)["event"]))
 
 
-def full_entry(entry: Entry) -> Iterator[Piece]:
-    """Yield everything that is stored of an entry: its fields, then its parts one by one."""
+def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
+    """Yield an entry: its fields, its parts one by one, and at last the record that proves it.
+
+    A call says where its result is, and a result where its call is.
+    """
     data = entry_data(entry)
+    is_gone = is_erased(entry.event)
+    topic = erasure_words(entry, conversation) if is_gone else data["topic"]
     yield line(
-        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (data["topic"], STYLES[data["kind"]])
-    )
+        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, kind_word(entry.event)[1]),
+        (f"  {data['at']}", "dim"),
+    )  # fmt: skip
     if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
         yield line((cut, "yellow"))
+    if key := call_of(conversation, entry):
+        which = f"/{key.nth + 1}" if key.nth else ""
+        yield line((f"call at {key.position}{which}", "dim"))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
-    parts = fields.get("parts", ())
-    given = {name: value for name, value in fields.items() if name != "parts"}
-    yield from _fields({name: data[name] for name in ("id", "at", "digest")} | given)
+    parts = fields.pop("parts", ())
+    record = {name: data[name] for name in ("id", "digest")}
+    record |= {name: fields.pop(name) for name in RECORD if name in fields}
+    yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
+    yield from _parts(parts, results_of(conversation, entry))
+    yield heading("record")
+    yield from _fields(record)
+
+
+def _parts(parts: Iterable[dict[str, Any]], results: Mapping[int, int]) -> Iterator[Piece]:
+    """Yield each part: its heading, its fields, its text, and how it is signed."""
+    calls = count()
     for part in parts:
-        yield heading(part.pop("type", "part"))
-        text = part.pop("text", None)
+        kind = part.pop("type", "part")
+        yield heading(kind)
+        if kind == "tool_call":
+            result = results.get(next(calls))
+            yield line((f"result at {result}" if result else "no result", "dim"))
+        text, signed = part.pop("text", None), [*_signatures(part)]
         arguments = _named_arguments(part.get("arguments"))
         if arguments:
             del part["arguments"]
         yield from _fields(part)
         if arguments:
             yield line(("arguments", "dim"))
-            yield from _fields(arguments, margin=2)
+            yield from _fields(arguments, margin=2, is_written=True)
         if text is not None:
             yield paragraph(text)
+        yield from signed
+
+
+def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
+    """Take the proofs of a provider out of a part, and yield a short note for each."""
+    proofs = {how: part.pop(name) for name, how in PROOFS.items() if part.get(name)}
+    whose = f" by {part.pop('provider')}" if proofs and part.get("provider") else ""
+    for how, proof in proofs.items():
+        yield line((f"{how}{whose} ({len(proof):,} characters; --json has them)", "dim"))
 
 
 def _named_arguments(written: object) -> dict[str, object]:
@@ -74,12 +119,36 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _fields(fields: Mapping[str, object], margin: int = 0) -> Iterator[Piece]:
-    """Yield a paragraph for each field: its name, and its whole value beside it."""
+def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool = False) -> Iterator[Piece]:
+    """Yield a paragraph for each field: its name, and its whole value beside it.
+
+    A value with fields of its own has them below; `is_written`: it stays the JSON that a model wrote.
+    """
     indent = max((len(one_line(name)) for name in fields), default=0) + margin + 2
     for name, value in fields.items():
-        shown = field(name, value if isinstance(value, str) else _json(value), indent)
+        words = value if isinstance(value, str) else _json(value) if is_written else _in_words(value)
+        if words is None and isinstance(value, Mapping) and margin <= DEEPEST:
+            yield line((" " * margin + name, "dim"))
+            yield from _fields(value, margin + 2)
+            continue
+        shown = field(name, _json(value) if words is None else words, indent)
         yield shown._replace(lead=" " * margin + shown.lead)
+
+
+def _in_words(value: object) -> str | None:
+    """Return a list of names, or some short fields, on one line; None for what is more than that."""
+    match value:
+        case list() if value and all(isinstance(item, str) for item in value):
+            return ", ".join(value)
+        case dict() if value and not any(isinstance(item, dict | list) for item in value.values()):
+            words = ", ".join(
+                f"{name} {f'{item:,}' if type(item) is int else item}" for name, item in value.items()
+            )
+            return words if len(words) <= SHORT else None
+        case dict() if value:
+            return None
+        case _:
+            return _json(value)
 
 
 def _json(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED
 from stenolog.domain.policy_text import in_short
 from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
@@ -22,8 +23,9 @@ from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
+from stenolog.projections.timeline import erasures
 
-from .entry_lines import entry_line, short_kind
+from .entry_lines import entry_line, kind_word, short_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import STYLES, Piece, counted, describe, line, paragraph
 from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
@@ -36,7 +38,7 @@ LINES_OF_TEXT = 40
 
 def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece]:
     """Draw an entry's place in requests and timeline; `log` is the log up to the position explained."""
-    yield entry_line(told.entry)
+    yield entry_line(told.entry, erased=erasures(log))
     yield heading("In the requests of")
     widest = max((len(lane.lane) for lane in told.lanes), default=0)
     for lane in told.lanes:
@@ -46,7 +48,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece
         yield from map(_shown_line, told.timeline)
     if any(step.lane or step.anomaly for step in told.transitions):
         yield heading("It moved")
-        yield from step_lines(told.transitions)
+        yield from step_lines(told.transitions, erasures(log))
     entries = {entry.position: entry for entry in log}
     for title, references, back in (
         ("It refers to", told.refers_to, True),
@@ -131,7 +133,7 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
     return (
         str(first),
         ref.field,
-        (short_kind(entry.event.kind), STYLES[entry.event.kind]),
+        kind_word(entry.event),
         who,
         (what, "dim"),
     )
@@ -153,7 +155,8 @@ def blame_drawn(told: Blame) -> Iterator[Piece]:
 def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
-    kind = (short_kind(link.kind), "dim" if mark else STYLES[link.kind])
+    word = ERASED if link.kind == "unknown" and link.text == ERASED else short_kind(link.kind)
+    kind = (word, "dim" if mark else STYLES[link.kind])
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
 
 
@@ -275,7 +278,7 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
     style = "yellow" if seen.proof in ("next", "rebuilt") else "green"
     return (
         str(seen.position),
-        (short_kind(entry.event.kind), STYLES[entry.event.kind]),
+        kind_word(entry.event),
         who,
         (seen.proof, style),
         str(seen.by or ""),

@@ -1,33 +1,24 @@
-"""Output of `request`, `timeline` and `cost`: parts with reasons, a heading for each voice, tokens."""
+"""Output of `request` and `cost`: parts with reasons, tokens and prices."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias, TypeVar
-
-from rich.cells import cell_len
-from rich.rule import Rule
-from rich.text import Text
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
-from stenolog.projections.describe import USER
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
-from stenolog.projections.terminal_text import one_line
-from stenolog.projections.timeline import TimelineItem
 from stenolog.projections.usage import Prices, UsageTotals, together, unpriced
 
 from .layout import Cell, table, wrapped
-from .lines import Piece, counted, describe, in_words, line, paragraph
-from .terminal import width
+from .lines import Piece, counted, describe, line
 
 Row: TypeAlias = RequestPart | tuple[Omission, int]
 """A part of the request; or what was left out, and how often."""
@@ -144,85 +135,6 @@ def spans(positions: Sequence[int]) -> str:
             runs.append([position, position])
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
     return ", ".join(shown if len(shown) <= RUNS else [*shown[:2], "…", shown[-1]])
-
-
-VOICE = {
-    "message": "bold",
-    "error": "bold red",
-    "cut": "magenta",
-    "unknown": "yellow",
-    "erased": "dim",
-    "damaged": "bold red",
-}
-STATUS = {
-    "ok": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "running": ("…", "yellow"),
-    "awaiting approval": ("?", "yellow"),
-    "no result": ("-", "dim"),
-}
-LINES_OF_OUTPUT = 8
-
-
-def drawn_timeline(items: Iterable[TimelineItem], pass_token: str = "") -> Iterator[Piece]:
-    """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass."""
-    for item in items:
-        match item.kind:
-            case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
-                yield line((f"{item.author} passes  {item.position}", "dim"))
-            case "mode":
-                yield _mode_rule(item.detail)
-            case "tool":
-                yield from _tool(item)
-            case "running":
-                yield line((f"… {item.author} is {item.detail}", "yellow"))
-            case "message" | "error" | "cut" | "unknown" | "erased" | "damaged":
-                yield from _message(item)
-
-
-def _mode_rule(detail: str) -> Piece:
-    """Return a rule across the terminal; its words alone in a pipe, and folded where they are too long."""
-    cells = width()
-    if cells is None:
-        return line((detail, "magenta"))
-    if cell_len(one_line(detail)) + len(" ─") > cells:
-        return wrapped((detail, "magenta"), hang=2)
-    return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
-
-
-def _message(item: TimelineItem) -> Iterator[Piece]:
-    named = [name for name in item.to if name not in (item.author, USER)]
-    to = f" → {', '.join(named)}" if named else ""
-    detail = f"  {item.detail}" if item.detail else ""
-    hidden = "  (out of context)" if item.hidden else ""
-    where, style = f"  {item.position}{hidden}", "red" if item.kind == "error" else "dim"
-    is_long = cell_len(one_line(f"{item.author}{to}{detail}")) + len(where) + 2 > (width() or sys.maxsize)
-    yield line(
-        (item.author or "?", _style(item)), to, "" if is_long else (detail, style), (where, "dim"), kept=1
-    )
-    if is_long and detail:
-        yield paragraph(item.detail, style, indent=2)
-    said = item.text or in_words(item.parts)
-    if said:
-        yield paragraph(said, "dim" if item.hidden else "", indent=2)
-
-
-def _style(item: TimelineItem) -> str:
-    if item.kind == "message":
-        return "bold green" if item.author == "user" else "bold cyan"
-    return VOICE[item.kind]
-
-
-def _tool(item: TimelineItem) -> Iterator[Piece]:
-    mark, style = STATUS.get(item.status, ("·", ""))
-    called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
-    where = f"  {item.position}" + (
-        f", {item.result}" if item.result != item.position and item.result else ""
-    )
-    yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"), kept=1)
-    if item.output:
-        output = in_words(item.output)
-        yield paragraph(output, "dim", indent=4, lines=LINES_OF_OUTPUT)
 
 
 NAMES = 24

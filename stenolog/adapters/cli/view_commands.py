@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
@@ -18,6 +19,9 @@ from .lines import CommandResult, Piece, counted, line, pass_token
 from .lookup import find_conversation, open_log
 from .options import takes_conversation
 from .position_argument import resolve
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
 
 STEP = 12
 """The cells that names of agents and tools keep."""
@@ -32,8 +36,9 @@ DECISIONS = {
 
 @command("timeline", example="stenolog timeline demo --at 2h")
 @click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@click.option("--full", is_flag=True, help="Whole outputs and calls, and each error that was tried again.")
 @takes_conversation
-def timeline_command(db: Path, target: str, at: str) -> CommandResult:
+def timeline_command(db: Path, target: str, at: str, full: bool) -> CommandResult:
     """Show what a person sees.
 
     Messages, tools with their results, errors, changes of settings, cuts.
@@ -43,9 +48,9 @@ def timeline_command(db: Path, target: str, at: str) -> CommandResult:
     items = conversation.timeline(at=position)
 
     def draw() -> Iterable[Piece]:
-        from .render_views import drawn_timeline
+        from .render_timeline import drawn_timeline
 
-        return drawn_timeline(items, pass_token(conversation.settings(position).turns))
+        return drawn_timeline(items, pass_token(conversation.settings(position).turns), full=full)
 
     return CommandResult({"conversation": conversation.name, "items": items}, draw)
 
@@ -65,20 +70,26 @@ def state_command(db: Path, target: str, at: str, steps: bool, agent: str | None
     position = resolve(conversation, at)
     if steps:
         made = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
-        return CommandResult(
-            {"conversation": conversation.name, "transitions": made}, lambda: step_lines(made)
-        )
+        data = {"conversation": conversation.name, "transitions": made}
+        return CommandResult(data, lambda: step_lines(made, erased_among(conversation, made)))
     state, settings = conversation.state(at=position), conversation.settings(at=position)
-    data = {"conversation": conversation.name, "state": state, "settings": settings}
-    return CommandResult(data, lambda: _state_lines(state, settings))
+    found = {"conversation": conversation.name, "state": state, "settings": settings}
+    return CommandResult(found, lambda: _state_lines(state, settings))
 
 
-def step_lines(steps: Iterable[Transition]) -> Iterator[Piece]:
-    """Yield a table with one row for each transition."""
+def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set[int]:
+    """Return the positions of erased entries among those of the transitions."""
+    unknown = (step.position for step in steps if step.kind == "unknown")
+    return {at for at in unknown if is_erased(conversation.entry(at).event)}
+
+
+def step_lines(steps: Iterable[Transition], erased: Collection[int] = ()) -> Iterator[Piece]:
+    """Yield a table with one row for each transition; `erased` are the positions of erased entries."""
     from .layout import table
 
     columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")
-    rows = [_step_row(step) for step in steps]
+    shown = (step._replace(kind=ERASED) if step.position in erased else step for step in steps)
+    rows = [_step_row(step) for step in shown]
     kept = range(len(columns) if any(row[-1][0] for row in rows) else len(columns) - 1)
     yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], names=STEP)
 

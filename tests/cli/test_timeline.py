@@ -1,0 +1,57 @@
+"""`timeline`: short at first, whole with --full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.domain.events import ErrorCategory
+from tests.cli.conftest import Ran
+
+Cli = Callable[..., Ran]
+LINES = "\n".join(f"line {number}" for number in range(1, 31))
+SOON = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+
+
+def test_the_whole_timeline_has_every_line_of_an_output_and_all_of_a_call(cli: Cli, tmp_path: Path) -> None:
+    call = ToolCall(id="c", name="write", arguments='{"text": "' + "word " * 60 + 'THE END"}')
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(AssistantMessage(agent="coder", tool_calls=[call]))
+        log["x"].append(ToolResult(call_id="c", text=LINES))
+    short, full = cli("timeline", "x").out, cli("timeline", "x", "--full").out
+
+    assert "… 22 more lines" in short
+    assert "line 30" not in short
+    assert "THE END" not in short
+    assert "line 30" in full
+    assert "THE END" in full
+    assert "more lines" not in full
+    assert max(map(len, full.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("categories", "told"),
+    [
+        (["rate_limited"] * 3, "coder  3 retries: rate limited  3-5"),
+        (["rate_limited", "overloaded", "rate_limited"], "3 retries: 2 rate limited, 1 overloaded  3-5"),
+    ],
+)
+def test_several_retries_of_a_call_are_one_line_of_the_timeline(
+    cli: Cli, tmp_path: Path, categories: list[ErrorCategory], told: str
+) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(UserMessage(text="Go.", to=["coder"]))
+        for category in categories:
+            log["x"].append(LlmError(agent="coder", category=category, message="slow down", retry_at=SOON))
+        log["x"].append(LlmError(agent="coder", category="unauthorized", message="no key"))
+    short, full = cli("timeline", "x").out, cli("timeline", "x", "--full").out
+
+    assert told in short
+    assert "slow down" not in short
+    assert "coder  unauthorized: no key  6" in short
+    assert full.count("slow down") == 3
