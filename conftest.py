@@ -92,9 +92,8 @@ def every_request_is_built_again() -> Iterator[None]:
 
 
 def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
-    """Run each document in an empty folder that has the project's `docs` in it, and nothing else."""
+    """Run each document in an empty folder, as after `pip install` alone."""
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    Path(folder.name, "docs").symlink_to(ROOT / "docs")
     patch = pytest.MonkeyPatch()
     patch.chdir(folder.name)
     for name, value in PLAIN.items():
@@ -103,6 +102,12 @@ def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
     patch.delenv("STENOLOG_DB", raising=False)
     namespace["__patch__"] = patch
     namespace["__undo__"] = (patch.undo, folder.cleanup, registries_as_they_are().close)
+
+
+def in_a_checkout(namespace: dict[str, Any]) -> None:
+    """Run a document as `in_a_folder_of_its_own`, with the project's `docs` in it."""
+    in_a_folder_of_its_own(namespace)
+    Path("docs").symlink_to(ROOT / "docs")
 
 
 def beside_a_provider(namespace: dict[str, Any]) -> None:
@@ -210,7 +215,7 @@ docstrings = Sybil(
 )
 pytest_collect_file = SybilCollection(
     [
-        _markdown(".", "README.md"),
+        _markdown(".", "README.md", setup=in_a_checkout),
         _markdown("docs", "*.md", excludes=(OWN_LOOP,)),
         _markdown("docs", OWN_LOOP, setup=beside_a_provider),
         docstrings,

@@ -40,6 +40,32 @@ def test_the_demo_leaves_a_conversation_of_that_name_alone(cli: Callable[..., An
     assert cli("show", "demo", "@", "--raw").out == "my own\n"
 
 
+def test_the_example_files_of_the_documentation_are_written_where_its_pages_expect_them(
+    cli: Callable[..., Any],
+) -> None:
+    here = Path("docs", "examples")
+    there = Path(__file__).parents[2] / here
+
+    assert cli("demo", "--files").out == "✓ docs/examples has the example files\n"
+    assert {path.relative_to(here): path.read_bytes() for path in here.rglob("*") if path.is_file()} == {
+        path.relative_to(there): path.read_bytes()
+        for path in there.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert not Path("talks.db").exists()
+
+
+def test_example_files_that_are_there_already_stay_as_they_are(cli: Callable[..., Any]) -> None:
+    mine = Path("docs", "examples", "session.jsonl")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+
+    ran = cli("demo", "--files")
+
+    assert (ran.status, ran.out) == (0, "✓ docs/examples exists, so nothing was written\n")
+    assert [mine.read_text(), *mine.parent.iterdir()] == ["mine", mine]
+
+
 def test_the_demo_has_all_five_kinds_and_two_agents_and_fits_on_two_screens(demo: Callable[..., Any]) -> None:
     entries = demo("log", "demo", "--json").envelope["data"]["entries"]
 

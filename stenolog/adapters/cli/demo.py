@@ -23,9 +23,10 @@ from stenolog.domain.values import Control, Tool
 from .agent_request import request_data, request_of
 from .check_commands import replay_lines, replayed
 from .entry_lines import entry_line
+from .example_files import write_example_files
 from .framework import command
 from .layout import heading
-from .lines import CommandResult, Piece, line
+from .lines import CommandResult, Piece, done, line
 from .options import takes_db
 
 NAME, ID = "demo", "demo-{}"
@@ -110,12 +111,17 @@ def record(conversation: Conversation) -> None:
 
 
 @command("demo", example="stenolog demo")
+@click.option("--files", is_flag=True, help="Only write the documentation's example files to docs/examples.")
 @takes_db
-def demo_command(db: Path) -> CommandResult:
+def demo_command(db: Path, files: bool) -> CommandResult:
     """Record a bundled conversation, and show it.
 
     The log, the timeline, a request with its reasons, a proof.
     """
+    if files:
+        written = write_example_files()
+        words = "has the example files" if written else "exists, so nothing was written"
+        return done(f"docs/examples {words}", written=written)
     from stenolog.adapters.log import open as open_log
 
     make_home(db)
