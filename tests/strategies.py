@@ -283,6 +283,7 @@ def _resulted() -> SearchStrategy[ToolResult]:
         ToolResult,
         call_id=st.sampled_from(CALL_IDS),
         call=_some(_calls()),
+        to=_to(),
         text=st.just("Done"),
         is_error=st.booleans(),
     )

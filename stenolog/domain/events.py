@@ -217,6 +217,7 @@ class ToolResult(Spoken):
     Attributes:
         call_id: The provider's id of the call, as it came.
         call: The call itself. None: the nearest call of that id without a result.
+        to: The addresses that a result without a call is for; empty: for everyone.
         name: The name of the tool.
         parts: Texts, images and files, in order.
         is_error: True: the tool failed, and the parts say how.
@@ -228,6 +229,7 @@ class ToolResult(Spoken):
 
     call_id: str
     call: CallRef | None = None
+    to: Many[str] = ()
     name: str = ""
     parts: Many[UserPart] = ()
     is_error: bool = False

@@ -89,10 +89,9 @@ def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
     match entry.event:
         case AssistantMessage(agent=agent) | LlmError(agent=agent):
             concerned = [agent]
-        case ToolResult():
-            pair = pairing.pairs.get(entry.position)
-            concerned = [pair.call.agent] if pair and pair.call else [*now.cards]
-        case UserMessage(to=to) if to:
+        case ToolResult() if (pair := pairing.pairs.get(entry.position)) and pair.call:
+            concerned = [pair.call.agent]
+        case UserMessage(to=to) | ToolResult(to=to) if to:
             concerned = [where.partition("/")[0] for where in to]
         case _:
             concerned = [*now.cards]

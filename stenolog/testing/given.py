@@ -192,6 +192,7 @@ def _tool_result() -> ToolResult:
     return ToolResult(
         call_id="c1",
         call=CallRef(entry="e2", index=0),
+        to=("coder",),
         name="look",
         parts=(TextPart(text="A cat."),),
         is_error=True,

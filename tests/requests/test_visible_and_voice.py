@@ -90,6 +90,13 @@ def test_under_scope_addressed_an_agent_sees_its_own_and_what_names_it_or_nobody
     assert "its own output" not in chat(*events).bytes.decode()
 
 
+def test_under_scope_addressed_a_result_without_a_call_is_for_whom_it_names() -> None:
+    events = (ModeSwitch(scope="addressed"), ASKED, ToolResult(call_id="c9", text="of old", to=("reviewer",)))
+
+    assert "of old" not in chat(*events).bytes.decode()
+    assert "of old" in chat(*events, agent="reviewer").bytes.decode()
+
+
 def test_nothing_is_sent_past_an_event_that_only_a_later_release_understands() -> None:
     with pytest.raises(
         stenolog.errors.UnsupportedVersionError, match=r"telepathy@1 at position 2 needs stenolog 9\.9"

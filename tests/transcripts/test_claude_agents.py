@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog import AssistantMessage, Event, ToolResult, UserMessage
+import pytest
+
+from stenolog import AssistantMessage, Entry, Event, LlmError, ToolResult, UserMessage
 from stenolog.events import CallRef, Unknown
-from stenolog.projections.requests import build
+from stenolog.projections.requests import build, lanes
+from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.transcripts.given import (
     SESSION,
     Import,
@@ -195,3 +198,54 @@ def test_a_reset_of_the_main_agent_leaves_a_sub_agents_history_in_its_request(in
     assert "I look" in sub
     reset = [switch for switch in into.settings if isinstance(switch.context_from, int)]
     assert [switch.agents for switch in reset] == [("claude",)]
+
+
+def test_a_result_without_its_call_is_seen_by_the_agent_alone_in_whose_history_it_is(into: Import) -> None:
+    into.records(
+        user("u0", None, [tool_result("t0", "refused before")]),
+        *STARTED,
+        progress("p1", user("s1", None, "Look")),
+        progress("p2", user("s2", "s1", [tool_result("t8", "of the sub-agent")])),
+        progress("p3", assistant("s3", "s2", text("I look"))),
+        user("u2", "a1", [tool_result("t7", "refused meanwhile")]),
+        user("r1", "a1", [tool_result("t1", "It is there")]),
+    )
+
+    main, sub = (str(build(into.entries, agent).body) for agent in ("claude", "Explore-abcdef12"))
+
+    words = ("refused before", "of the sub-agent", "refused meanwhile")
+    assert [each in main for each in words] == [True, False, True]
+    assert [each in sub for each in words] == [False, True, False]
+
+
+@pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout")
+def test_no_sub_agent_of_any_recorded_session_is_shown_more_than_it_was_given() -> None:
+    sub_agents = 0
+    for file in files("claude_code", "claude_code_fixtures"):
+        for talk in conversations(file):
+            subs = [lane for lane in lanes(talk.entries) if lane.agent != "claude"]
+            sub_agents += len(subs)
+            for lane in subs:
+                request = build(talk.entries, lane.agent, blobs=talk.blobs)
+                shown = {position for part in request.parts for position in part.positions}
+                given = given_to(lane.agent, talk.entries)
+                assert shown <= given, (file.name, talk.name, lane.agent, sorted(shown - given))
+    assert sub_agents
+
+
+def given_to(agent: str, entries: list[Entry]) -> set[int]:
+    """Return the positions of what names an agent, what it said, and the results of its own calls."""
+    own: dict[str, int] = {}
+    given = set[int]()
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(agent=speaker) | LlmError(agent=speaker) if speaker == agent:
+                own[entry.id] = entry.position
+                given.add(entry.position)
+            case ToolResult(call=CallRef(entry=called)) if called in own:
+                given.add(entry.position)
+            case UserMessage(to=to) | ToolResult(call=None, to=to) if agent in to:
+                given.add(entry.position)
+            case _:
+                pass
+    return given

@@ -259,12 +259,13 @@ class EventWriter:
                 told = tuple((call.id, call.name) for call in calls)
                 self._note_answer(Answered(id, position, agent, "", told))
                 return
-            case ToolResult(call=call, call_id=call_id):
+            case ToolResult(call=call, call_id=call_id, to=to):
                 self._resulted[call_id] = position
                 if call is not None:
                     self._results.setdefault(call.entry, []).append(position)
-                    self._asked[self._owners.get(call.entry, "")] = position
-                seen = call is None or self._owners.get(call.entry) == self.main
+                    to = (self._owners.get(call.entry, ""),)
+                self._asked.update(dict.fromkeys(to, position))
+                seen = not to or self.main in to
             case UserMessage(to=to, in_context=in_context, author_kind=kind):
                 if in_context and kind != "system":
                     self._asked.update(dict.fromkeys(to, position))

@@ -194,6 +194,7 @@ class ClaudeMessages:
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
+            to=() if call else (line.agent,),
             name=call.name if call else "",
             parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
             is_error=block.get("is_error") is True,

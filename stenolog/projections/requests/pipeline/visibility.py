@@ -108,8 +108,7 @@ def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
     """Return whether an entry is in scope: the lane's own, or to it by name, or to nobody by name."""
     if lane.owns(event):
         return True
-    if isinstance(event, ToolResult):
-        # A result whose call is not in the log belongs to no other lane.
-        return call is None or lane.owns(call)
+    if isinstance(event, ToolResult) and call is not None:
+        return lane.owns(call)
     to: tuple[str, ...] = getattr(event, "to", ())
     return lane.address in to or (not to and not isinstance(event, LlmError))
