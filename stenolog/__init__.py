@@ -17,6 +17,8 @@ move without notice: import from a face.
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._version import __version__ as __version__
@@ -131,11 +133,25 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_FACES, "open"])
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
+def _missing(name: str) -> str:
+    """Return the error for an unknown name, with the face that has it; empty if none has."""
+    # An underscore: tools probe for such names, and no face has one.
+    if name.startswith("_"):
+        return ""
+    found = (face for face in _FACES if name in getattr(import_module(f".{face}", __name__), "__all__", ()))
+    face = next(found, "")
+    return face and f"no {name!r} in {__name__!r}; did you mean: from {__name__}.{face} import {name}"
 
-    if name in _FACES:
-        return import_module(f".{name}", __name__)
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_LATE[name]}", __name__), name)
+
+if not TYPE_CHECKING:  # a type checker would take any name for an object
+
+    def __getattr__(name: str) -> object:
+        if name in _FACES:
+            return import_module(f".{name}", __name__)
+        if name in _LATE:
+            return getattr(import_module(f".{_LATE[name]}", __name__), name)
+        missing = _missing(name)
+        # For `from stenolog import x` Python first asks here, and then drops the words of an AttributeError.
+        if missing and sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap":
+            raise ImportError(missing, name=__name__)
+        raise AttributeError(missing or f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -55,3 +57,38 @@ def test_readme_docs_examples_and_contrib_import_faces_alone() -> None:
 @pytest.mark.parametrize("package", ["adapters", "domain", "projections"])
 def test_a_private_package_says_that_it_is_private(package: str) -> None:
     assert "Private: programs import from the faces" in (import_module(f"stenolog.{package}").__doc__ or "")
+
+
+def elsewhere() -> list[str]:
+    """Return the names that stand in faces and not at the root."""
+    names = {name for face in FACES for name in import_module(f"stenolog.{face}").__all__}
+    return sorted(names - {*stenolog.__all__, *FACES, "open"})
+
+
+@pytest.mark.parametrize("name", elsewhere())
+def test_a_name_that_is_asked_of_the_root_is_answered_with_the_line_that_imports_it(name: str) -> None:
+    with pytest.raises(ImportError) as importing:
+        exec(f"from stenolog import {name}")
+    with pytest.raises(AttributeError) as reading:
+        getattr(stenolog, name)
+
+    assert str(importing.value) == str(reading.value)
+    line = str(importing.value).partition("did you mean: ")[2]
+    found: dict[str, object] = {}
+    exec(line, found)
+    assert line.endswith(f" import {name}")
+    assert name in found
+
+
+def test_a_name_that_is_nowhere_is_missing_as_in_any_module() -> None:
+    assert not hasattr(stenolog, "Nothing")
+    assert not hasattr(stenolog, "__wrapped__")
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        exec("from stenolog import Nothing")
+
+
+def test_a_package_below_the_root_is_imported_from_it_as_ever() -> None:
+    code = "from stenolog import contrib; print(contrib.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert done.stdout.strip() == "stenolog.contrib"
