@@ -30,7 +30,7 @@ def talk() -> Iterator[Conversation]:
         yield log["x"]
 
 
-def asked(talk: Conversation, server: Server, *, stop_at: int = 0, attempt: int = 1) -> Any:
+def asked(talk: Conversation, server: Server, *, stop_at: int = 0, attempt: int | None = None) -> Any:
     """Ask as the guide does, and return the event that came of it; at chunk `stop_at` somebody presses ^C."""
     request = talk.request("coder")
     with (
@@ -71,6 +71,29 @@ def test_a_connection_that_breaks_is_appended_with_the_text_and_raised(
     assert (failed.category, failed.attempt) == ("network", 3)
     assert failed.text
     assert SAID.text.startswith(failed.text)
+
+
+def fail(path: Path, error: BaseException) -> int:
+    """Let a call fail in a program that ends then, and return what the next one reads of the attempts."""
+    with stenolog.open(path) as log:
+        if not log["x"].position:
+            log["x"].join("coder", model="gpt-5")
+            log["x"].append(UserMessage("Which files are here?"))
+        with pytest.raises(type(error)), calling(log["x"], log["x"].request("coder")):
+            raise error
+    with stenolog.open(path) as log:
+        return log["x"].state().lane("coder").attempt
+
+
+def test_failures_in_a_row_are_counted_by_the_log_though_the_program_ends_in_between(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    assert [fail(path, TimeoutError("late")) for _ in range(3)] == [1, 2, 3]
+    assert fail(path, KeyboardInterrupt()) == 3  # a call that was stopped is no failure
+    with stenolog.open(path) as log:
+        assert [getattr(entry.event, "attempt", 0) for entry in log["x"]] == [0, 0, 1, 2, 3, 3]
+        log["x"].append(UserMessage("And now?"))
+        assert log["x"].state().lane("coder").attempt == 0
 
 
 def test_a_stream_that_closes_without_its_end_is_an_error_with_the_text(talk: Conversation) -> None:
@@ -155,12 +178,12 @@ async def chunks_of(*given: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
 
 
 def test_an_async_loop_writes_the_same(tmp_path: Path) -> None:
-    async def run() -> list[str]:
+    async def run() -> list[tuple[str, int]]:
         async with stenolog.open_async(tmp_path / "a.db") as log:
             talk = log["x"]
             await talk.join("coder", model="m")
             await talk.append(UserMessage("Go"))
-            for end in (None, "stop"):
+            for end in (None, None, "stop"):
                 request = await talk.request("coder")
                 try:
                     async with calling(talk, request) as call:
@@ -168,6 +191,9 @@ def test_an_async_loop_writes_the_same(tmp_path: Path) -> None:
                             pass
                 except ModelError:
                     pass
-            return [entry.event.kind for entry in (await talk.sync()).entries()]
+            return [
+                (entry.event.kind, getattr(entry.event, "attempt", 0))
+                for entry in (await talk.sync()).entries()
+            ]
 
-    assert asyncio.run(run())[2:] == ["llm_error", "assistant_message"]
+    assert asyncio.run(run())[2:] == [("llm_error", 1), ("llm_error", 2), ("assistant_message", 0)]

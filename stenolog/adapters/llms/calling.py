@@ -8,10 +8,12 @@ with calling(conversation, request) as call:
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.state import State, address
 from stenolog.projections.requests import Request
 
 from .by_hand import Recording, answer_from, error_from, recording
@@ -25,6 +27,9 @@ class Destination(Protocol):
     def append(self, event: AssistantMessage | LlmError, /) -> object:
         """Write one event behind the last entry."""
 
+    def state(self) -> State | Awaitable[State]:
+        """Return the state now, which has the failures so far."""
+
 
 class Calling:
     """A call of a model, for `with` or `async with`: its answer or its error is appended at the end.
@@ -33,7 +38,7 @@ class Calling:
     is raised there is appended as an error, with the text that had arrived, and raised.
     """
 
-    def __init__(self, conversation: Destination, request: Request, attempt: int) -> None:
+    def __init__(self, conversation: Destination, request: Request, attempt: int | None) -> None:
         self._conversation = conversation
         self._request = request
         self._attempt = attempt
@@ -56,6 +61,8 @@ class Calling:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         event, failed = self._outcome(error)
+        if isinstance(event, LlmError) and self._attempt is None:
+            event = _numbered(event, cast(State, self._conversation.state()))
         self._conversation.append(event)
         if failed is not None:
             raise failed
@@ -65,30 +72,40 @@ class Calling:
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         event, failed = self._outcome(error)
+        if isinstance(event, LlmError) and self._attempt is None:
+            event = _numbered(event, await cast(Awaitable[State], self._conversation.state()))
         await cast(Awaitable[object], self._conversation.append(event))
         if failed is not None:
             raise failed
 
     def _outcome(self, error: BaseException | None) -> tuple[AssistantMessage | LlmError, ModelError | None]:
         """Return the event to append, and what is to be raised because nobody has yet."""
+        attempt = self._attempt or 1
         if self._said is not None:
             return self._said, None
         if self._stream is None:
             if error is None:
                 raise CallerError("expected call.answer(...) or call.stream(...) in the block, found neither")
-            return error_from(error, self._request, attempt=self._attempt), None
+            return error_from(error, self._request, attempt=attempt), None
         try:
             # An answer that is whole is kept, also where the program failed behind it.
             return self._stream.answer(), None
         except ModelError as failed:
-            event = self._stream.error(error or failed, attempt=self._attempt)
+            event = self._stream.error(error or failed, attempt=attempt)
             return event, None if error else failed
 
 
-def calling(conversation: Destination, request: Request, *, attempt: int = 1) -> Calling:
+def _numbered(error: LlmError, state: State) -> LlmError:
+    """Return the error with its number: one more than the failures in a row, unless the call was stopped."""
+    before = state.lane(address(error.agent, error.task)).attempt
+    return replace(error, attempt=before + (error.category != "cancelled"))
+
+
+def calling(conversation: Destination, request: Request, *, attempt: int | None = None) -> Calling:
     """Return a block for one call of a model, at whose end its answer or its error is appended.
 
-    `attempt` counts the failures in a row. Whatever the block raises is raised, and an answer that is empty
-    or has no end raises `ModelError`; all of it is appended before. See `Calling`.
+    `attempt` counts the failures in a row; None: by the log, in which `state().lane(agent).attempt` has those
+    so far. Whatever the block raises is raised, and an answer that is empty or has no end raises
+    `ModelError`; all of it is appended before. See `Calling`.
     """
     return Calling(conversation, request, attempt)
