@@ -1,10 +1,10 @@
 """A chat with a tool in a loop of your own, over the Anthropic SDK: killed and started again, it goes on."""
 
+import contextlib
+
 import anthropic
 
 import stenolog
-from stenolog.models import answer_from
-from stenolog.tools import run_calls
 
 
 def weather(city: str) -> str:
@@ -12,12 +12,13 @@ def weather(city: str) -> str:
     return f"Rain in {city}"
 
 
-client = anthropic.Anthropic()
+ask = anthropic.Anthropic().messages.create
 chat = stenolog.open("chat.db")["chat"]
 chat.join("guide", model="claude-opus-5", tools=[weather])
-while True:
-    if (request := chat.request("guide", api="anthropic")).sendable:
-        chat.append(answer := answer_from(client.messages.create(**request.body), request))
-        print(answer.text)
-    elif not run_calls(chat, "guide", [weather]):
-        chat.append(stenolog.UserMessage(input("> ")))
+with contextlib.suppress(EOFError, KeyboardInterrupt):  # Ctrl-D and Ctrl-C end it
+    while True:
+        if (request := chat.request("guide", api="anthropic")).sendable:
+            chat.append(answer := stenolog.models.answer_from(ask(**request.body), request))
+            print(answer.text or [call.name for call in answer.tool_calls])
+        elif not stenolog.tools.run_calls(chat, "guide", [weather]):
+            chat.append(stenolog.UserMessage(input("> ")))

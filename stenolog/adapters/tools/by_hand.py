@@ -76,7 +76,7 @@ def run_calls(
     """
     known, lane = _repeatable(_tools(tools)), address(agent, task)
     return [
-        conversation.append(_run(partial(_result, call, known, conversation, made, lane)))
+        _run(partial(_settle, call, known, conversation, made, lane))
         for made, call in _open(conversation, agent, task)
     ]
 
@@ -86,11 +86,8 @@ async def run_calls_async(
 ) -> list[Entry]:
     """Run the agent's calls that have no result yet; see `run_calls`."""
     known, talk = _repeatable(_tools(tools)), await conversation.sync()
-    entries = []
-    for made, call in await in_thread(partial(_open, talk, agent, task), "open calls"):
-        result = await _result(call, known, talk, made, address(agent, task))
-        entries.append(await in_thread(partial(talk.append, result), "result"))
-    return entries
+    calls = await in_thread(partial(_open, talk, agent, task), "open calls")
+    return [await _settle(call, known, talk, made, address(agent, task)) for made, call in calls]
 
 
 def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
@@ -123,6 +120,20 @@ def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenC
         for made in lane.calls
         if not made.approval
     ]
+
+
+async def _settle(
+    call: ToolCall, known: dict[str, BaseTool], conversation: Conversation, made: OpenCall, lane: str
+) -> Entry:
+    """Run a call and append its result. Raises `CancelledError` after that, if it was cancelled meanwhile."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    result = await _result(call, known, conversation, made, lane)
+    entry = await in_thread(partial(conversation.append, result), "result")
+    # A tool may return a result although Ctrl-C cancelled it; the program is to stop all the same.
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return entry
 
 
 async def _result(
