@@ -1,4 +1,4 @@
-"""Graphs of LangGraph, over a scripted model: it answers from what it is sent."""
+"""Graphs of LangGraph, over a scripted model, which answers from what it is sent; and what they are asked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send, interrupt
+
+ONE: Any = {"configurable": {"thread_id": "one"}}
+ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
+MAY = {"messages": [HumanMessage("May I?", id="q1")]}
+LATER = {"messages": [HumanMessage("And now?", id="q2")]}
+
+
+def said(state: dict[str, Any]) -> list[str]:
+    return [message.content for message in state["messages"]]
 
 
 class Talk(TypedDict):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -22,19 +21,7 @@ from langgraph.types import Command
 import stenolog
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
-from tests.examples.harness import clean
-from tests.frameworks.langgraph_graphs import Talk, crew, fan_out, model, talking
-
-ONE: Any = {"configurable": {"thread_id": "one"}}
-ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
-LATER = {"messages": [HumanMessage("And now?", id="q2")]}
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with stenolog.open(tmp_path / "graph.db", synchronous="normal") as log:
-        yield log
-    clean(tmp_path / "graph.db")
+from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, Talk, crew, fan_out, model, said, talking
 
 
 def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[str, str]]:
@@ -44,10 +31,6 @@ def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[st
         for item in log[name].timeline()
         if item.kind in ("message", "tool") and item.hidden is hidden
     ]
-
-
-def said(state: dict[str, Any]) -> list[str]:
-    return [message.content for message in state["messages"]]
 
 
 TOLD = [

@@ -8,27 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-import stenolog
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.errors import CallerError
-from tests.frameworks.langgraph_graphs import crew, fan_out, talking
+from tests.frameworks.langgraph_graphs import ASKED, LATER, MAY, ONE, crew, fan_out, said, talking
 
 sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="langgraph-checkpoint-sqlite is not here")
-ONE: Any = {"configurable": {"thread_id": "one"}}
-ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
-MAY = {"messages": [HumanMessage("May I?", id="q1")]}
-LATER = {"messages": [HumanMessage("And now?", id="q2")]}
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with stenolog.open(tmp_path / "graph.db", synchronous="normal") as log:
-        yield log
 
 
 @pytest.fixture
@@ -43,10 +32,6 @@ def history(app: Any, config: Any = ONE) -> list[tuple[Any, ...]]:
         (state.values, state.next, state.config, state.metadata, state.interrupts)
         for state in app.get_state_history(config)
     ]
-
-
-def said(state: dict[str, Any]) -> list[str]:
-    return [message.content for message in state["messages"]]
 
 
 def test_a_brought_thread_has_the_same_history_and_goes_on(log: Log, old: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.checkpoint.base import id as ids
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
@@ -23,13 +23,10 @@ from stenolog.contrib.plugins import langgraph
 from stenolog.errors import UnknownFormatError
 from stenolog.events import Entry
 from stenolog.importers import IMPORTERS, import_file
-from tests.frameworks.langgraph_graphs import crew, talking
+from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, crew, talking
 
 sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="langgraph-checkpoint-sqlite is not here")
-ONE: Any = {"configurable": {"thread_id": "one"}}
 TWO: Any = {"configurable": {"thread_id": "two"}}
-ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
-LATER = {"messages": [HumanMessage("And now?", id="q2")]}
 
 
 @pytest.fixture(autouse=True)

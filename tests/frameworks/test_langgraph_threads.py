@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,21 +19,7 @@ from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.contrib.plugins import langgraph
 from stenolog.errors import CallerError, NotADatabaseError, UnknownFormatError
 from stenolog.importers import IMPORTERS, import_file
-from tests.examples.harness import clean
-from tests.frameworks.langgraph_graphs import talking
-
-ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
-MAY = {"messages": [HumanMessage("May I?", id="q1")]}
-LATER = {"messages": [HumanMessage("And now?", id="q2")]}
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with stenolog.open(tmp_path / "graph.db", synchronous="normal") as log:
-        yield log
-        is_empty = not log.names()
-    if not is_empty:
-        clean(tmp_path / "graph.db")
+from tests.frameworks.langgraph_graphs import ASKED, LATER, MAY, talking
 
 
 @pytest.fixture
