@@ -67,6 +67,27 @@ def test_each_sample_file_that_readme_and_docs_name_is_one_that_the_package_brin
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
+def test_what_needs_a_checkout_says_so_on_its_page() -> None:
+    """`pip install` brings the package and its sample files, but no examples, benchmarks or tests."""
+    run = re.compile(r"^(?!<!--).*python -m (?:examples|benchmarks|tests)\b", re.MULTILINE)
+    naming = [page for page in PAGES if run.search(page.read_text())]
+
+    assert len(naming) > 8
+    assert [page.name for page in naming if "checkout" not in page.read_text()] == []
+
+
+def test_a_program_of_the_repository_is_a_link_to_it() -> None:
+    named = re.compile(r"`examples/[\w/.]+`")
+
+    assert [(page.name, found) for page in PAGES for found in named.findall(page.read_text())] == []
+
+
+def test_each_link_of_the_docs_to_the_repository_names_what_is_there() -> None:
+    named = {path for page in PAGES for path in map(in_repository, links(page.read_text())) if path}
+
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 @pytest.mark.slow
 def test_a_wheel_has_every_sample_file_and_every_module_and_nothing_of_the_tests(tmp_path: Path) -> None:
     """Build one, which fetches the build backend."""
