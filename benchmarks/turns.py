@@ -49,13 +49,13 @@ def explained() -> Row:
     """Return the same requests with their explanations and without."""
     made = window(CODER, BUDGET, entries(*conversation(SHORT)))
 
-    def on_all_wires() -> object:
+    def on_all_apis() -> object:
         return [from_window(made, wire).body for wire in MODELS]
 
     def explained() -> object:
         return [from_window(made, wire).explanation for wire in MODELS]
 
-    whole_s, bare_s = least(explained, on_all_wires, rounds=60)
+    whole_s, bare_s = least(explained, on_all_apis, rounds=60)
     note = f"{whole_s * 1e3:.1f} against {bare_s * 1e3:.1f} ms of CPU; made when asked for"
     return Row(
         "requests on four APIs with their explanation against without", whole_s / bare_s, 3.0, note=note

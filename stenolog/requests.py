@@ -18,6 +18,9 @@ from .projections.requests import (
     lanes,
     register_api,
 )
+from .projections.requests.apis import written_by
+from .projections.requests.apis.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
+from .projections.requests.apis.writer import Writer
 from .projections.requests.pipeline.prompt import Prefix
 from .projections.requests.receipts import Proof, proofs
 from .projections.requests.request import Message, Rendered
@@ -26,9 +29,6 @@ from .projections.requests.tokens import COUNTERS as ESTIMATES
 from .projections.requests.tokens import Counter
 from .projections.requests.validation import Violation, validate
 from .projections.requests.validation.checks import Check, law
-from .projections.requests.wires import written_by
-from .projections.requests.wires.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
-from .projections.requests.wires.writer import Writer
 
 __all__ = [
     "APIS",

@@ -31,7 +31,7 @@ from stenolog.projections.fold import Fold
 from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
-from .log import OTHERS, Conversation, Log, Pending, drafted
+from .log import OTHERS, Conversation, Log, Pending, new_entries
 from .store.recorder import LogRecorder
 from .store.store_values import PendingEntry, PendingInsert, Stream
 
@@ -174,14 +174,14 @@ class AsyncConversation:
         return entry
 
     async def extend(self, events: Iterable[Event | NewEntry], *, expected: int | None = None) -> list[Entry]:
-        drafts = drafted(events)
-        if not drafts:
+        new = new_entries(events)
+        if not new:
             return []
         conversation = self._conversation or self._sought()
-        items = conversation.prepared(drafts)
+        items = conversation.prepared(new)
         records = await self.log.write(items, conversation.stream, expected)
         self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
-        return conversation.written(drafts, records)
+        return conversation.written(new, records)
 
     def __aiter__(self) -> AsyncIterator[Entry]:
         return self.entries()

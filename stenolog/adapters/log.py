@@ -200,10 +200,10 @@ class Conversation(ReadableConversation):
         Raises `VersionConflictError` when someone else was first, `DuplicateIdError` when the id stands there
         with another event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Nothing is written then.
         """
-        draft = NewEntry(event, id, time)
-        item = appends.prepare(self.log.edge, draft)
+        new = NewEntry(event, id, time)
+        item = appends.prepare(self.log.edge, new)
         (record,) = self._recorder.append((item,), self.stream, expected)
-        return self._entry(record, draft)
+        return self._entry(record, new)
 
     def extend(
         self, events: Iterable[Event | NewEntry], *, expected: int | None = None, fence: int | None = None
@@ -213,21 +213,19 @@ class Conversation(ReadableConversation):
         `fence` is the engine's claim that they settle; raises `ClaimLostError` where somebody else has it
         now.
         """
-        drafts = drafted(events)
-        if not drafts:
+        new = new_entries(events)
+        if not new:
             return []
-        return self.written(
-            drafts, self._recorder.append(self.prepared(drafts), self.stream, expected, fence)
-        )
+        return self.written(new, self._recorder.append(self.prepared(new), self.stream, expected, fence))
 
-    def prepared(self, drafts: Sequence[NewEntry]) -> list[PendingEntry]:
-        """Return drafts with everything that is drawn at the edge."""
+    def prepared(self, new: Sequence[NewEntry]) -> list[PendingEntry]:
+        """Return the entries-to-be with everything that is drawn at the edge."""
         edge = self.log.edge
-        return [appends.prepare(edge, draft) for draft in drafts]
+        return [appends.prepare(edge, entry) for entry in new]
 
-    def written(self, drafts: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
-        """Return the entries that drafts have become."""
-        return [self._entry(*pair) for pair in zip(records, drafts, strict=True)]
+    def written(self, new: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
+        """Return the entries that these have become."""
+        return [self._entry(*pair) for pair in zip(records, new, strict=True)]
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
         """Yield the entries behind `after` (None: only new ones), then each one that any process appends.
@@ -359,15 +357,15 @@ class Conversation(ReadableConversation):
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
 
-    def _entry(self, record: Record, draft: NewEntry) -> Entry:
-        """Return the entry that a draft has become."""
+    def _entry(self, record: Record, new: NewEntry) -> Entry:
+        """Return the entry that this one has become."""
         at = EPOCH + record.time * MICROSECOND
-        event = load_event(record.topic, record.payload) if self.log.edge.redact else draft.event
+        event = load_event(record.topic, record.payload) if self.log.edge.redact else new.event
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
         self._recorder.release_blobs(record.payload)
         return entry
 
 
-def drafted(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
-    """Return the events as drafts."""
+def new_entries(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
+    """Return the events as entries to be appended."""
     return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]

@@ -87,7 +87,9 @@ def chain(previous: bytes, position: int, id: str, at: int, topic: str, size: in
     return sha256(previous + header.encode() + content).digest()
 
 
-def seal(previous: bytes, position: int, id: str, at: int, topic: str, salt: bytes, payload: bytes) -> Record:
+def make_record(
+    previous: bytes, position: int, id: str, at: int, topic: str, salt: bytes, payload: bytes
+) -> Record:
     """Return the record of a new entry, chained to the digest before it."""
     size = len(payload)
     digest = chain(previous, position, id, at, topic, size, content_hash(salt, payload))

@@ -15,7 +15,7 @@ from typing import Any
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import GENESIS, Entry, NewEntry, Record, microseconds, seal, to_entry
+from stenolog.domain.entry import GENESIS, Entry, NewEntry, Record, make_record, microseconds, to_entry
 from stenolog.domain.events import (
     AssistantMessage,
     Event,
@@ -63,16 +63,16 @@ def entries(*events: Event | NewEntry, conversation: str = "demo") -> list[Entry
 
 def records(*events: Event | NewEntry) -> list[Record]:
     """Return the events as stored records."""
-    drafts = [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
-    return list(_sealed(drafts))
+    new = [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
+    return list(_records(new))
 
 
-def _sealed(drafts: Iterable[NewEntry]) -> Iterable[Record]:
+def _records(new: Iterable[NewEntry]) -> Iterable[Record]:
     digest = GENESIS
-    for position, draft in enumerate(drafts, 1):
-        at = microseconds(draft.time or START + timedelta(seconds=position))
-        topic, payload = REGISTRY.dump(draft.event)
-        record = seal(digest, position, draft.id or f"e{position}", at, topic, SALT, payload)
+    for position, item in enumerate(new, 1):
+        at = microseconds(item.time or START + timedelta(seconds=position))
+        topic, payload = REGISTRY.dump(item.event)
+        record = make_record(digest, position, item.id or f"e{position}", at, topic, SALT, payload)
         digest = record.digest
         yield record
 

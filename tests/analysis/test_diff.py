@@ -90,7 +90,7 @@ def test_a_seal_that_is_no_longer_needed_is_gone_and_its_result_came() -> None:
     )
     told = diff(build(log[:2], "coder"), build(log, "coder"))
 
-    assert rows(told) == [("-", 2, 2, "sealed-running", ""), ("+", 3, 3, "", "result")]
+    assert rows(told) == [("-", 2, 2, "placeholder-running", ""), ("+", 3, 3, "", "result")]
 
 
 def test_a_persona_from_another_mode_switch_is_the_same_part_with_other_words() -> None:

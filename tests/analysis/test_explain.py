@@ -66,7 +66,7 @@ def test_a_call_and_its_seal_are_two_rules_until_its_result_is_there() -> None:
     )
 
     assert way(explain(log, 2), "coder") == [
-        (4, 4, "kept", ("own", "sealed-interrupted")),
+        (4, 4, "kept", ("own", "placeholder-interrupted")),
         (5, 5, "kept", ("own",)),
     ]
 

@@ -13,7 +13,7 @@ from stenolog.domain.errors import CallerError
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
 from stenolog.projections.requests import APIS
-from stenolog.projections.requests.wires import Api
+from stenolog.projections.requests.apis import Api
 
 BEDROCK = APIS["openai-chat"]._replace(name="bedrock")
 

@@ -114,5 +114,5 @@ def test_what_was_left_out_is_runs_with_rule_and_tokens_and_what_the_first_said(
         (7, ""),
     ],
 )
-def test_the_words_of_a_message_are_read_in_every_wires_shape(shape: object, said: str) -> None:
+def test_the_words_of_a_message_are_read_in_the_shape_of_every_api(shape: object, said: str) -> None:
     assert text_of(shape) == said

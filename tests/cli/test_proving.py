@@ -205,7 +205,7 @@ def test_two_processes_say_what_one_says(kept: Cli) -> None:
     assert kept("check", "requests", "--jobs", "0").status == 2
 
 
-def test_check_requests_checks_the_wires_that_are_asked_for(kept: Cli) -> None:
+def test_check_requests_checks_the_apis_that_are_asked_for(kept: Cli) -> None:
     def requests(*apis: str) -> int:
         asked = [part for api in apis for part in ("--api", api)]
         return int(kept("check", "requests", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
@@ -282,7 +282,7 @@ def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
     assert demo("check", "gate", "--against", "gate.jsonl").out.endswith("requests compared, none changed\n")
 
 
-def test_the_older_file_says_which_wires_and_which_policy(demo: Cli) -> None:
+def test_the_older_file_says_which_apis_and_which_policy(demo: Cli) -> None:
     demo("check", "gate", "-o", "gate.jsonl", "--policy", "last:2", "--api", "plain", "--api", "anthropic")
 
     assert demo("check", "gate", "--against", "gate.jsonl").status == 0

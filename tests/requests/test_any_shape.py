@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from stenolog import AgentCard, AssistantMessage, ModeSwitch
 from stenolog.parts import ProviderPart
 from stenolog.projections.requests import APIS, build
+from stenolog.projections.requests.apis.openai_responses import STANDING
 from stenolog.projections.requests.validation import LAWS, validate
-from stenolog.projections.requests.wires.openai_responses import STANDING
 from tests.requests.given import ASKED, log
 
 MAKERS = {"openai": "gpt-5", "anthropic": "claude-opus-5", "google": "gemini-3-pro"}

@@ -297,7 +297,7 @@ def test_a_window_that_was_left_cuts_as_one_that_was_not_though_a_note_stands_be
     mark = window(lane, kept, entries[:left]).snapshot
     here = [entry for entry in entries if any(a <= entry.position <= b for a, b in mark.rows)]
 
-    taken_up = Window(lane, kept, mark=mark, entries=here)
+    taken_up = Window(lane, kept, snapshot=mark, entries=here)
     for entry in entries[left:]:
         taken_up.take(entry)
 

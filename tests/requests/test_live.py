@@ -14,6 +14,9 @@ from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
 from stenolog.events import Receipt
 from stenolog.projections.requests import APIS, LaneId, build, lanes
+from stenolog.projections.requests.apis import written_by
+from stenolog.projections.requests.apis.body_builder import texts
+from stenolog.projections.requests.apis.writer import Writer
 from stenolog.projections.requests.incremental.frozen import LONG
 from stenolog.projections.requests.incremental.session import (
     RequestSession,
@@ -24,9 +27,6 @@ from stenolog.projections.requests.incremental.session import (
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.requests.sendable import takes_part
-from stenolog.projections.requests.wires import written_by
-from stenolog.projections.requests.wires.body_builder import texts
-from stenolog.projections.requests.wires.writer import Writer
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
@@ -39,7 +39,7 @@ FULL = policy(None)
 def written_at_once(request: Request, api: str) -> object:
     """Return the body, written in one go, of the pieces that the request is made of."""
     view = request.explain._explain.view  # type: ignore[attr-defined]
-    return APIS[api].render(view.pieces, view.front, BLOBS).body
+    return APIS[api].render(view.messages, view.front, BLOBS).body
 
 
 def check(
@@ -131,12 +131,12 @@ class Telegrams(Writer):
 
     def write(self, pieces: Sequence[Message]) -> None:
         for piece in pieces:
-            self.sheet.messages.append({"from": piece.role, "says": texts(piece)})
-            self.sheet.explain(piece, "".join(texts(piece)))
+            self.builder.messages.append({"from": piece.role, "says": texts(piece)})
+            self.builder.explain(piece, "".join(texts(piece)))
 
     def close(self, pieces: Sequence[Message]) -> Body:
         self.write(pieces)
-        return {"turns": self.sheet.messages.copy()}
+        return {"turns": self.builder.messages.copy()}
 
 
 def test_a_wire_of_ones_own_goes_on_where_it_stood() -> None:

@@ -24,7 +24,7 @@ from stenolog import (
 from stenolog.context import Prompt
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.wires.gemini import UNSIGNED
+from stenolog.projections.requests.apis.gemini import UNSIGNED
 from tests.requests.given import log
 from tests.requests.histories import LARGE, PNG
 

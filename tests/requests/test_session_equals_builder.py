@@ -43,7 +43,7 @@ MODULES = {
     "grouped": "tool_groups",
     "prompt": "prompt",
     "fitted": "budget",
-    "rendered": "wires",
+    "rendered": "apis",
 }
 """The stages in order, and the file of each."""
 
@@ -145,7 +145,7 @@ def test_an_empty_answer_that_stands_before_others_is_not_settled_with_them() ->
 
 
 def test_a_result_that_becomes_late_counts_once_more_in_a_budget() -> None:
-    """The call is sealed, and the result follows as text: what was measured together has become more."""
+    """The call gets a placeholder, and its result follows as text: what was measured together is more."""
     call = ToolCall(id="c1", name="shell")
     log = entries(
         UserMessage(text="One"),
@@ -222,5 +222,5 @@ def test_the_builder_and_the_docs_name_the_same_stages_in_the_same_order() -> No
 def test_each_stage_stands_in_a_file_of_its_own_that_opens_with_its_name() -> None:
     room = Path(builder.__file__).parent / "pipeline"
     for number, (stage, module) in enumerate(MODULES.items(), 1):
-        if module != "wires":
+        if module != "apis":
             assert (room / f"{module}.py").read_text().startswith(f'"""Stage {number}, {stage}: '), module

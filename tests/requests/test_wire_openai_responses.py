@@ -311,7 +311,7 @@ def test_what_else_openai_made_beside_a_summary_does_not_stand_for_it() -> None:
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic", "gemini", "plain"])
-def test_other_wires_name_a_compaction_in_words_and_list_it(api: str) -> None:
+def test_other_apis_name_a_compaction_in_words_and_list_it(api: str) -> None:
     request = build(entries(*_compacted()), "coder", api=api)
 
     assert "only the provider that wrote it can read it" in request.bytes.decode()

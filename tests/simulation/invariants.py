@@ -13,7 +13,7 @@ from stenolog.adapters.engine.live_state import queue
 from stenolog.adapters.store.claims import OpenClaim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
-from stenolog.domain.entry import GENESIS, seal
+from stenolog.domain.entry import GENESIS, make_record
 from stenolog.domain.erasure import erasure_of, is_erased
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
@@ -196,8 +196,10 @@ class Watcher:
         position = len(known.entries)
         for record in conversation.records(after=position):
             position += 1
-            sealed = seal(digest, position, record.id, record.time, record.topic, record.salt, record.payload)
-            if sealed != record and record.erased is None:
+            again = make_record(
+                digest, position, record.id, record.time, record.topic, record.salt, record.payload
+            )
+            if again != record and record.erased is None:
                 raise BrokenInvariantError(
                     f"chain: {conversation.name}: it is broken at {position}: {record!r:.200}"
                 )

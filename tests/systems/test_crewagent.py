@@ -204,7 +204,7 @@ def test_a_result_of_five_megabytes_costs_the_request_400_tokens_and_is_read_by_
 
     after = room.request("crew")
 
-    sealed = next(part.tokens_out for part in before.parts if part.rule == "sealed-running")
+    sealed = next(part.tokens_out for part in before.parts if part.rule == "placeholder-running")
     (preview,) = (part for part in after.parts if part.rule == "compact")
     assert preview.positions == (4,)
     assert (preview.tokens_in > 1_300_000, preview.tokens_out <= 400) == (True, True)
@@ -237,7 +237,7 @@ def test_tool_results_that_are_not_to_be_included_leave_their_calls_answered(roo
     request = room.request("crew", api=api, policy=policy())
 
     assert "the whole file" not in request.bytes.decode()
-    assert ((3,), "sealed-hidden") in shown(request)
+    assert ((3,), "placeholder-hidden") in shown(request)
     assert left_out(request) == [(4, 4, "not-in-context")]
 
 

@@ -66,12 +66,12 @@ class CommandContext(NamedTuple):
         while not self.is_done:
             state = self.conversation.state()
             events = decide(state, command(state))
-            drafts = [
+            new = [
                 NewEntry(event, f"{self.id}:{nth}" if nth else self.id or None)
                 for nth, event in enumerate(events)
             ]
             try:
-                return self.conversation.extend(drafts, expected=state.position)
+                return self.conversation.extend(new, expected=state.position)
             except VersionConflictError:
                 continue
         return []

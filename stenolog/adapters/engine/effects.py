@@ -59,7 +59,7 @@ class EffectHost(Protocol):
     """Per lane, the number of cuts of its window when the operator was last notified."""
 
     @property
-    def scribe(self) -> Journal:
+    def journal(self) -> Journal:
         """The journal of the conversation."""
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -124,7 +124,7 @@ async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel)
         event = _failure(host, asking, error)
     except FATAL:
         # No event says what came of it, so the effect is free to be begun again.
-        await host.write(host.scribe.claims.release, begun.claim)
+        await host.write(host.journal.claims.release, begun.claim)
         raise
     except asyncio.CancelledError:
         # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
@@ -178,7 +178,7 @@ async def _ask_model(
         answer = await _answer(breaker, watch, partial(stream, model))
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
-            spent = await host.write(host.scribe.spent, asking.effect.lane.address, answer.session)
+            spent = await host.write(host.journal.spent, asking.effect.lane.address, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
         said = asking.answered(answer, watch(), _mentioned(host, asking, answer))
         return host.agents[said.agent].noted(said)
@@ -209,7 +209,7 @@ async def _answer(
 
 def _mentioned(host: EffectHost, asking: ModelCallRecord, answer: ModelResponse) -> Iterable[str]:
     """Return the agents that the answer hands on to."""
-    settings = host.scribe.settings
+    settings = host.journal.settings
     if not host.options.mentions:
         return ()
     text = text_of(tuple(answer.parts))
@@ -247,7 +247,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
             raise
         # Nothing more will come of it, and its result in the log already says that it was cancelled.
         if tool is None or tool.stops or tool.repeat == "safe":
-            await host.write(host.scribe.claims.release, begun.claim)
+            await host.write(host.journal.claims.release, begun.claim)
             return
         outcome = failed(GOES_ON)
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
@@ -312,16 +312,16 @@ def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy |
 POLICY = "approval policy"
 
 
-def auto_approvals(scribe: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
+def auto_approvals(journal: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
     """Yield approvals that need no person, as events."""
-    for lane in scribe.state.lanes.values():
+    for lane in journal.state.lanes.values():
         for call in lane.calls if lane.status == "awaiting_approval" else ():
             if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
                 continue
             # The author of an imported file chose these arguments, so a person has to decide.
-            if scribe.is_foreign(call):
+            if journal.is_foreign(call):
                 continue
-            if not needs_approval(tool, scribe.call_of(RunTool(lane, call)).arguments):
+            if not needs_approval(tool, journal.call_of(RunTool(lane, call)).arguments):
                 # The log has a policy's decision like a person's.
                 control = Control(action="approve", call=ref(call))
                 yield UserMessage(control=control, author=POLICY, author_kind="system")

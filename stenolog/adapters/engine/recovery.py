@@ -25,7 +25,7 @@ STOPPED = "the engine was stopped"
 
 
 def recover(
-    scribe: Journal,
+    journal: Journal,
     claim: Claim,
     agents: Mapping[str, Agent],
     tools: Mapping[str, Mapping[str, BaseTool]],
@@ -38,30 +38,30 @@ def recover(
     `draft` is what it has streamed, where this process knows; else that is what was kept.
     """
     if claim.effect == MODEL:
-        drafted = draft.drafted if draft else load_draft(scribe.claims.drafted(claim))
+        drafted = draft.drafted if draft else load_draft(journal.claims.drafted(claim))
         # Without a draft in memory its engine was another process, and died: what that started must end.
         if draft is None:
             groups.end(drafted.progress.process)
-        _model(scribe, claim, agents, options, why, drafted)
+        _model(journal, claim, agents, options, why, drafted)
         return None
     name = (claim.lane, claim.effect)
-    run = next((effect for effect in effects(scribe.state) if key(effect) == name), None)
+    run = next((effect for effect in effects(journal.state) if key(effect) == name), None)
     # Its lane was stopped, and the log says so already.
     if not isinstance(run, RunTool):
-        scribe.claims.release(claim)
+        journal.claims.release(claim)
         return None
-    call = scribe.call_of(run)
+    call = journal.call_of(run)
     tool = tools.get(run.lane.agent, {}).get(call.name)
     # The tool may be run again: it changes nothing, or it tells calls of one idempotency key apart.
     if tool is not None and tool.repeat != "never":
         return StartedEffect(run, claim, call=call)
     result = unknown_outcome(run.call, why)
-    scribe.settle(lambda _: (result,), claim)
+    journal.settle(lambda _: (result,), claim)
     return None
 
 
 def _model(
-    scribe: Journal,
+    journal: Journal,
     claim: Claim,
     agents: Mapping[str, Agent],
     options: Options,
@@ -69,19 +69,19 @@ def _model(
     drafted: Drafted,
 ) -> None:
     """End a model call as an error with its streamed text; its retries decide on the next attempt."""
-    lane = scribe.state.lane(claim.lane)
+    lane = journal.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
     # Being stopped in good order is no failure of the model, so it is no attempt.
     attempt = claim.attempt - (why == STOPPED)
     wait = retries.wait("process_exited", attempt, options.world.chance())
-    now = scribe.conversation.log.edge.clock()
+    now = journal.conversation.log.edge.clock()
     error = interrupted_call(
         lane,
         claim.cause,
         attempt,
         drafted.parts,
-        scribe.receipt_of(claim),
+        journal.receipt_of(claim),
         why,
         # After a first crash there is nothing to wait for; a process that keeps dying waits longer each time.
         None if wait is None else now + timedelta(seconds=0 if attempt <= 1 else wait),
@@ -89,7 +89,7 @@ def _model(
     so_far = drafted.progress
     error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
     waits = lane.status == "awaiting_llm"
-    scribe.settle(lambda _: events_for(error, waits), claim)
+    journal.settle(lambda _: events_for(error, waits), claim)
 
 
 # A store that is busy past its deadline must not turn a finished call into one of unknown outcome.

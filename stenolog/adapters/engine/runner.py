@@ -88,7 +88,7 @@ class Runner:
         self._scribe: Journal | None = None
 
     @property
-    def scribe(self) -> Journal:
+    def journal(self) -> Journal:
         """The journal of the conversation; set once the runner was opened."""
         assert self._scribe is not None, "open the runner first"
         return self._scribe
@@ -215,26 +215,26 @@ class Runner:
         begin(self._scribe)
 
     def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
-        scribe = self.scribe
-        scribe.catch_up()
+        journal = self.journal
+        journal.catch_up()
         # Looked for only while other runners have claims, as it reads the locks of all owners.
-        orphans = scribe.orphans() if recover else []
+        orphans = journal.orphans() if recover else []
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
-        rerun = tuple(scribe.begin(begun) for begun in found if begun is not None)
-        for approval in auto_approvals(scribe, self.tools):
-            scribe.settle(lambda _, said=approval: decide(scribe.state, said))  # type: ignore[misc]
+        rerun = tuple(journal.begin(begun) for begun in found if begun is not None)
+        for approval in auto_approvals(journal, self.tools):
+            journal.settle(lambda _, said=approval: decide(journal.state, said))  # type: ignore[misc]
         busy |= {key(begun.effect) for begun in rerun}
-        look = scribe.look(busy, self._asked, max(0, most - len(busy)))
+        look = journal.look(busy, self._asked, max(0, most - len(busy)))
         self._unbegun.update(begun.claim.fence for begun in look.begun)
         return look._replace(begun=rerun + look.begun)
 
     def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         with suppress(ClaimLostError):
             try:
-                self.scribe.settle(outcome, claim)
+                self.journal.settle(outcome, claim)
             # A model or a tool gave what no log can hold; the claim must still come to an end.
             except InvalidEventError as error:
-                self.scribe.settle(instead(error), claim)
+                self.journal.settle(instead(error), claim)
         recovery.forget_result(claim)
 
     def _recover(self, claim: Claim, why: str) -> StartedEffect | None:
@@ -246,52 +246,52 @@ class Runner:
             )
             return None
         draft = self._drafts.get(claim.fence)
-        return recovery.recover(self.scribe, claim, self.agents, self.tools, self.options, why, draft)
+        return recovery.recover(self.journal, claim, self.agents, self.tools, self.options, why, draft)
 
     def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
         """Return the result of an effect that an earlier runner may have done, if it is still wanted."""
 
         def events(is_wanted: bool) -> Sequence[Event]:
-            scribe, name = self.scribe, (claim.lane, claim.effect)
-            is_ours = claim.fence in scribe.under_way
-            waits = (key(effect) == name and effect.cause == claim.cause for effect in effects(scribe.state))
+            journal, name = self.journal, (claim.lane, claim.effect)
+            is_ours = claim.fence in journal.under_way
+            waits = (key(effect) == name and effect.cause == claim.cause for effect in effects(journal.state))
             return outcome(is_wanted and (is_ours or any(waits)))
 
         return events
 
     def _hear(self) -> bool:
         """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
-        scribe = self.scribe
-        members = scribe.state.members or tuple(self.agents)
-        lanes = (lane for lane in scribe.state.lanes.values() if lane.agent in members)
-        if not scribe.queue or any(lane.status in BUSY for lane in lanes):
+        journal = self.journal
+        members = journal.state.members or tuple(self.agents)
+        lanes = (lane for lane in journal.state.lanes.values() if lane.agent in members)
+        if not journal.queue or any(lane.status in BUSY for lane in lanes):
             return False
-        waited = self.conversation.entry(scribe.queue[0])
+        waited = self.conversation.entry(journal.queue[0])
         if is_erased(waited.event):  # since the last look
-            scribe.catch_up()
+            journal.catch_up()
             return True
-        scribe.settle(lambda _: (dequeue(waited),) if waited.position in scribe.queue else ())
+        journal.settle(lambda _: (dequeue(waited),) if waited.position in journal.queue else ())
         return True
 
     def _release(self) -> None:
         """Close the work under way, and release everything."""
         if self._scribe is None:  # it was never opened
             return
-        scribe = self.scribe
+        journal = self.journal
         # The file stays where claims are left behind: it shows others that their owner is dead.
         left = True
         try:
-            for claim in scribe.claims.all():
-                if claim.owner == scribe.presence.owner:
+            for claim in journal.claims.all():
+                if claim.owner == journal.presence.owner:
                     self._put_down_one(claim)
             left = False
         finally:
-            scribe.presence.close(keep=left)
+            journal.presence.close(keep=left)
 
     def _put_down_one(self, claim: Claim) -> None:
         with suppress(ClaimLostError):
             if claim.fence in self._unbegun or self._recover(claim, recovery.STOPPED) is not None:
-                self.scribe.claims.release(claim)
+                self.journal.claims.release(claim)
 
     # In the event loop.
 
@@ -300,7 +300,7 @@ class Runner:
         busy = frozenset((*self._tasks, *self._asks))
         look = await self.write(self._look_now, busy, most, recover)
         for name, (begun, task) in self._tasks.items():
-            if name not in self.stopped and begun.claim.fence in self.scribe.unwanted:
+            if name not in self.stopped and begun.claim.fence in self.journal.unwanted:
                 self.stopped.add(name)
                 task.cancel()
         for begun in look.begun:
@@ -311,7 +311,7 @@ class Runner:
 
     async def _dequeue(self, look: Poll) -> bool:
         """Append a queued message if the lanes are at rest; return whether one was appended."""
-        if self._is_at_work(look) or not self.scribe.queue:
+        if self._is_at_work(look) or not self.journal.queue:
             return False
         return await self.write(self._hear)
 
@@ -350,7 +350,7 @@ class Runner:
             why = f"{type(error).__name__}: {error}"
         try:
             if why:
-                await self.write(self.scribe.lost, effect, why)
+                await self.write(self.journal.lost, effect, why)
         finally:
             self._asked.add(key(effect))
             del self._asks[key(effect)]
@@ -363,7 +363,7 @@ class Runner:
 
     def _fresh(self) -> list[Entry]:
         """Return the entries that were not reported yet."""
-        fresh, self.scribe.fresh = self.scribe.fresh, []
+        fresh, self.journal.fresh = self.journal.fresh, []
         return fresh
 
     def _streamed(self) -> list[StreamDelta]:
@@ -396,5 +396,5 @@ class Runner:
             await asyncio.sleep(KEEP_AFTER)
             # A draft is no truth; whether the log can be written shows when the entry is appended.
             with suppress(OperationalError):
-                await self.write(keep_drafts, list(self._drafts.values()), self.scribe.claims.draft)
+                await self.write(keep_drafts, list(self._drafts.values()), self.journal.claims.draft)
         self._keeping = None

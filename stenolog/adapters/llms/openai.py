@@ -12,8 +12,8 @@ from stenolog.adapters.providers.json_fields import (
     Json,
 )
 from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.projections.requests.apis import openai_chat, openai_responses
 from stenolog.projections.requests.transport import Outgoing, Transport
-from stenolog.projections.requests.wires import openai_chat, openai_responses
 
 from .base import ModelCall, Timeouts
 from .egress import behaviour, unchanged

@@ -95,7 +95,7 @@ class CachedWindow:
     def weight(self) -> int:
         """The memory that the window takes, counted in entries."""
         written = (live.writer for live in self.lives.values())
-        messages = sum(len(writer.sheet.messages) for writer in written if writer is not None)
+        messages = sum(len(writer.builder.messages) for writer in written if writer is not None)
         return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from eventsourcing.persistence import StoredEvent
 
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import OPENING_ID, NewEntry, Record, check_name, microseconds, seal
+from stenolog.domain.entry import OPENING_ID, NewEntry, Record, check_name, make_record, microseconds
 from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.redaction import redacted
@@ -82,13 +82,13 @@ def check_same(name: str, record: Record, item: PendingEntry) -> None:
         )
 
 
-def sealed(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
+def make_records(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
     """Return the items as records, chained behind the head."""
     position, digest = head
     records = []
     for item in items:
         position += 1
-        record = seal(digest, position, item.id, item.time, item.topic, item.salt, item.state)
+        record = make_record(digest, position, item.id, item.time, item.topic, item.salt, item.state)
         digest = record.digest
         records.append(record)
     return records

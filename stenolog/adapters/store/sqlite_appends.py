@@ -18,7 +18,7 @@ from stenolog.domain.errors import (
 )
 
 from . import conversation_rows, event_rows, tracking_rows
-from .appends import Sources, check_same, once, opening, prepare_stored, sealed, switches
+from .appends import Sources, check_same, make_records, once, opening, prepare_stored, switches
 from .group_commit import Savepoint
 from .store_values import START, Head, PendingEntry, Stream
 
@@ -68,7 +68,7 @@ class Append(NamedTuple):
         # A switch without `expected` is refused, but not one that repeats an earlier append.
         if self.expected is None and switches(self.items):
             return None
-        records = sealed(head, self.items)
+        records = make_records(head, self.items)
         try:
             if self.fence is None:
                 part.insert(key, records)
@@ -97,7 +97,7 @@ class Append(NamedTuple):
                 fresh.insert(0, opening(self.edge, fresh[0].time))
             elif head.position and expected is None and switches(fresh):
                 raise InvalidEventError(_unexpected_switch(name, head.position, len(fresh)))
-            records = sealed(head, fresh)
+            records = make_records(head, fresh)
             event_rows.insert(connection, key, records)
             head = _last(records)
             standing.update((record.id, record) for record in records)

@@ -15,7 +15,7 @@ from stenolog.domain.errors import (
 )
 
 from . import blob_rows, conversation_rows, event_rows, tracking_rows
-from .appends import Sources, fork_opening, sealed
+from .appends import Sources, fork_opening, make_records
 from .group_commit import Savepoint
 from .sqlite_appends import Append
 from .store_values import (
@@ -44,7 +44,7 @@ def fork(
     elif conversation_rows.find(connection, name) is not None:
         raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
     made = conversation_rows.create(connection, name, parent=key, fork=at.position)
-    event_rows.insert(connection, made, sealed(at, items))
+    event_rows.insert(connection, made, make_records(at, items))
     return Stream(name, made)
 
 

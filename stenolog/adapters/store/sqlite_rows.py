@@ -20,7 +20,7 @@ from . import (
     sqlite_batches,
     tracking_rows,
 )
-from .appends import sealed
+from .appends import make_records
 from .database import LogDatastore
 from .file_safety import KEY_BYTES
 from .recorder import LogRecorder
@@ -108,7 +108,7 @@ class SqliteRows(LogRecorder):
                 head = event_rows.head(connection, each) or START
                 if head.position != position:
                     raise VersionConflictError(having[each], expected=position, found=head.position)
-                event_rows.insert(connection, each, sealed(head, items))
+                event_rows.insert(connection, each, make_records(head, items))
                 come_to[each] = position + len(items)
         # Only once it is committed: a rollback keeps the old key.
         self.datastore.key = seal_key

@@ -19,7 +19,7 @@ from stenolog.adapters.log import Log
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
 from stenolog.domain.codec import dump_event
-from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, seal
+from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, make_record
 from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import (
     CallerError,
@@ -220,7 +220,7 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
             topic, payload = _lost_mark(lost, walked.digests.get(position, frozenset()))
             if link is not None and position == link.position + 1:
                 topic, payload = dump_event(ModeSwitch(fork=True, parent=link, meta={"lost": lost.reason}))
-            record = seal(previous, position, id, at, topic, log.edge.salt(), payload)
+            record = make_record(previous, position, id, at, topic, log.edge.salt(), payload)
         previous = record.digest
         yield record
 

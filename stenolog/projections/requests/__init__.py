@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from .apis import APIS, Api
 from .builder import DEFAULT_API, check_takes_part, lanes
 from .explanation import Omission, RequestPart
 from .incremental.session import build, every_request
 from .pipeline.lane import LaneId
 from .request import PIPELINE, Request
 from .validation import register_api
-from .wires import APIS, Api
 
 __all__ = [
     "APIS",

@@ -13,7 +13,7 @@ It records what it did with every entry, so that the explanation accounts for al
     5 grouped      make one unit of an answer, its calls and one result for each (`tool_groups`)
     6 prompt       add system text and tools before the conversation, notes around it (`prompt`)
     7 fitted       drop the oldest units until the rest fits the budget (`budget`)
-    8 rendered     write the body of one provider's API (`wires`)
+    8 rendered     write the body of one provider's API (`apis`)
 
 `build` gives the entries one by one to a view (`take`). The view folds what the stages ask for: settings,
 the lane's memory, the pairs of calls and results. Under a budget stage 7 works after each entry. After the
@@ -39,6 +39,7 @@ from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
 from stenolog.projections.context import read
 
+from .apis import Api, api_of
 from .explanation import Explanation, ready
 from .pipeline.budget import caps, fit, since_last_turn, tidy
 from .pipeline.edits import edited, with_notes
@@ -51,7 +52,6 @@ from .pipeline.visibility import visible
 from .request import EMPTY_BLOBS, Message, Request
 from .sendable import check_askable, finished, unknown_agent
 from .tokens import COUNTERS, ESTIMATE, Counter
-from .wires import Api, api_of
 
 DEFAULT_API = "openai-chat"
 

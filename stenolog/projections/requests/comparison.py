@@ -183,8 +183,8 @@ def _tool_names(tools: Iterable[Any]) -> list[str]:
     return names
 
 
-def _joined(pieces: Iterable[str]) -> str:
-    return " ".join(piece for piece in pieces if piece)
+def _joined(messages: Iterable[str]) -> str:
+    return " ".join(message for message in messages if message)
 
 
 Sign: TypeAlias = Literal["-", "+", "~"]

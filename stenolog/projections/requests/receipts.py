@@ -18,6 +18,7 @@ from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
+from .apis import APIS, Api
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
 from .incremental.session import RequestSession, windows
@@ -28,7 +29,6 @@ from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
 from .transport import Transport
 from .validation import LAWS, Violation, reading
-from .wires import APIS, Api
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 

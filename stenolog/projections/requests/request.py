@@ -84,8 +84,8 @@ def total(sizes: Iterable[Size]) -> Size:
 class Message(NamedTuple):
     """One thing that the lane is shown: who seems to say it, what, from which entries, by which rule.
 
-    `call` is the call that a tool's piece answers; `calls` are those of an assistant's, in order.
-    `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A piece
+    `call` is the call that a tool's message answers; `calls` are those of an assistant's, in order.
+    `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A message
     with a `speaker` is somebody else's and will be quoted; `by` is what they are. `model` is the one that
     said it; `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the
     lane. `unsaid` are parts that this form cannot say.

@@ -10,6 +10,8 @@ from itertools import islice
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.state import blocked_error
 
+from .apis import Api, plain
+from .apis.body_builder import OPENING
 from .body_digest import conversation
 from .explanation import Explanation, Omission, RequestPart
 from .pipeline.budget import limits, must_keep, positions_of
@@ -18,8 +20,6 @@ from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
 from .request import Body, Message, Request, Size, texts
 from .rules import CUTS
-from .wires import Api, plain
-from .wires.body_builder import OPENING
 
 
 def check_askable(view: View) -> None:

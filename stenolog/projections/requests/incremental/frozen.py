@@ -37,7 +37,7 @@ class WindowRow(NamedTuple):
     """
 
     entry: Entry
-    pieces: tuple[Message, ...]
+    messages: tuple[Message, ...]
     size: Size
     plain: bool = False
 
@@ -77,7 +77,7 @@ class FrozenPrefix:
 
     @property
     def end(self) -> Message | None:
-        """The last piece of it."""
+        """The last message of it."""
         return self.units[-1][-1] if self.units else None
 
     def add(
@@ -87,8 +87,8 @@ class FrozenPrefix:
         for unit in units:
             if unit:
                 self.units.append(unit)
-                for piece in unit:
-                    self.called.update(piece.calls)
+                for message in unit:
+                    self.called.update(message.calls)
                 self.tools.update(tools_called(unit))
         self.rows += len(rows)
         self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
@@ -158,8 +158,8 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
         # A result, or a further part of the same foreign message, may still come into this group.
         if before is not None and _is_open(before) and _goes_on(heard.made, number):
             continue
-        # An empty answer has no piece, but a position: it may be one behind the pieces around it.
-        said = (p for unit in heard.units[:number] for piece in unit for p in piece.positions)
+        # An empty answer has no message, but a position: it may be one behind the messages around it.
+        said = (p for unit in heard.units[:number] for message in unit for p in message.positions)
         last = max(chain(said, *map(_said_at, heard.made[:number])), default=0)
         first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
         rows = [row for row in heard.rows if row.entry.position < first]
@@ -181,7 +181,9 @@ def _is_own_error(row: WindowRow) -> bool:
     # An error of another lane is in the window for the text that had arrived before it.
     if not isinstance(row.entry.event, LlmError):
         return False
-    return any(piece.role == "assistant" for piece in row.pieces) or not says_something(row.entry.event.parts)
+    return any(message.role == "assistant" for message in row.messages) or not says_something(
+        row.entry.event.parts
+    )
 
 
 def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:

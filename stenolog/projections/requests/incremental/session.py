@@ -20,6 +20,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, configure, settings
+from stenolog.projections.requests.apis import Api, api_of
+from stenolog.projections.requests.apis.writer import Writer
 from stenolog.projections.requests.builder import DEFAULT_API, choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
 from stenolog.projections.requests.pipeline.lane import LaneId
@@ -35,8 +37,6 @@ from stenolog.projections.requests.pipeline.tool_groups import preview_note
 from stenolog.projections.requests.request import EMPTY_BLOBS, Body, Message, Rendered, Request
 from stenolog.projections.requests.sendable import check_askable, finished, takes_part
 from stenolog.projections.requests.tokens import COUNTERS, ESTIMATE, Counter
-from stenolog.projections.requests.wires import Api, api_of
-from stenolog.projections.requests.wires.writer import Writer
 
 from ..body_digest import conversation
 from ..explanation import Explanation, LazyExplanation, Omission
@@ -55,7 +55,7 @@ class _View(NamedTuple):
     end: Message | None
 
     @property
-    def pieces(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         """Everything that is written, in order."""
         units = islice(self.told.settled.units, self.told.number)
         return [*self.first, *chain.from_iterable(units), *self.rest]
@@ -74,15 +74,15 @@ class _Asked:
 
     def __call__(self, rendered: Rendered | None = None) -> Explanation:
         view, told = self.view, self.view.told
-        pieces = view.pieces
-        made = rendered or self.api.render(pieces, view.front, self.blobs)
+        messages = view.messages
+        made = rendered or self.api.render(messages, view.front, self.blobs)
         rules = dict.fromkeys(view.delivered, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
             left_out = told.settled.left_out if nth < told.rows else told.left_out
             if row.entry.position in left_out:
                 rules[row.entry.position] = left_out[row.entry.position]
         entries = [row.entry for row in self.rows[: self.number]]
-        gone = dropped(self.runs, entries, rules, pieces, made.omitted, view.front.counter)
+        gone = dropped(self.runs, entries, rules, messages, made.omitted, view.front.counter)
         unread = {position for position, rule in rules.items() if rule != "delivered"}
         read = {entry.position for entry in entries if entry.position not in unread}
         read.update(position for part in made.parts for position in part.positions)
@@ -125,20 +125,20 @@ class RequestSession:
         """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
         if self.api.writer is None:
-            rendered = self.api.render(view.pieces, view.front, self.blobs)
+            rendered = self.api.render(view.messages, view.front, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self.writer
         writer = self._at_work(view, self.api.writer)
-        mark, told = writer.sheet.checkpoint, view.told
+        checkpoint, told = writer.builder.checkpoint, view.told
         if self._written < told.number:
             # Only the units that were frozen since the last request.
             fresh = islice(told.settled.units, self._written, told.number)
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
         body = writer.body(view.rest)
-        self.settled = mark.unchanged(conversation(body)) if writer is before else 0
+        self.settled = checkpoint.unchanged(conversation(body)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
-        if writer.sheet.missing:
+        if writer.builder.missing:
             self.writer = None
         return body, explain
 
@@ -148,7 +148,7 @@ class RequestSession:
             told, delivered, entries = _render_all(window)
         else:
             told, delivered, entries = window.frozen_and_tail(), frozenset[int](), []
-        said = [piece for unit in told.units for piece in unit]
+        said = [message for unit in told.units for message in unit]
         end = said[-1] if said else told.settled.end
         around = self._surround({**told.settled.tools, **tools_called(said)}, entries)
         rest = (*said, *preview_note(end), *around.behind)

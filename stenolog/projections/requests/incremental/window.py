@@ -60,17 +60,17 @@ class Window(View):
         lane: LaneId,
         policy: Policy,
         counter: Counter = ESTIMATE,
-        mark: WindowSnapshot = START,
+        snapshot: WindowSnapshot = START,
         entries: Iterable[Entry] = (),
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     ) -> None:
-        """`entries` are those at the rows of `mark`. Raises `InvalidPolicyError`."""
+        """`entries` are those at the rows of `snapshot`. Raises `InvalidPolicyError`."""
         super().__init__(lane, policy, counter, blobs)
-        self.position, self.state, self.settings = mark.position, mark.state, mark.settings
-        self.memory, self.cuts = mark.own, mark.cuts
-        self.left_out, self.summaries = list(mark.left_out), list(mark.summaries)
-        self.private = list(mark.private)
-        self.pairing = ToolCallIndex(mark.waiting, mark.pairs)
+        self.position, self.state, self.settings = snapshot.position, snapshot.state, snapshot.settings
+        self.memory, self.cuts = snapshot.own, snapshot.cuts
+        self.left_out, self.summaries = list(snapshot.left_out), list(snapshot.summaries)
+        self.private = list(snapshot.private)
+        self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
         self.settled = FrozenPrefix()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
@@ -161,11 +161,11 @@ class Window(View):
             left_out = visible(entries, self.lane, context, self.memory.answered)
             seen = edited(entries, left_out, self.lane, context, self.policy.pins)
             edits = context.edits
-        pieces = {row.entry.position: row.pieces for row in rows}
+        messages = {row.entry.position: row.messages for row in rows}
         grouping = ToolGrouper(self.style, settled.answer, settled.called)
         for entry in seen.shown:
-            for piece in pieces[entry.position]:
-                grouping.hear(piece)
+            for message in messages[entry.position]:
+                grouping.hear(message)
         here = {entry.position for entry in seen.shown}
         results = self.pairing.results
         units = with_notes(
@@ -182,19 +182,19 @@ class Window(View):
         )
 
     def _row(self, entry: Entry) -> WindowRow:
-        pieces = self.messages_of(entry)
+        messages = self.messages_of(entry)
         if not self._caps:
-            return WindowRow(entry, pieces, NO_SIZE, is_plain(entry, self.lane))
-        sizes = [self.measure.of(piece) for piece in pieces]
-        pieces = tuple([piece._replace(size=size) for piece, size in zip(pieces, sizes, strict=True)])
+            return WindowRow(entry, messages, NO_SIZE, is_plain(entry, self.lane))
+        sizes = [self.measure.of(message) for message in messages]
+        messages = tuple([message._replace(size=size) for message, size in zip(messages, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
-        if isinstance(entry.event, ToolResult) and pieces and pieces[0].role == "tool":
+        if isinstance(entry.event, ToolResult) and messages and messages[0].role == "tool":
             # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
-            size = larger(size, self.measure.of(in_prose_result(pieces[0], self.style)))
-        if pieces and is_edit(entry.event):
+            size = larger(size, self.measure.of(in_prose_result(messages[0], self.style)))
+        if messages and is_edit(entry.event):
             # It may stand behind a note.
-            size = size.plus(self.measure.of(edit_note(pieces[0])))
-        calls = sum([len(piece.calls) for piece in pieces])
+            size = size.plus(self.measure.of(edit_note(messages[0])))
+        calls = sum([len(message.calls) for message in messages])
         extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
         if extra:
             size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
@@ -204,7 +204,7 @@ class Window(View):
         # Notes may stand before and behind it.
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        return WindowRow(entry, pieces, size, is_plain(entry, self.lane))
+        return WindowRow(entry, messages, size, is_plain(entry, self.lane))
 
     def _bounds(self) -> list[Size]:
         """Return the size of the rows at most, for each cap."""

@@ -3,11 +3,11 @@
 Others' tool calls are prose. Transforms are an application's own rules for attribution.
 
     @register_transform("no-numbers@1", "numbers are blotted out")
-    def no_numbers(piece, entry):
-        return piece._replace(parts=…)
+    def no_numbers(message, entry):
+        return message._replace(parts=…)
 
 A policy names them (`Transforms(("no-numbers@1",))`), so a receipt says by which a request was built, and the
-explanation names the rule. They must be pure: the same piece and entry, the same answer.
+explanation names the rule. They must be pure: the same message and entry, the same answer.
 """
 
 from __future__ import annotations
@@ -122,34 +122,34 @@ def _user(position: int, message: UserMessage, ear: AttributionStyle) -> Message
     return _attributed(heard, ear)
 
 
-def _attributed(piece: Message, ear: AttributionStyle) -> Message:
+def _attributed(message: Message, ear: AttributionStyle) -> Message:
     """Return another author's words, under the policy's heading, or with a name for an API to quote."""
     if not ear.openings:
-        return piece
-    parts, speaker = piece.parts, piece.speaker
+        return message
+    parts, speaker = message.parts, message.speaker
     said = [ear.guarded(part.text) for part in parts if isinstance(part, TextPart)]
     if not said:
-        return piece
+        return message
     words = "\n".join(said)
     if not ear.others:
         tokens = count_parts(parts, ear.counter)
         rest = (part for part in parts if not isinstance(part, TextPart))
-        return piece._replace(parts=(TextPart(text=words), *rest), tokens_in=tokens)
+        return message._replace(parts=(TextPart(text=words), *rest), tokens_in=tokens)
     heading = ear.others.replace("{name}", escape(heading_name(speaker, ear.others)))
     headed = TextPart(text=under(heading, words))
     media = (part for part in parts if not isinstance(part, TextPart))
-    return piece._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
+    return message._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
 
 
 def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
     """Return a summary; the lane's own keeps the parts that only its provider understands."""
-    piece = _kept_fact(position, message, "summary", ear)
+    made = _kept_fact(position, message, "summary", ear)
     # A compaction of the provider's own, which only a model of its family can read.
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
     if not native or not ear.lane.owns(message):
-        return piece
-    unsaid = tuple(part for part in piece.unsaid if part not in native)
-    return piece._replace(parts=(piece.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
+        return made
+    unsaid = tuple(part for part in made.unsaid if part not in native)
+    return made._replace(parts=(made.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, ear: AttributionStyle) -> Message:
@@ -191,7 +191,7 @@ def _result(
     call = pair.call
     own = call is not None and ear.lane.owns(call)
     rule = "result" if own else "attributed" if call else "second-result" if pair.second else "orphan-result"
-    piece = Message(
+    message = Message(
         "tool",
         representable(result.parts),
         (entry.position,),
@@ -205,24 +205,24 @@ def _result(
     if shorter is not None:
         tokens, rule = count_parts(result.parts, ear.counter), "compact" if own else rule
         parts = representable(shorter)
-        piece = piece._replace(parts=parts, rule=rule, disposition="reworded", tokens_in=tokens)
-    return piece if own else in_prose_result(piece, ear)
+        message = message._replace(parts=parts, rule=rule, disposition="reworded", tokens_in=tokens)
+    return message if own else in_prose_result(message, ear)
 
 
-def in_prose_result(piece: Message, ear: AttributionStyle) -> Message:
+def in_prose_result(message: Message, ear: AttributionStyle) -> Message:
     """Return a result without its call as quoted text that names the call."""
-    said = ear.guarded("\n".join(part.text for part in piece.parts if isinstance(part, TextPart)))
+    said = ear.guarded("\n".join(part.text for part in message.parts if isinstance(part, TextPart)))
     text = quote(
-        "tool-result", said, call=piece.raw_id, tool=piece.tool, failed="yes" if piece.failed else ""
+        "tool-result", said, call=message.raw_id, tool=message.tool, failed="yes" if message.failed else ""
     )
-    shown = (TextPart(text=text), *(part for part in piece.parts if isinstance(part, ImagePart | FilePart)))
-    return piece._replace(
+    shown = (TextPart(text=text), *(part for part in message.parts if isinstance(part, ImagePart | FilePart)))
+    return message._replace(
         role="user",
         by="tool",
         parts=shown,
         disposition="reworded",
         call=None,
-        tokens_in=count_parts(piece.parts) if piece.tokens_in < 0 else piece.tokens_in,
+        tokens_in=count_parts(message.parts) if message.tokens_in < 0 else message.tokens_in,
         size=None,
     )
 
@@ -301,7 +301,7 @@ def call_in_prose(name: str, arguments: str) -> str:
 
 
 Apply: TypeAlias = Callable[[Message, Entry], Message | None]
-"""The piece as it is heard; the same one where nothing is done, None where it is not heard at all."""
+"""The message as it is heard; the same one where nothing is done, None where it is not heard at all."""
 
 
 class Transform(NamedTuple):
@@ -339,19 +339,19 @@ def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
 
 
 def rewritten(
-    pieces: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
+    messages: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
-    """Return the pieces after every rule; a changed piece is explained by the rule's name."""
-    heard = tuple(pieces)
+    """Return the messages after every rule; a changed message is explained by the rule's name."""
+    heard = tuple(messages)
     for rule in rules:
-        made = [_applied(rule, piece, entry, counter) for piece in heard]
-        heard = tuple([piece for piece in made if piece is not None])
+        made = [_applied(rule, message, entry, counter) for message in heard]
+        heard = tuple([message for message in made if message is not None])
     return heard
 
 
-def _applied(rule: Transform, piece: Message, entry: Entry, counter: Counter) -> Message | None:
-    made = rule.apply(piece, entry)
-    if made is None or made == piece:
+def _applied(rule: Transform, message: Message, entry: Entry, counter: Counter) -> Message | None:
+    made = rule.apply(message, entry)
+    if made is None or made == message:
         return made
-    tokens = count_parts(piece.parts, counter) if piece.tokens_in < 0 else piece.tokens_in
+    tokens = count_parts(message.parts, counter) if message.tokens_in < 0 else message.tokens_in
     return made._replace(rule=rule.name, disposition="reworded", tokens_in=tokens)

@@ -147,7 +147,7 @@ def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
 
 def unit_sizes(view: View, shown: Contents) -> list[Size]:
     """Return the size of each unit, at most, on any API."""
-    return [total(piece.size or view.measure.of(piece) for piece in unit) for unit in shown.units]
+    return [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
 
 
 def positions_to_cut(view: View, shown: Contents, kept: Set[int]) -> set[int]:
@@ -201,8 +201,8 @@ def _answering(view: View, shown: Contents) -> Iterator[int]:
 def _at_work(view: View, shown: Contents) -> Iterator[int]:
     """Keep the agent's last answer, where it called tools: with their results it is what comes next"""
     at_work = view.state.lane(view.lane.address).status != "idle"
-    called = (piece for unit in shown.units for piece in unit if piece.calls) if at_work else ()
-    if any(view.memory.answered in piece.positions for piece in called):
+    called = (message for unit in shown.units for message in unit if message.calls) if at_work else ()
+    if any(view.memory.answered in message.positions for message in called):
         yield view.memory.answered
 
 
@@ -264,7 +264,7 @@ NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
 
 def must_keep(view: View, shown: Contents) -> dict[int, str]:
     """Return the index of each unit that must stay, with the reason."""
-    unit_of = {p: i for i, unit in enumerate(shown.units) for piece in unit for p in piece.positions}
+    unit_of = {p: i for i, unit in enumerate(shown.units) for message in unit for p in message.positions}
     kept: dict[int, str] = {}
     for reason, positions in KEEP_REASONS.items():
         for position in positions(view, shown):
@@ -275,4 +275,4 @@ def must_keep(view: View, shown: Contents) -> dict[int, str]:
 
 def positions_of(unit: Sequence[Message]) -> set[int]:
     """Return every position that a unit is made of."""
-    return {position for piece in unit for position in piece.positions}
+    return {position for message in unit for position in message.positions}

@@ -163,13 +163,13 @@ def _view(entry: Entry) -> int:
     return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
 
 
-def _is_anew(piece: Message, anew: Set[int]) -> bool:
-    return bool(anew) and piece.role != "assistant" and not anew.isdisjoint(piece.positions)
+def _is_anew(message: Message, anew: Set[int]) -> bool:
+    return bool(anew) and message.role != "assistant" and not anew.isdisjoint(message.positions)
 
 
-def edit_note(piece: Message) -> Message:
+def edit_note(message: Message) -> Message:
     """Return the note before an edit that appears where it arrived."""
-    return Message("user", (TextPart(text=ANEW),), piece.positions[:1], "edit-note", "added")
+    return Message("user", (TextPart(text=ANEW),), message.positions[:1], "edit-note", "added")
 
 
 def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:

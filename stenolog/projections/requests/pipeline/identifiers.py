@@ -65,13 +65,13 @@ class CallIds:
         """The number of ids given so far."""
         return len(self._given)
 
-    def back(self, mark: int) -> None:
+    def back(self, count: int) -> None:
         """Take back the ids given since."""
-        for key, id in self._given[mark:]:
+        for key, id in self._given[count:]:
             self._taken.discard(id)
             if key is not None:
                 del self._ids[key]
-        del self._given[mark:]
+        del self._given[count:]
 
     def _take(self, key: CallKey | None, id: str) -> None:
         self._taken.add(id)
@@ -97,8 +97,8 @@ def tool_name(raw: str) -> str:
     if fits_tool_name(raw):
         return raw
     # With a hash, so that two names which differ only in unfit characters stay apart.
-    mark = "_" + sha256(raw.encode()).hexdigest()[:6]
-    return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(mark)] or "tool") + mark
+    suffix = "_" + sha256(raw.encode()).hexdigest()[:6]
+    return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(suffix)] or "tool") + suffix
 
 
 def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:

@@ -32,17 +32,17 @@ from .quoting import TOO_LARGE, placeholder, quote
 MEDIA = (ImagePart, FilePart)
 # Upper bounds for any API: one cut holds for all. A request is some 4 % smaller than its budget (decision 7).
 SLACK = 8
-"""Tokens that an API may add to a piece: a label, a delimiter, a placeholder."""
+"""Tokens that an API may add to a message: a label, a delimiter, a placeholder."""
 CHARACTERS = 80
-"""Characters that an API may add to a piece."""
+"""Characters that an API may add to a message."""
 FRAME, CALL_FRAME = 90, 120
-"""Bytes of JSON around a piece, and around each of its parts, at most."""
+"""Bytes of JSON around a message, and around each of its parts, at most."""
 WRAPPING = 32
 """Tokens of an API's own words around the schema of an answer, at most."""
 
 
 class Measure:
-    """Measures pieces in what a budget limits, and in messages; what is not limited is 0.
+    """Measures messages in what a budget limits, and in messages; what is not limited is 0.
 
     A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
     `missing` tells whether a blob was not there: it may be by the next time.
@@ -57,15 +57,15 @@ class Measure:
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
 
-    def of(self, piece: Message) -> Size:
-        """Return the size of a piece."""
-        words = said_in(piece)
-        media = [part for part in piece.parts if isinstance(part, MEDIA)]
+    def of(self, message: Message) -> Size:
+        """Return the size of a message."""
+        words = said_in(message)
+        media = [part for part in message.parts if isinstance(part, MEDIA)]
         return Size(
             1,
             _characters(words, media) if self.characters else 0,
             self._tokens(words, len(media)) if self.tokens else 0,
-            _bytes(piece, words) + sum(map(self._sent, media)) if self.bytes else 0,
+            _bytes(message, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
 
     def _tokens(self, words: list[str], media: int) -> int:
@@ -93,23 +93,23 @@ def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
     return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
 
 
-def _bytes(piece: Message, words: list[str]) -> int:
-    """Return the bytes of a piece as JSON, at most."""
-    arguments = (_escaped(part.arguments) for part in piece.parts if isinstance(part, ToolCall))
+def _bytes(message: Message, words: list[str]) -> int:
+    """Return the bytes of a message as JSON, at most."""
+    arguments = (_escaped(part.arguments) for part in message.parts if isinstance(part, ToolCall))
     # Arguments are text within JSON on some APIs, and so escaped twice.
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
-    return text + FRAME + CALL_FRAME * len(piece.parts)
+    return text + FRAME + CALL_FRAME * len(message.parts)
 
 
 def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def said_in(piece: Message) -> list[str]:
-    """Return the texts of a piece as they will be written, among them a line for each picture and file."""
+def said_in(message: Message) -> list[str]:
+    """Return the texts of a message as they will be written, among them a line for each picture and file."""
     words: list[str] = []
-    for part in piece.parts:
+    for part in message.parts:
         match part:
             case TextPart(text=text) | RefusalPart(text=text):
                 words.append(text)
@@ -121,7 +121,7 @@ def said_in(piece: Message) -> list[str]:
                 words.append(raw)
             case ImagePart() | FilePart():
                 # where a tool's result can hold none, it points to a message that may have but a line, too
-                words += [placeholder(part, TOO_LARGE)] * (2 if piece.role == "tool" else 1)
-    if piece.speaker:
-        words = [quote("message", "\n".join(words), sender=piece.speaker)] if words else []
+                words += [placeholder(part, TOO_LARGE)] * (2 if message.role == "tool" else 1)
+    if message.speaker:
+        words = [quote("message", "\n".join(words), sender=message.speaker)] if words else []
     return words

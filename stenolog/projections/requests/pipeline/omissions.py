@@ -39,7 +39,7 @@ def dropped(
     runs: Iterable[Omission],
     entries: Iterable[Entry],
     rules: Mapping[int, str],
-    pieces: Sequence[Message],
+    messages: Sequence[Message],
     omitted: Iterable[Omitted],
     counter: Counter,
 ) -> Iterator[Omission]:
@@ -47,7 +47,7 @@ def dropped(
 
     `runs` are gone for good, `entries` are in the view, with the `rules` for those that are not shown.
     """
-    heard = {position for piece in pieces for position in piece.positions}
+    heard = {position for message in messages for position in message.positions}
     here = []
     for entry in entries:
         position = entry.position
@@ -57,9 +57,9 @@ def dropped(
             here.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
     yield from merge_runs([*runs, *here])
     unsaid = (
-        Omitted(piece.positions, NOT_CARRIED[type(part)], count_part(part, counter))
-        for piece in pieces
-        for part in piece.unsaid
+        Omitted(message.positions, NOT_CARRIED[type(part)], count_part(part, counter))
+        for message in messages
+        for part in message.unsaid
     )
     for lost in (*unsaid, *omitted):
         first, last = min(lost.positions, default=0), max(lost.positions, default=0)

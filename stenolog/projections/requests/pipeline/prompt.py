@@ -103,15 +103,15 @@ def reserved_size(view: View, shown: Contents) -> Size:
     before, behind = system_prompt(view, card), [*_of_the_moment(view)]
     if view.policy.reminder is not None:
         behind += _reminding(view, view.policy.reminder, card, shown.entries)
-    messages = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note
+    count = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note
     texts = [section.text for section in (*before, *behind) if section.text]
     texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
-    pieces = (Message("system", (TextPart(text=text),), (), "") for text in texts)
+    messages = (Message("system", (TextPart(text=text),), (), "") for text in texts)
     told = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
-    notes = [piece for unit in told for piece in unit if piece.rule == "away-note"]
-    around = total(view.measure.of(piece) for piece in pieces)
+    notes = [message for unit in told for message in unit if message.rule == "away-note"]
+    around = total(view.measure.of(message) for message in messages)
     around = around.plus(Size(tokens=parameters_size(card, view.counter)))
-    return _NOTES.plus(around._replace(messages=messages)).plus(total(map(view.measure.of, notes)))
+    return _NOTES.plus(around._replace(messages=count)).plus(total(map(view.measure.of, notes)))
 
 
 def cut_note(view: View) -> Message | None:
@@ -190,7 +190,7 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 def _quoted(view: View, entry: Entry) -> str:
     """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
     # Quoted, since pinned words are the system's nowhere else.
-    said = "\n".join(text_of(piece.parts) for piece in view.messages_of(entry))
+    said = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 

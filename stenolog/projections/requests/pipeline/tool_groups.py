@@ -2,8 +2,8 @@
 
 In a unit every call has exactly one result.
 
-A result belongs in place until the lane's next answer. From then on the seal that this answer was
-built on is final, and the true result appears where it arrived, as text.
+A result belongs in place until the lane's next answer. From then on the placeholder that this
+answer was built on is final, and the true result appears where it arrived, as text.
 """
 
 from __future__ import annotations
@@ -36,52 +36,52 @@ class ToolGroup:
         """True if every call has its result."""
         return None not in self.results.values()
 
-    def joins(self, piece: Message) -> bool:
+    def joins(self, message: Message) -> bool:
         """Return whether the message is a further part of the same answer."""
-        return bool(piece.joins) and piece.joins == self.said.joins
+        return bool(message.joins) and message.joins == self.said.joins
 
-    def join(self, piece: Message) -> None:
-        """Take the piece in as a further part of the answer."""
-        self.results |= dict.fromkeys(piece.calls)
+    def join(self, message: Message) -> None:
+        """Take the message in as a further part of the answer."""
+        self.results |= dict.fromkeys(message.calls)
         self.said = self.said._replace(
-            parts=self.said.parts + piece.parts,
-            positions=self.said.positions + piece.positions,
-            calls=self.said.calls + piece.calls,
+            parts=self.said.parts + message.parts,
+            positions=self.said.positions + message.positions,
+            calls=self.said.calls + message.calls,
             # The size of the first part alone would hide the others from the budget.
             size=None,
         )
 
-    def takes(self, piece: Message) -> bool:
+    def takes(self, message: Message) -> bool:
         """Take the result of one of its calls, if that has none yet."""
-        if piece.call is None or self.results.get(piece.call, piece) is not None:
+        if message.call is None or self.results.get(message.call, message) is not None:
             return False
-        self.results[piece.call] = piece
+        self.results[message.call] = message
         return True
 
-    def pieces(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Message]:
+    def messages(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Message]:
         """Yield the answer and one result for each call, in the order of the calls."""
         yield self.said
         for key, result in self.results.items():
-            yield result or self._seal(key, hidden=is_hidden(key))
+            yield result or self._placeholder(key, hidden=is_hidden(key))
 
-    def _seal(self, key: CallKey, *, hidden: bool) -> Message:
-        text, rule = RUNNING, "sealed-running"
+    def _placeholder(self, key: CallKey, *, hidden: bool) -> Message:
+        text, rule = RUNNING, "placeholder-running"
         if hidden:
-            text, rule = HIDDEN, "sealed-hidden"
+            text, rule = HIDDEN, "placeholder-hidden"
         elif self.interrupted:
-            text, rule = INTERRUPTED, "sealed-interrupted"
-        failed = rule == "sealed-interrupted"
+            text, rule = INTERRUPTED, "placeholder-interrupted"
+        failed = rule == "placeholder-interrupted"
         return Message(
             "tool", (TextPart(text=text),), (key.position,), rule, "added", call=key, failed=failed
         )
 
 
 class ToolGrouper:
-    """Pieces on their way into groups.
+    """Messages on their way into groups.
 
     The answers are with their results, and between them is everything else, as text where it must be.
 
-    `answer` is the last answer before these pieces, and `called` are the calls made before them.
+    `answer` is the last answer before these messages, and `called` are the calls made before them.
     """
 
     def __init__(
@@ -93,29 +93,29 @@ class ToolGrouper:
         self._before = called
         self._called: set[CallKey] = set()
 
-    def hear(self, piece: Message) -> None:
-        """Take the next piece in."""
-        self._called.update(piece.calls)
+    def hear(self, message: Message) -> None:
+        """Take the next message in."""
+        self._called.update(message.calls)
         answer = self.answer
-        if answer is not None and piece.interrupts:
+        if answer is not None and message.interrupts:
             answer.interrupted = True
-        if piece.role == "tool":
-            if answer is None or not answer.takes(piece):
-                was_called = piece.call in self._called or piece.call in self._before
-                # The seal that an answer was built on is final, so a later result appears where it arrived,
-                # as text.
+        if message.role == "tool":
+            if answer is None or not answer.takes(message):
+                was_called = message.call in self._called or message.call in self._before
+                # The placeholder that an answer was built on is final, so a later result appears where it
+                # arrived, as text.
                 rule = "late-result" if was_called else "orphan-result"
-                self.made.append(in_prose_result(piece, self._ear)._replace(rule=rule))
-        elif piece.role != "assistant":
-            self.made.append(piece)
-        # It was built on the seals before it, as an answer is: they are final from then on.
-        elif piece.rule == "partial":
+                self.made.append(in_prose_result(message, self._ear)._replace(rule=rule))
+        elif message.role != "assistant":
+            self.made.append(message)
+        # It was built on the placeholders before it, as an answer is: they are final from then on.
+        elif message.rule == "partial":
             self.answer = None if answer is not None and not answer.complete else answer
-            self.made.append(piece)
-        elif answer is not None and self.made and self.made[-1] is answer and answer.joins(piece):
-            answer.join(piece)
+            self.made.append(message)
+        elif answer is not None and self.made and self.made[-1] is answer and answer.joins(message):
+            answer.join(message)
         else:
-            self.answer = ToolGroup(piece)
+            self.answer = ToolGroup(message)
             self.made.append(self.answer)
 
     def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Message, ...]]:
@@ -124,9 +124,9 @@ class ToolGrouper:
         A unit without content is empty. `is_hidden` tells whether a call has a result in the log that is
         not shown.
         """
-        made = ((unit,) if isinstance(unit, Message) else unit.pieces(is_hidden) for unit in self.made)
+        units = ((unit,) if isinstance(unit, Message) else unit.messages(is_hidden) for unit in self.made)
         # An empty result stays: without it, its call would have none.
-        return [tuple(piece for piece in unit if piece.parts or piece.role == "tool") for unit in made]
+        return [tuple(one for one in unit if one.parts or one.role == "tool") for unit in units]
 
 
 def grouped(

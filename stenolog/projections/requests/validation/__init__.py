@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from stenolog.domain.registry import Registry
+from stenolog.projections.requests.apis import APIS, Api
 from stenolog.projections.requests.pipeline.quoting import markers
-from stenolog.projections.requests.wires import APIS, Api
 
 from . import anthropic, gemini, openai_chat, openai_responses
 from .checks import Body, Check, Finding, IncrementalValidator, Steps, Violation, blank, law, stateful

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stenolog.projections.requests.apis.model_families import takes_system_turns
 from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
-from stenolog.projections.requests.wires.model_families import takes_system_turns
 
 from .checks import (
     Body,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from stenolog.projections.requests.wires.model_families import since_gemini_3
+from stenolog.projections.requests.apis.model_families import since_gemini_3
 
 from .checks import (
     END,

@@ -1,4 +1,4 @@
-"""An API at work: it writes pieces down, a stretch after another, and gives a body whenever it is asked.
+"""An API at work: it writes messages down, a stretch after another, and gives a body whenever it is asked.
 
 A stretch ends where nothing that follows changes how it is written: never between two words of the agent's
 own, nor between an answer and the results of its calls.
@@ -26,38 +26,38 @@ class Writer(ABC):
 
     def __init__(self, prefix: Prefix, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
         self.prefix = prefix
-        self.sheet = BodyBuilder(blobs, prefix.counter, explaining=explaining)
+        self.builder = BodyBuilder(blobs, prefix.counter, explaining=explaining)
         self.ids: Any = CallIds()
         # What was written to stay never changes, so each message is hashed once.
-        self._known = PrefixHash(self.sheet.messages)
+        self._known = PrefixHash(self.builder.messages)
         self.begin()
 
     def begin(self) -> None:
         """Write the parts before the conversation, which are explained first."""
         if self.prefix.persona:
-            self.sheet.explain_persona(self.prefix)
+            self.builder.explain_persona(self.prefix)
 
     @abstractmethod
-    def write(self, pieces: Sequence[Message]) -> None:
+    def write(self, messages: Sequence[Message]) -> None:
         """Write a stretch of the conversation."""
 
     @abstractmethod
-    def close(self, pieces: Sequence[Message]) -> Body:
+    def close(self, messages: Sequence[Message]) -> Body:
         """Write the rest of the conversation, with the notes behind it; the body of all of it."""
 
-    def body(self, pieces: Sequence[Message]) -> Body:
-        """Return the body of the written pieces and of these, which are dropped again."""
-        mark, ids = self.sheet.checkpoint, self.ids.count
-        made = self.close(pieces)
-        self.sheet.rollback(mark)
+    def body(self, messages: Sequence[Message]) -> Body:
+        """Return the body of the written messages and of these, which are dropped again."""
+        checkpoint, ids = self.builder.checkpoint, self.ids.count
+        made = self.close(messages)
+        self.builder.rollback(checkpoint)
         self.ids.back(ids)
         return made
 
     def encoded(self, messages: list[Body]) -> MessageHash:
         """Return the messages of a body that it just gave, as digests are made of them."""
         # Without the last of those written to stay: it may still be continued.
-        return MessageHash(messages, self._known, max(len(self.sheet.messages) - 1, 0))
+        return MessageHash(messages, self._known, max(len(self.builder.messages) - 1, 0))
 
-    def rendered(self, pieces: Sequence[Message]) -> Rendered:
-        """Return the body of these pieces alone, and the explanation of every part."""
-        return self.sheet.rendered(self.close(pieces))
+    def rendered(self, messages: Sequence[Message]) -> Rendered:
+        """Return the body of these messages alone, and the explanation of every part."""
+        return self.builder.rendered(self.close(messages))

@@ -68,24 +68,24 @@ class GeminiWriter(Writer):
         self.ids = Calls()
         self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
 
-    def write(self, pieces: Sequence[Message]) -> None:
-        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+    def write(self, messages: Sequence[Message]) -> None:
+        for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _model_turn(self.sheet, run, self.prefix, self.ids)
+                _model_turn(self.builder, run, self.prefix, self.ids)
             else:
-                _user_turn(self.sheet, list(run), self.prefix, self.ids)
+                _user_turn(self.builder, list(run), self.prefix, self.ids)
 
-    def close(self, pieces: Sequence[Message]) -> Body:
-        sheet, prefix = self.sheet, self.prefix
-        self.write(pieces)
-        explain_tools(sheet, prefix, self.tools)
+    def close(self, messages: Sequence[Message]) -> Body:
+        builder, prefix = self.builder, self.prefix
+        self.write(messages)
+        explain_tools(builder, prefix, self.tools)
         body: Body = {"model": prefix.model}
         if prefix.persona:
             body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
         if self.tools:
             body["tools"] = [{"functionDeclarations": self.tools}]
-        body |= parameters(sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
-        body["contents"] = sheet.messages.copy()
+        body |= parameters(builder, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
+        body["contents"] = builder.messages.copy()
         return body
 
 
@@ -114,79 +114,79 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
             return None
 
 
-def _content(sheet: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
+def _content(builder: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
     """Return the parts of the current content: a new one where the role changes, or results end or begin."""
-    if not sheet.messages and role == "model":
+    if not builder.messages and role == "model":
         # The API wants the user to begin.
-        _content(sheet, "user").append({"text": OPENING})
-        sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
-    last = sheet.messages[-1] if sheet.messages else None
+        _content(builder, "user").append({"text": OPENING})
+        builder.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
+    last = builder.messages[-1] if builder.messages else None
     if last is None or last["role"] != role or ("functionResponse" in last["parts"][0]) != of_results:
-        sheet.messages.append({"role": role, "parts": []})
-    return sheet.last("parts")
+        builder.messages.append({"role": role, "parts": []})
+    return builder.last("parts")
 
 
-def _model_turn(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, calls: Calls) -> None:
-    for piece in run:
-        made = list(answer_parts(sheet, piece, prefix, calls))
+def _model_turn(builder: BodyBuilder, run: Iterator[Message], prefix: Prefix, calls: Calls) -> None:
+    for message in run:
+        made = list(answer_parts(builder, message, prefix, calls))
         if made:
-            _content(sheet, "model").extend(part for part, _ in made)
+            _content(builder, "model").extend(part for part, _ in made)
             rule = next((mended for _, mended in made if mended), "")
-            sheet.explain(piece, "".join(_size(part) for part, _ in made), rule=rule)
+            builder.explain(message, "".join(_size(part) for part, _ in made), rule=rule)
 
 
-def _user_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, calls: Calls) -> None:
+def _user_turn(builder: BodyBuilder, run: list[Message], prefix: Prefix, calls: Calls) -> None:
     """Write the results, then their pictures where a result cannot hold them, then everything else."""
     after: list[Message] = []
-    for piece in run:
-        if piece.role == "tool" and since_gemini_3(prefix.model):
-            _result(sheet, piece, calls)
-        elif piece.role == "tool":
-            shown = tuple(media(piece))
+    for message in run:
+        if message.role == "tool" and since_gemini_3(prefix.model):
+            _result(builder, message, calls)
+        elif message.role == "tool":
+            shown = tuple(media(message))
             below = tuple(TextPart(text=placeholder(part, "shown below")) for part in shown)
-            said = tuple(part for part in piece.parts if part not in shown)
-            _result(sheet, piece._replace(parts=said + below), calls)
-            moved = piece._replace(role="user", parts=shown, rule="media-after-results")
+            said = tuple(part for part in message.parts if part not in shown)
+            _result(builder, message._replace(parts=said + below), calls)
+            moved = message._replace(role="user", parts=shown, rule="media-after-results")
             after += [moved] if shown else []
-    for piece in (*after, *(piece for piece in run if piece.role != "tool")):
-        _write_answer(sheet, piece)
+    for message in (*after, *(message for message in run if message.role != "tool")):
+        _write_answer(builder, message)
 
 
-def _result(sheet: BodyBuilder, piece: Message, calls: Calls) -> None:
-    assert piece.call is not None
+def _result(builder: BodyBuilder, message: Message, calls: Calls) -> None:
+    assert message.call is not None
     shown, rule = content_blocks(
-        piece,
-        lambda part: _medium(sheet, part, in_result=True),
-        lambda part: sheet.fits(part, INLINE_LIMIT),
+        message,
+        lambda part: _medium(builder, part, in_result=True),
+        lambda part: builder.fits(part, INLINE_LIMIT),
     )
     text = "\n".join(block["text"] for block in shown if "text" in block)
-    if piece.failed and not text.strip():
+    if message.failed and not text.strip():
         text, rule = NO_OUTPUT, "empty-error"
-    answer: Body = {**calls.of(piece.call), "response": {"error" if piece.failed else "output": text}}
+    answer: Body = {**calls.of(message.call), "response": {"error" if message.failed else "output": text}}
     held = [block for block in shown if "text" not in block]
     if held:
         answer["parts"] = held
-    _content(sheet, "user", of_results=True).append({"functionResponse": answer})
-    sheet.explain(piece, text, rule=rule)
+    _content(builder, "user", of_results=True).append({"functionResponse": answer})
+    builder.explain(message, text, rule=rule)
 
 
-def _write_answer(sheet: BodyBuilder, piece: Message) -> None:
-    if piece.role == "system":
-        said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+def _write_answer(builder: BodyBuilder, message: Message) -> None:
+    if message.role == "system":
+        said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
         shown, rule = [{"text": quote("note", "\n".join(said))}], ""
     else:
         shown, rule = content_blocks(
-            piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, INLINE_LIMIT)
+            message, lambda part: _medium(builder, part), lambda part: builder.fits(part, INLINE_LIMIT)
         )
     parts = [{key: value for key, value in block.items() if key != "type"} for block in shown]
     if parts:
-        _content(sheet, "user").extend(parts)
-        sheet.explain(piece, "".join(_size(part) for part in parts), rule=rule)
+        _content(builder, "user").extend(parts)
+        builder.explain(message, "".join(_size(part) for part in parts), rule=rule)
 
 
-def _medium(sheet: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
+def _medium(builder: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
     """Return a picture or a file as the API takes it; other files, and missing blobs, as a line of text."""
-    data = sheet.data(part)
+    data = builder.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
     if fits and data is not None:
         return {"inlineData": {"mimeType": part.media_type, "data": data}}
@@ -245,20 +245,20 @@ class Calls:
         """The number of calls made so far."""
         return self._ids.count
 
-    def back(self, mark: int) -> None:
+    def back(self, count: int) -> None:
         """Take back those that were made since; their names do no harm."""
-        self._ids.back(mark)
+        self._ids.back(count)
 
 
 def answer_parts(
-    sheet: BodyBuilder, piece: Message, prefix: Prefix, calls: Calls
+    builder: BodyBuilder, message: Message, prefix: Prefix, calls: Calls
 ) -> Iterator[tuple[Body, str]]:
     """Yield the parts of an answer, each with its original signature and the rule that repaired it."""
-    keys = iter(piece.calls)
-    raw = _raw_parts(piece, prefix)
+    keys = iter(message.calls)
+    raw = _raw_parts(message, prefix)
     held: ReasoningPart | None = None
     silent, must_sign = True, since_gemini_3(prefix.model)
-    for i, part in enumerate(piece.parts):
+    for i, part in enumerate(message.parts):
         made, rule = None, ""
         match part:
             case TextPart(text=text) | RefusalPart(text=text):
@@ -270,46 +270,46 @@ def answer_parts(
                     # again unchanged.
                     made["thoughtSignature"], rule = UNSIGNED, rule or "unsigned-call"
                 must_sign = False
-            case ReasoningPart(signature=signed) if signed and goes_back(part, piece, prefix, GOOGLE):
-                _let_go(sheet, piece, held)
+            case ReasoningPart(signature=signed) if signed and goes_back(part, message, prefix, GOOGLE):
+                _let_go(builder, message, held)
                 held = part
             case ProviderPart() if i in raw:
                 made = raw[i]
             case ReasoningPart():
-                sheet.omit(piece, part, "foreign-reasoning")
+                builder.omit(message, part, "foreign-reasoning")
             case ProviderPart():
-                sheet.omit(piece, part)
+                builder.omit(message, part)
             case _:
                 pass
         if made is not None:
-            yield _signed(sheet, piece, made, held), rule
+            yield _signed(builder, message, made, held), rule
             held, silent = None, False
     if held is not None and not silent:
-        yield _signed(sheet, piece, {"text": ""}, held), ""
+        yield _signed(builder, message, {"text": ""}, held), ""
     else:
-        _let_go(sheet, piece, held)
+        _let_go(builder, message, held)
 
 
-def _signed(sheet: BodyBuilder, piece: Message, part: Body, thought: ReasoningPart | None) -> Body:
+def _signed(builder: BodyBuilder, message: Message, part: Body, thought: ReasoningPart | None) -> Body:
     """Return the part with the signature of a thought, whose text is left behind."""
     if thought is None:
         return part
     if thought.text:
         # Nothing asks for the text of a thought, and some models go on thinking aloud when they read it.
-        sheet.omit(piece, TextPart(text=thought.text), "reasoning-not-carried")
+        builder.omit(message, TextPart(text=thought.text), "reasoning-not-carried")
     return part | {"thoughtSignature": thought.signature}
 
 
-def _let_go(sheet: BodyBuilder, piece: Message, thought: ReasoningPart | None) -> None:
+def _let_go(builder: BodyBuilder, message: Message, thought: ReasoningPart | None) -> None:
     if thought is not None:
-        sheet.omit(piece, thought, "trailing-thinking")
+        builder.omit(message, thought, "trailing-thinking")
 
 
-def _raw_parts(piece: Message, prefix: Prefix) -> dict[int, Body]:
+def _raw_parts(message: Message, prefix: Prefix) -> dict[int, Body]:
     """Return the opaque parts of an answer to send back, by index; a call and its answer only together."""
     found: dict[int, tuple[str, Body]] = {}
-    for i, part in enumerate(piece.parts):
-        if isinstance(part, ProviderPart) and goes_back(part, piece, prefix, GOOGLE):
+    for i, part in enumerate(message.parts):
+        if isinstance(part, ProviderPart) and goes_back(part, message, prefix, GOOGLE):
             raw, broken = arguments_object(part.raw)
             kinds = RAW & raw.keys()
             if len(kinds) == 1 and not broken and raw.keys() <= {*kinds, "thoughtSignature"}:
@@ -329,5 +329,5 @@ def function_name(raw: str) -> str:
     if name[0].isalpha() or name[0] == "_":
         return name
     # With a hash, so that the name with an underscore is not that of another tool.
-    mark = "_" + sha256(name.encode()).hexdigest()[:6]
-    return "_" + name[: LONGEST_TOOL_NAME - len(mark) - 1] + mark
+    suffix = "_" + sha256(name.encode()).hexdigest()[:6]
+    return "_" + name[: LONGEST_TOOL_NAME - len(suffix) - 1] + suffix

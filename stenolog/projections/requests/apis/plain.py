@@ -30,54 +30,56 @@ class PlainWriter(Writer):
         self.names: dict[CallKey, str] = {}
         if self.prefix.persona:
             self.turns.append(f"System: {unforged(self.prefix.persona)}")
-            self.sheet.explain_persona(self.prefix, message=0, written=unforged)
+            self.builder.explain_persona(self.prefix, message=0, written=unforged)
 
-    def write(self, pieces: Sequence[Message]) -> None:
-        for piece in pieces:
-            calls = [part.name for part in piece.parts if isinstance(part, ToolCall)]
-            self.names.update(zip(piece.calls, calls, strict=False))
-            words = "\n".join(word for part in piece.parts if (word := _part_text(self.sheet, piece, part)))
+    def write(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            calls = [part.name for part in message.parts if isinstance(part, ToolCall)]
+            self.names.update(zip(message.calls, calls, strict=False))
+            words = "\n".join(
+                word for part in message.parts if (word := _part_text(self.builder, message, part))
+            )
             # The words of a tool or of another author must not begin or end a quotation.
-            if piece.role == "tool" or piece.speaker:
+            if message.role == "tool" or message.speaker:
                 words = escape(words)
             words = "\n".join(
-                [*([words] if words else []), *(placeholder(part, "not shown") for part in media(piece))]
+                [*([words] if words else []), *(placeholder(part, "not shown") for part in media(message))]
             )
             # A tool that gave nothing back is said to have answered.
-            if words or piece.role == "tool":
-                self.turns.append(f"{_label(piece, self.names, self.prefix)}: {unforged(words)}")
-                self.sheet.explain(piece, self.turns[-1], message=len(self.turns) - 1)
+            if words or message.role == "tool":
+                self.turns.append(f"{_label(message, self.names, self.prefix)}: {unforged(words)}")
+                self.builder.explain(message, self.turns[-1], index=len(self.turns) - 1)
 
-    def close(self, pieces: Sequence[Message]) -> Body:
-        self.write(pieces)
+    def close(self, messages: Sequence[Message]) -> Body:
+        self.write(messages)
         return {"model": self.prefix.model, "prompt": "\n\n".join(self.turns)}
 
-    def body(self, pieces: Sequence[Message]) -> Body:
+    def body(self, messages: Sequence[Message]) -> Body:
         written = len(self.turns)
-        made = self.close(pieces)
+        made = self.close(messages)
         del self.turns[written:]
         return made
 
 
-def _label(piece: Message, names: Mapping[CallKey, str], prefix: Prefix) -> str:
+def _label(message: Message, names: Mapping[CallKey, str], prefix: Prefix) -> str:
     """Return the speaker's label; a tool has one also if its result is shown as text."""
-    if piece.role == "assistant":
+    if message.role == "assistant":
         role, name = "Assistant", prefix.speaker
-    elif piece.by == "tool" or piece.role == "tool":
-        role, name = "Tool", piece.tool or (names.get(piece.call, "") if piece.call else "")
+    elif message.by == "tool" or message.role == "tool":
+        role, name = "Tool", message.tool or (names.get(message.call, "") if message.call else "")
     else:
-        role, name = "Assistant" if piece.by == "agent" else piece.role.capitalize(), piece.speaker
+        role, name = "Assistant" if message.by == "agent" else message.role.capitalize(), message.speaker
     return f"{role} ({label(name)})" if name else role
 
 
-def _part_text(sheet: BodyBuilder, piece: Message, part: Part) -> str:
+def _part_text(builder: BodyBuilder, message: Message, part: Part) -> str:
     match part:
         case TextPart(text=text) | RefusalPart(text=text):
             return text
         case ToolCall(name=name, arguments=arguments):
             return call_in_prose(name, arguments)
-        case ReasoningPart() | ProviderPart() if piece.role == "assistant":
-            sheet.omit(piece, part)
+        case ReasoningPart() | ProviderPart() if message.role == "assistant":
+            builder.omit(message, part)
         case _:
             pass
     return ""

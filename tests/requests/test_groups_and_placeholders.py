@@ -15,26 +15,26 @@ def test_what_came_between_a_call_and_its_result_comes_behind_them() -> None:
     assert [role for role, _ in said(request)][:4] == ["user", "assistant", "tool", "user"]
 
 
-def test_a_pending_call_is_sealed_and_the_request_is_a_preview() -> None:
+def test_a_pending_call_gets_a_placeholder_and_the_request_is_a_preview() -> None:
     request = chat(ASKED, calls("", CALL))
 
     assert said(request)[-1] == ("tool", "[no result yet: the call is still running]")
     assert (request.sendable, request.reason) == (False, "1 of its calls has no result yet")
 
 
-def test_a_call_that_the_user_interrupted_is_sealed_as_interrupted() -> None:
+def test_a_call_that_the_user_interrupted_gets_a_placeholder_that_says_so() -> None:
     request = chat(ASKED, calls("", CALL), LlmError(agent="coder", category="cancelled"), ASKED)
 
     assert said(request)[2] == ("tool", "[no result: the call was interrupted]")
 
 
-def test_the_seal_of_an_interrupted_call_stays_when_the_lane_has_answered_since() -> None:
+def test_the_placeholder_of_an_interrupted_call_stays_when_the_lane_has_answered_since() -> None:
     before = (ASKED, calls("", CALL), LlmError(agent="coder", category="cancelled"), ASKED)
 
     assert said(chat(*before, calls("ok"), ASKED))[:5] == said(chat(*before))
 
 
-def test_a_seal_that_an_answer_was_built_on_is_final_and_the_result_follows_as_text() -> None:
+def test_a_placeholder_that_an_answer_was_built_on_is_final_and_the_result_follows_as_text() -> None:
     late = ToolResult(call_id="c1", text="a.py")
     before = (ASKED, calls("", CALL), UserMessage(text="And?"), calls("Still waiting"))
 

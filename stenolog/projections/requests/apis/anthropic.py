@@ -54,24 +54,24 @@ class AnthropicWriter(Writer):
         super().begin()
         self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
 
-    def write(self, pieces: Sequence[Message]) -> None:
-        sheet, ids = self.sheet, self.ids
-        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+    def write(self, messages: Sequence[Message]) -> None:
+        builder, ids = self.builder, self.ids
+        for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _assistant_turn(sheet, list(run), self.prefix, ids)
+                _assistant_turn(builder, list(run), self.prefix, ids)
             else:
-                for piece in run:
-                    _user_piece(sheet, piece, ids)
+                for message in run:
+                    _user_message(builder, message, ids)
 
-    def close(self, pieces: Sequence[Message]) -> Body:
-        sheet, prefix = self.sheet, self.prefix
-        conversation, late = _apart(pieces)
+    def close(self, messages: Sequence[Message]) -> Body:
+        builder, prefix = self.builder, self.prefix
+        conversation, late = _apart(messages)
         self.write(conversation)
         # Taken before the late notes are written, since breakpoints must not stand behind them.
-        ends = [*islice(_ends(sheet.messages), 2)]
-        _late(sheet, late, prefix, self.ids)
-        explain_tools(sheet, prefix, self.tools)
-        said = anthropic_parameters(sheet, prefix)
+        ends = [*islice(_ends(builder.messages), 2)]
+        _late(builder, late, prefix, self.ids)
+        explain_tools(builder, prefix, self.tools)
+        said = anthropic_parameters(builder, prefix)
         cached = said.pop("cache", None) is not False
         body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
         if prefix.persona:
@@ -83,11 +83,11 @@ class AnthropicWriter(Writer):
             mark_prefix(body)
             set_breakpoints(*([] if late else [body]))
         marked = ends if cached and late else []
-        # A copy, because the sheet goes on with its own list for the next request.
-        messages = sheet.messages.copy()
-        for message, block in marked:
-            messages[message] = _marked(messages[message], block)
-        body["messages"] = messages
+        # A copy, because the builder goes on with its own list for the next request.
+        written = builder.messages.copy()
+        for index, block in marked:
+            written[index] = _marked(written[index], block)
+        body["messages"] = written
         return body
 
 
@@ -106,9 +106,9 @@ def _marked(message: Body, index: int) -> Body:
     return {**message, "content": content}
 
 
-def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """Return the conversation, and the notes behind it that are not of the log."""
-    conversation = list(pieces)
+    conversation = list(messages)
     late: list[Message] = []
     # The log's own notes stay in the conversation: they are there in the next request, too.
     while conversation and conversation[-1].role == "system" and conversation[-1].rule != "system-note":
@@ -116,58 +116,58 @@ def _apart(pieces: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     return conversation, late
 
 
-def _late(sheet: BodyBuilder, late: list[Message], prefix: Prefix, ids: CallIds) -> None:
+def _late(builder: BodyBuilder, late: list[Message], prefix: Prefix, ids: CallIds) -> None:
     """Write the notes behind the conversation, if the user spoke last: as a system turn, or quoted."""
-    behind_user = bool(sheet.messages) and sheet.messages[-1]["role"] == "user"
+    behind_user = bool(builder.messages) and builder.messages[-1]["role"] == "user"
     as_turn = behind_user and takes_system_turns(prefix.model)
-    for piece in late:
+    for message in late:
         if as_turn:
-            text = "\n".join(_noted(piece))
-            _turn(sheet, "system").append({"type": "text", "text": text})
-            sheet.explain(piece, text)
+            text = "\n".join(_noted(message))
+            _turn(builder, "system").append({"type": "text", "text": text})
+            builder.explain(message, text)
         else:
-            _user_piece(sheet, piece, ids)
+            _user_message(builder, message, ids)
 
 
-def _noted(piece: Message) -> list[str]:
-    return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+def _noted(message: Message) -> list[str]:
+    return texts(message) + [placeholder(part, "not shown") for part in media(message)]
 
 
-def _turn(sheet: BodyBuilder, role: str) -> list[Body]:
+def _turn(builder: BodyBuilder, role: str) -> list[Body]:
     """Return the blocks of the turn being written; a new turn where the role changes."""
-    if not sheet.messages and role == "assistant":
+    if not builder.messages and role == "assistant":
         # The API wants the user to begin.
-        _turn(sheet, "user").append({"type": "text", "text": OPENING})
-        sheet.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
-    if not sheet.messages or sheet.messages[-1]["role"] != role:
-        sheet.messages.append({"role": role, "content": []})
-    return sheet.last("content")
+        _turn(builder, "user").append({"type": "text", "text": OPENING})
+        builder.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
+    if not builder.messages or builder.messages[-1]["role"] != role:
+        builder.messages.append({"role": role, "content": []})
+    return builder.last("content")
 
 
-def _assistant_turn(sheet: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
+def _assistant_turn(builder: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
-    blocks = [(piece, list(_assistant_blocks(sheet, piece, prefix, ids))) for piece in run]
+    blocks = [(message, list(_assistant_blocks(builder, message, prefix, ids))) for message in run]
     # Thinking must not stand last in a turn.
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
-        piece, made = blocks[-1]
+        message, made = blocks[-1]
         if made:
-            sheet.omit(piece, TextPart(text=compact(made.pop()[0])), "trailing-thinking")
+            builder.omit(message, TextPart(text=compact(made.pop()[0])), "trailing-thinking")
         else:
             blocks.pop()
-    for piece, made in blocks:
+    for message, made in blocks:
         if made:
-            _turn(sheet, "assistant").extend(block for block, _ in made)
+            _turn(builder, "assistant").extend(block for block, _ in made)
             rule = next((mended for _, mended in made if mended), "")
-            sheet.explain(piece, "".join(_size(block) for block, _ in made), rule=rule)
+            builder.explain(message, "".join(_size(block) for block, _ in made), rule=rule)
 
 
 def _assistant_blocks(
-    sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds
+    builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds
 ) -> Iterator[tuple[Body, str]]:
-    """Yield the blocks of one piece, each with the rule that mended it."""
-    calls = iter(piece.calls)
-    own_tools = _own_tools(piece, prefix)
-    for i, part in enumerate(piece.parts):
+    """Yield the blocks of one message, each with the rule that mended it."""
+    calls = iter(message.calls)
+    own_tools = _own_tools(message, prefix)
+    for i, part in enumerate(message.parts):
         match part:
             case TextPart(text=text) | RefusalPart(text=text):
                 yield {"type": "text", "text": text}, ""
@@ -179,22 +179,22 @@ def _assistant_blocks(
                 block = {"type": "tool_use", "id": id, "name": name, "input": given}
                 yield block, rule or ("call-id" if new_id else "")
             case ReasoningPart():
-                thought = _thinking(part, piece, prefix)
+                thought = _thinking(part, message, prefix)
                 if thought is None:
-                    sheet.omit(piece, part, "foreign-reasoning")
+                    builder.omit(message, part, "foreign-reasoning")
                 else:
                     yield thought, ""
             case ProviderPart() if i in own_tools:
                 yield own_tools[i], ""
             case ProviderPart():
-                sheet.omit(piece, part)
+                builder.omit(message, part)
             case _:
                 pass
 
 
-def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | None:
+def _thinking(part: ReasoningPart, message: Message, prefix: Prefix) -> Body | None:
     """Return the thinking block, where this model family made it and signed it."""
-    if not goes_back(part, piece, prefix, ANTHROPIC):
+    if not goes_back(part, message, prefix, ANTHROPIC):
         return None
     if part.encrypted:
         return {"type": "redacted_thinking", "data": part.encrypted}
@@ -203,12 +203,12 @@ def _thinking(part: ReasoningPart, piece: Message, prefix: Prefix) -> Body | Non
     return None
 
 
-def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
+def _own_tools(message: Message, prefix: Prefix) -> dict[int, Body]:
     """Return an answer's calls of Anthropic's own tools, each with its one result, by the part's index."""
     asked_for: dict[str, tuple[int, Body]] = {}
     whole: dict[int, Body] = {}
-    for i, part in enumerate(piece.parts):
-        if not isinstance(part, ProviderPart) or not goes_back(part, piece, prefix, ANTHROPIC):
+    for i, part in enumerate(message.parts):
+        if not isinstance(part, ProviderPart) or not goes_back(part, message, prefix, ANTHROPIC):
             continue
         block, _ = arguments_object(part.raw)
         kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
@@ -221,56 +221,56 @@ def _own_tools(piece: Message, prefix: Prefix) -> dict[int, Body]:
     return whole
 
 
-def _user_piece(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
+def _user_message(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
     blocks: list[Body]
     rule = ""
-    if piece.role == "tool":
-        block, rule = _tool_result(sheet, piece, ids)
+    if message.role == "tool":
+        block, rule = _tool_result(builder, message, ids)
         blocks = [block]
-    elif piece.role == "system":
+    elif message.role == "system":
         # Always quoted: a system turn may not stand before words of the user. What was sent would change when
         # the user speaks next.
-        blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(piece)))}]
+        blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(message)))}]
     else:
-        blocks, rule = _content(sheet, piece)
+        blocks, rule = _content(builder, message)
     if blocks:
-        _turn(sheet, "user").extend(blocks)
-        sheet.explain(piece, "".join(_size(block) for block in blocks), rule=rule)
+        _turn(builder, "user").extend(blocks)
+        builder.explain(message, "".join(_size(block) for block in blocks), rule=rule)
 
 
-def _tool_result(sheet: BodyBuilder, piece: Message, ids: CallIds) -> tuple[Body, str]:
-    assert piece.call is not None
-    content: list[Body] = [{"type": "text", "text": text} for text in texts(piece) if text.strip()]
+def _tool_result(builder: BodyBuilder, message: Message, ids: CallIds) -> tuple[Body, str]:
+    assert message.call is not None
+    content: list[Body] = [{"type": "text", "text": text} for text in texts(message) if text.strip()]
     rule = ""
     # The API refuses pictures in the result of a failed tool, and an empty one.
-    if piece.failed:
-        content += [{"type": "text", "text": placeholder(part, "not shown")} for part in media(piece)]
+    if message.failed:
+        content += [{"type": "text", "text": placeholder(part, "not shown")} for part in media(message)]
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        content, rule = _content(sheet, piece)
+        content, rule = _content(builder, message)
         content = [shown for shown in content if shown.get("text", "-").strip()]
-    block: Body = {"type": "tool_result", "tool_use_id": ids.of(piece.call)}
+    block: Body = {"type": "tool_result", "tool_use_id": ids.of(message.call)}
     if len(content) == 1 and content[0]["type"] == "text":
         block["content"] = content[0]["text"]
     elif content:
         block["content"] = content
-    if piece.failed:
+    if message.failed:
         block["is_error"] = True
     return block, rule
 
 
-def _content(sheet: BodyBuilder, piece: Message) -> tuple[list[Body], str]:
+def _content(builder: BodyBuilder, message: Message) -> tuple[list[Body], str]:
     return content_blocks(
-        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LIMITS[type(part)])
+        message, lambda part: _medium(builder, part), lambda part: builder.fits(part, LIMITS[type(part)])
     )
 
 
-def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
+def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
     kind = "image" if isinstance(part, ImagePart) else "document"
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
-    data = sheet.data(part)
+    data = builder.data(part)
     title = {"title": part.name} if isinstance(part, FilePart) and part.name else {}
     if accepted and data is not None:
         source = {"type": "base64", "media_type": part.media_type, "data": data}

@@ -38,10 +38,10 @@ def family(model: str) -> str:
 
 
 def goes_back(
-    part: ReasoningPart | ProviderPart, piece: Message, prefix: Prefix, providers: Set[str]
+    part: ReasoningPart | ProviderPart, message: Message, prefix: Prefix, providers: Set[str]
 ) -> bool:
     """Return whether one of these providers, and a model of the current model's family, made the part."""
-    maker = part.model if isinstance(part, ProviderPart) and part.model else piece.model
+    maker = part.model if isinstance(part, ProviderPart) and part.model else message.model
     return part.provider in providers and same_family(maker, prefix.model)
 
 

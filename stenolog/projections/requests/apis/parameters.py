@@ -45,7 +45,7 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 """A translation of a neutral name and its value to an API; None: the provider has no equivalent."""
 
 
-def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
+def parameters(builder: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
     """Return the card's parameters as an API sends them: neutral names by `say`, and the wire's `own`.
 
     Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
@@ -68,10 +68,10 @@ def parameters(sheet: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say
         else:
             lost[name] = value
     if lost:
-        sheet.omit_parameters(prefix, lost)
+        builder.omit_parameters(prefix, lost)
     # The provider's own names win: who writes them means this very API.
     whole = merged(said, given)
-    sheet.explain_parameters(prefix, whole)
+    builder.explain_parameters(prefix, whole)
     return whole
 
 

@@ -93,7 +93,7 @@ NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
 
 
 class Written(NamedTuple):
-    """An item, the parts of the piece that it says, and the rule that mended it (empty: none had to)."""
+    """An item, the parts of the message that it says, and the rule that mended it (empty: none had to)."""
 
     item: Body
     parts: tuple[Part, ...]
@@ -107,25 +107,25 @@ class ResponsesWriter(Writer):
         super().begin()
         self.has_thought, self.looked_at = False, 0
         self.tools = [_tool_shape(tool) for tool in self.prefix.tools]
-        self.asked = parameters(self.sheet, self.prefix, PARAMETERS, _say)
+        self.asked = parameters(self.builder, self.prefix, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
-                _write_input(self.sheet, json_note(), self.ids)
+                _write_input(self.builder, json_note(), self.ids)
             case _:
                 pass
 
-    def write(self, pieces: Sequence[Message]) -> None:
-        sheet, ids = self.sheet, self.ids
-        for is_assistant, run in groupby(pieces, key=lambda piece: piece.role == "assistant"):
+    def write(self, messages: Sequence[Message]) -> None:
+        builder, ids = self.builder, self.ids
+        for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _answers(sheet, run, self.prefix, ids)
+                _answers(builder, run, self.prefix, ids)
             else:
-                for piece in run:
-                    _write_input(sheet, _compacted(sheet, piece, self.prefix, ids), ids)
+                for message in run:
+                    _write_input(builder, _compacted(builder, message, self.prefix, ids), ids)
 
-    def close(self, pieces: Sequence[Message]) -> Body:
-        self.write(pieces)
-        explain_tools(self.sheet, self.prefix, self.tools)
+    def close(self, messages: Sequence[Message]) -> Body:
+        self.write(messages)
+        explain_tools(self.builder, self.prefix, self.tools)
         body: Body = {"model": self.prefix.model, "store": False}
         if self.prefix.persona:
             body["instructions"] = self.prefix.persona
@@ -134,13 +134,13 @@ class ResponsesWriter(Writer):
         body |= self.asked
         if self._reasons():
             body["include"] = list(dict.fromkeys([ENCRYPTED, *self.asked.get("include", [])]))
-        return body | {"input": self.sheet.messages.copy()}
+        return body | {"input": self.builder.messages.copy()}
 
     def _reasons(self) -> bool:
         """Return whether the model has reasoned in this conversation, or will reason."""
         if encrypts_reasoning(self.prefix.model) or "reasoning" in self.asked:
             return True
-        items, stays = self.sheet.messages, self.sheet.stays
+        items, stays = self.builder.messages, self.builder.stays
         # Frozen items are looked at once.
         self.has_thought |= any(map(_is_reasoning, items[self.looked_at : stays]))
         self.looked_at = stays
@@ -169,10 +169,10 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _write(sheet: BodyBuilder, piece: Message, made: Written, *, continues: bool = False) -> None:
-    sheet.messages.append(made.item)
-    said = piece._replace(parts=made.parts)
-    sheet.explain(said, _counted_text(made.item), rule=made.rule, continues=continues)
+def _write(builder: BodyBuilder, message: Message, made: Written, *, continues: bool = False) -> None:
+    builder.messages.append(made.item)
+    said = message._replace(parts=made.parts)
+    builder.explain(said, _counted_text(made.item), rule=made.rule, continues=continues)
 
 
 def _counted_text(item: Body) -> str:
@@ -192,16 +192,18 @@ def _counted_text(item: Body) -> str:
             return compact(item)
 
 
-def _answers(sheet: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: CallIds) -> None:
+def _answers(builder: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: CallIds) -> None:
     """Write consecutive messages of the lane; omit reasoning that nothing follows."""
-    said = [(piece, made) for piece in run for made in _calls_last([*_items(sheet, piece, prefix, ids)])]
+    said = [
+        (message, made) for message in run for made in _calls_last([*_items(builder, message, prefix, ids)])
+    ]
     while said and said[-1][1].item["type"] == "reasoning":
-        piece, made = said.pop()
-        sheet.omit(piece, made.parts[0], "trailing-thinking")
+        message, made = said.pop()
+        builder.omit(message, made.parts[0], "trailing-thinking")
     before: Message | None = None
-    for piece, made in said:
-        _write(sheet, piece, made, continues=piece is before)
-        before = piece
+    for message, made in said:
+        _write(builder, message, made, continues=message is before)
+        before = message
 
 
 def _calls_last(made: list[Written]) -> list[Written]:
@@ -214,11 +216,11 @@ def _calls_last(made: list[Written]) -> list[Written]:
     return made
 
 
-def _items(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Iterator[Written]:
-    """Yield the items of one piece: texts of one phase that follow each other are one message."""
-    calls = iter(piece.calls)
-    is_own = same_family(piece.model, prefix.model)
-    for (spoken, phase), parts in groupby(piece.parts, key=_message_of):
+def _items(builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds) -> Iterator[Written]:
+    """Yield the items of one message: texts of one phase that follow each other are one message."""
+    calls = iter(message.calls)
+    is_own = same_family(message.model, prefix.model)
+    for (spoken, phase), parts in groupby(message.parts, key=_message_of):
         if spoken:
             said = tuple(parts)
             item: Body = {"type": "message", "role": "assistant", "content": [*map(_spoken, said)]}
@@ -233,9 +235,11 @@ def _items(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> 
                     ids.forms[key] = OUTPUTS[made.item["type"]]
                 yield made or _call(part, id, "call-id" if new_id else "")
             elif isinstance(part, ReasoningPart | ProviderPart):
-                native = _native(part, ids) if goes_back(part, piece, prefix, PROVIDERS) else None
+                native = _native(part, ids) if goes_back(part, message, prefix, PROVIDERS) else None
                 if native is None:
-                    sheet.omit(piece, part, "foreign-reasoning" if isinstance(part, ReasoningPart) else "")
+                    builder.omit(
+                        message, part, "foreign-reasoning" if isinstance(part, ReasoningPart) else ""
+                    )
                 else:
                     yield Written(native, (part,))
 
@@ -306,22 +310,22 @@ def _provider_item(raw: str, ids: CallIds) -> Body | None:
     return {name: value for name, value in item.items() if name not in left_out}
 
 
-def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
+def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
     """Write an item that is not the lane's own: a user's or a developer's message, or a call's output."""
-    if piece.role == "system":
-        said = texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
-        _write(sheet, piece, Written(_message("developer", "\n".join(said)), piece.parts))
+    if message.role == "system":
+        said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
+        _write(builder, message, Written(_message("developer", "\n".join(said)), message.parts))
         return
-    medium, fits = partial(_medium, sheet), partial(sheet.fits, limit=LARGEST)
-    shown, rule = content_blocks(piece, medium, fits)
+    medium, fits = partial(_medium, builder), partial(builder.fits, limit=LARGEST)
+    shown, rule = content_blocks(message, medium, fits)
     content = _flat(shown)
-    if piece.call is None:
+    if message.call is None:
         if content:
-            _write(sheet, piece, Written(_message("user", content), piece.parts, rule))
+            _write(builder, message, Written(_message("user", content), message.parts, rule))
         return
-    if piece.failed and not (content if isinstance(content, list) else content.strip()):
+    if message.failed and not (content if isinstance(content, list) else content.strip()):
         content, rule = NO_OUTPUT, "empty-error"
-    form, id = ids.forms.get(piece.call, "function_call_output"), ids.of(piece.call)
+    form, id = ids.forms.get(message.call, "function_call_output"), ids.of(message.call)
     item: Body = {"type": form, "call_id": id, "output": content}
     if form == "tool_search_output":
         found = _found(content)
@@ -333,7 +337,7 @@ def _write_input(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
             "status": "completed",
             "tools": found or [],
         }
-    _write(sheet, piece, Written(item, piece.parts, rule))
+    _write(builder, message, Written(item, message.parts, rule))
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
@@ -343,21 +347,21 @@ def _found(content: str | list[Body]) -> list[Any] | None:
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _compacted(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds) -> Message:
-    """Write the items that OpenAI made of a summary's messages; return the rest of the piece."""
+def _compacted(builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds) -> Message:
+    """Write the items that OpenAI made of a summary's messages; return the rest of the message."""
     said: list[Part] = []
     compacted = False
-    for part in piece.parts:
-        fits = isinstance(part, ProviderPart) and goes_back(part, piece, prefix, PROVIDERS)
+    for part in message.parts:
+        fits = isinstance(part, ProviderPart) and goes_back(part, message, prefix, PROVIDERS)
         item = _provider_item(part.raw, ids) if isinstance(part, ProviderPart) and fits else None
         if item is None:
             said.append(part)
         else:
             compacted |= item["type"] == "compaction"
-            sheet.messages.append(item)
-            sheet.explain(piece._replace(parts=(), disposition="kept"), _counted_text(item))
+            builder.messages.append(item)
+            builder.explain(message._replace(parts=(), disposition="kept"), _counted_text(item))
     left = () if compacted and said == [UNREADABLE] else tuple(said)
-    return piece._replace(parts=left)
+    return message._replace(parts=left)
 
 
 def _message(role: str, content: str | list[Body]) -> Body:
@@ -372,12 +376,12 @@ def _flat(shown: list[Body]) -> str | list[Body]:
     return [part | {"type": "input_text"} if part["type"] == "text" else part for part in said]
 
 
-def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
+def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}
-    data = sheet.data(part)
+    data = builder.data(part)
     url = part.url if part.url.startswith(("https://", "http://")) else ""
     if not accepted or (data is None and not url):
         return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}

@@ -17,9 +17,9 @@ Render: TypeAlias = Callable[[Sequence[Message], Prefix, Mapping[str, bytes]], R
 
 
 class Api(NamedTuple):
-    """A provider's API: `render` writes the pieces as a body.
+    """A provider's API: `render` writes the messages as a body.
 
-    An API with a `writer` can also write only the new pieces behind those that it has written before.
+    An API with a `writer` can also write only the new messages behind those that it has written before.
     """
 
     name: str
@@ -34,9 +34,9 @@ def written_by(name: str, version: int, writer: type[Writer]) -> Api:
 
 
 def _written(
-    writer: type[Writer], pieces: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]
+    writer: type[Writer], messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]
 ) -> Rendered:
-    return writer(prefix, blobs).rendered(pieces)
+    return writer(prefix, blobs).rendered(messages)
 
 
 APIS: Registry[Api] = Registry("an API")

@@ -69,12 +69,12 @@ class BodyBuilder:
         self._handed_out = len(self.messages)
         return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
 
-    def rollback(self, mark: BuilderCheckpoint) -> None:
+    def rollback(self, checkpoint: BuilderCheckpoint) -> None:
         """Take back everything written since."""
-        del self.messages[mark.messages :]
-        if mark.last is not None:
-            self.messages[-1] = mark.last
-        self._handed_out = mark.messages
+        del self.messages[checkpoint.messages :]
+        if checkpoint.last is not None:
+            self.messages[-1] = checkpoint.last
+        self._handed_out = checkpoint.messages
 
     @property
     def stays(self) -> int:
@@ -92,39 +92,39 @@ class BodyBuilder:
 
     def explain(
         self,
-        piece: Message,
+        message: Message,
         out: str,
         *,
         rule: str = "",
-        message: int | None = None,
+        index: int | None = None,
         continues: bool = False,
     ) -> None:
         """Explain the source of the text just written; `continues`: it belongs to the message before it."""
         if not self.explaining:
             return
-        if piece.role != "assistant":
-            for part in piece.parts:
+        if message.role != "assistant":
+            for part in message.parts:
                 if isinstance(part, ProviderPart):
-                    self.omit(piece, part)
-        at = len(self.messages) - 1 if message is None else message
-        if piece.sections:
-            self._explain_sections(piece.sections, at, piece.role)
+                    self.omit(message, part)
+        at = len(self.messages) - 1 if index is None else index
+        if message.sections:
+            self._explain_sections(message.sections, at, message.role)
             return
-        disposition: Disposition = piece.disposition if not rule else "reworded"
+        disposition: Disposition = message.disposition if not rule else "reworded"
         tokens = self.counter.count(out)
-        said = self._message_tokens(piece, out, tokens)
-        rule = rule or piece.rule
+        said = self._message_tokens(message, out, tokens)
+        rule = rule or message.rule
         self.parts.append(
-            RequestPart(piece.positions, disposition, rule, said, tokens, at, piece.role, continues)
+            RequestPart(message.positions, disposition, rule, said, tokens, at, message.role, continues)
         )
 
-    def _message_tokens(self, piece: Message, out: str, tokens: int) -> int:
-        """Return the tokens of a piece before it was written; an unchanged text is not counted again."""
-        if piece.disposition == "added":
+    def _message_tokens(self, message: Message, out: str, tokens: int) -> int:
+        """Return the tokens of a message before it was written; an unchanged text is not counted again."""
+        if message.disposition == "added":
             return 0
-        if piece.tokens_in >= 0:
-            return piece.tokens_in
-        parts = piece.parts
+        if message.tokens_in >= 0:
+            return message.tokens_in
+        parts = message.parts
         # Most messages go out as they are, and are counted once.
         as_it_is = len(parts) == 1 and type(parts[0]) is TextPart and parts[0].text == out
         return tokens if as_it_is else count_parts(parts, self.counter)
@@ -153,12 +153,12 @@ class BodyBuilder:
             )
             self.parts.append(explained._replace(text=section.text))
 
-    def omit(self, piece: Message, part: Part, rule: str = "") -> None:
-        """Say that a part of a piece cannot be carried on this API."""
+    def omit(self, message: Message, part: Part, rule: str = "") -> None:
+        """Say that a part of a message cannot be carried on this API."""
         if not self.explaining:
             return
         self.omitted.append(
-            Omitted(piece.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
+            Omitted(message.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
         )
 
     def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
@@ -208,32 +208,32 @@ class BodyBuilder:
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
-def texts(piece: Message) -> list[str]:
-    """Return the texts of a piece; another author's are quoted as one, with the name."""
-    said = [part.text for part in piece.parts if isinstance(part, TextPart | RefusalPart)]
-    if piece.speaker and said:
-        return [quote("message", "\n".join(said), sender=piece.speaker)]
+def texts(message: Message) -> list[str]:
+    """Return the texts of a message; another author's are quoted as one, with the name."""
+    said = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
+    if message.speaker and said:
+        return [quote("message", "\n".join(said), sender=message.speaker)]
     return said
 
 
-def media(piece: Message) -> list[ImagePart | FilePart]:
-    """Return the pictures and files of a piece."""
-    return [part for part in piece.parts if isinstance(part, ImagePart | FilePart)]
+def media(message: Message) -> list[ImagePart | FilePart]:
+    """Return the pictures and files of a message."""
+    return [part for part in message.parts if isinstance(part, ImagePart | FilePart)]
 
 
 def content_blocks(
-    piece: Message,
+    message: Message,
     show: Callable[[ImagePart | FilePart], Body],
     fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
 ) -> tuple[list[Body], str]:
-    """Return the texts, pictures and files of a piece, and the rule if one of them became a text.
+    """Return the texts, pictures and files of a message, and the rule if one of them became a text.
 
     Somebody else's words come first, quoted as one, and what stands for their media with them. What does
     not fit is not shown.
     """
     blocks: list[Body] = []
     rule = ""
-    for part in piece.parts:
+    for part in message.parts:
         if isinstance(part, ImagePart | FilePart):
             too_large = not fits(part)
             blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
@@ -241,7 +241,7 @@ def content_blocks(
                 rule = "media-too-large" if too_large else "media-as-text"
         elif isinstance(part, TextPart | RefusalPart):
             blocks.append({"type": "text", "text": part.text})
-    return (_quoted(blocks, piece.speaker) if piece.speaker else blocks), rule
+    return (_quoted(blocks, message.speaker) if message.speaker else blocks), rule
 
 
 def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
@@ -264,9 +264,9 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 
-def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
+def explain_tools(builder: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
     """Explain the tools of the card in one part, and the stubs in another."""
-    if not sheet.explaining:
+    if not builder.explaining:
         return
     for made, rule in ((False, "tools"), (True, "tool-stub")):
         written = [
@@ -275,6 +275,6 @@ def explain_tools(sheet: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]
             if (tool.name in prefix.stubs) is made
         ]
         if written:
-            tokens = count_json(written, sheet.counter)
+            tokens = count_json(written, builder.counter)
             kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
-            sheet.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))
+            builder.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))

@@ -45,9 +45,9 @@ SAMPLING = ("temperature", "top_p", "top_k")
 CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
-def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
+def anthropic_parameters(builder: BodyBuilder, prefix: Prefix) -> Body:
     """Return the card's parameters in this API's words, `cache` among them, as its model takes them."""
-    told = parameters(sheet, prefix, PARAMETERS, _say)
+    told = parameters(builder, prefix, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(prefix.model)
     manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
@@ -55,13 +55,13 @@ def anthropic_parameters(sheet: BodyBuilder, prefix: Prefix) -> Body:
     refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
     lost = {name: said.pop(name) for name in refused if name in said}
     if lost:
-        sheet.omit_parameters(prefix, lost)
+        builder.omit_parameters(prefix, lost)
     if manual:
         limited = "max_tokens" in told
-        said |= _paced(sheet, prefix) if paced else _thinking(sheet, prefix, said, limited=limited)
+        said |= _paced(builder, prefix) if paced else _thinking(builder, prefix, said, limited=limited)
     choice = said.get("tool_choice")
     if choice:
-        said["tool_choice"] = _choice(sheet, prefix, {"type": "auto", **choice}, free=manual and not paced)
+        said["tool_choice"] = _choice(builder, prefix, {"type": "auto", **choice}, free=manual and not paced)
     return said
 
 
@@ -83,39 +83,39 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _paced(sheet: BodyBuilder, prefix: Prefix) -> Body:
+def _paced(builder: BodyBuilder, prefix: Prefix) -> Body:
     """Return thinking without a budget, for a model that takes none."""
-    _mended(sheet, prefix, "thinking-mended")
+    _mended(builder, prefix, "thinking-mended")
     return {"thinking": {"type": "adaptive"}}
 
 
-def _thinking(sheet: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
+def _thinking(builder: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
     """Return a budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
     # The token limit counts thinking as well, so it must leave room for an answer behind it.
     room = limit if limit > budget else limit + budget
     if budget != given or (limited and room != limit):
-        _mended(sheet, prefix, "thinking-mended")
+        _mended(builder, prefix, "thinking-mended")
     return {
         "thinking": {**said["thinking"], "budget_tokens": budget},
         "max_tokens": room if limited else limit + budget,
     }
 
 
-def _choice(sheet: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
+def _choice(builder: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
     """Return the choice among the tools; with `free`, a forced one is left to the model."""
     # Thinking on a budget excludes a forced choice.
     if free and choice["type"] in ("any", "tool"):
-        _mended(sheet, prefix, "choice-freed")
+        _mended(builder, prefix, "choice-freed")
         choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}
     if choice["type"] == "none":
         return {"type": "none"}
     return choice
 
 
-def _mended(sheet: BodyBuilder, prefix: Prefix, rule: str) -> None:
-    sheet.parts.append(RequestPart(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
+def _mended(builder: BodyBuilder, prefix: Prefix, rule: str) -> None:
+    builder.parts.append(RequestPart(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
 
 
 def mark_prefix(body: Body) -> None:

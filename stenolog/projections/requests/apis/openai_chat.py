@@ -84,45 +84,45 @@ class ChatWriter(Writer):
     """Writes the body of `POST /v1/chat/completions`."""
 
     def begin(self) -> None:
-        sheet, prefix = self.sheet, self.prefix
+        builder, prefix = self.builder, self.prefix
         self.asked = parameters(
-            sheet, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
+            builder, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
         )
         # The card decides for servers that are not known by the model's name.
         wanted = self.asked.pop("reasoning_content", None)
         self.reasons = wanted if isinstance(wanted, bool) else asks_for_reasoning(prefix.model)
         said = [prefix.persona] if prefix.persona else []
-        sheet.explain_persona(prefix, message=0)
+        builder.explain_persona(prefix, message=0)
         if self.asked.get("response_format") == {"type": "json_object"}:
             said.append(JSON_NOTE)
-            sheet.explain(json_note(), JSON_NOTE, message=0)
+            builder.explain(json_note(), JSON_NOTE, index=0)
         if said:
-            sheet.messages.append({"role": "system", "content": "\n\n".join(said)})
+            builder.messages.append({"role": "system", "content": "\n\n".join(said)})
         self.tools = [_tool_shape(tool) for tool in prefix.tools]
 
-    def write(self, pieces: Sequence[Message]) -> None:
-        sheet, ids = self.sheet, self.ids
+    def write(self, messages: Sequence[Message]) -> None:
+        builder, ids = self.builder, self.ids
         late_media: list[Message] = []
-        for piece in pieces:
-            if piece.role != "tool":
-                _flush(sheet, late_media)
-            match piece.role:
+        for message in messages:
+            if message.role != "tool":
+                _flush(builder, late_media)
+            match message.role:
                 case "assistant":
-                    _assistant(sheet, piece, self.prefix, ids, reasons=self.reasons)
+                    _assistant(builder, message, self.prefix, ids, reasons=self.reasons)
                 case "tool":
-                    _tool(sheet, piece, ids)
+                    _tool(builder, message, ids)
                     # Tool messages hold text alone, and nothing may stand between the results of one answer.
-                    late_media += [piece] if media(piece) else []
+                    late_media += [message] if media(message) else []
                 case "system":
-                    _write(sheet, piece, {"role": "system", "content": "\n".join(_spoken(piece))})
+                    _write(builder, message, {"role": "system", "content": "\n".join(_spoken(message))})
                 case "user":
-                    _user(sheet, piece)
-        _flush(sheet, late_media)
+                    _user(builder, message)
+        _flush(builder, late_media)
 
-    def close(self, pieces: Sequence[Message]) -> Body:
-        self.write(pieces)
-        explain_tools(self.sheet, self.prefix, self.tools)
-        body: Body = {"model": self.prefix.model, "messages": self.sheet.messages.copy()}
+    def close(self, messages: Sequence[Message]) -> Body:
+        self.write(messages)
+        explain_tools(self.builder, self.prefix, self.tools)
+        body: Body = {"model": self.prefix.model, "messages": self.builder.messages.copy()}
         if self.tools:
             body["tools"] = self.tools
         return body | self.asked
@@ -155,54 +155,56 @@ def described(output: Output) -> Body:
     return {"name": output.name, "schema": output.schema, **strict}
 
 
-def _write(sheet: BodyBuilder, piece: Message, message: Body, rule: str = "") -> None:
-    sheet.messages.append(message)
-    content = message.get("content")
+def _write(builder: BodyBuilder, message: Message, written: Body, rule: str = "") -> None:
+    builder.messages.append(written)
+    content = written.get("content")
     said = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
-    sheet.explain(piece, said, rule=rule, continues=piece.rule == "media-after-results")
+    builder.explain(message, said, rule=rule, continues=message.rule == "media-after-results")
 
 
-def _spoken(piece: Message) -> list[str]:
-    return texts(piece) + [placeholder(part, "not shown") for part in media(piece)]
+def _spoken(message: Message) -> list[str]:
+    return texts(message) + [placeholder(part, "not shown") for part in media(message)]
 
 
-def _assistant(sheet: BodyBuilder, piece: Message, prefix: Prefix, ids: CallIds, *, reasons: bool) -> None:
+def _assistant(
+    builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds, *, reasons: bool
+) -> None:
     content: list[Body] = []
     thoughts: list[str] = []
     calls: list[Body] = []
     rule = ""
-    for part in piece.parts:
+    for part in message.parts:
         match part:
             case TextPart(text=text):
                 content.append({"type": "text", "text": text})
             # Beside other parts the API has no place for a refusal.
-            case RefusalPart(text=text) if len(piece.parts) == 1:
+            case RefusalPart(text=text) if len(message.parts) == 1:
                 content.append({"type": "refusal", "refusal": text})
             case RefusalPart(text=text):
                 content.append({"type": "text", "text": text})
             case ToolCall() as call:
-                shape, mended = _call(piece, len(calls), call, prefix, ids)
+                shape, mended = _call(message, len(calls), call, prefix, ids)
                 calls.append(shape)
                 rule = rule or mended
             case ReasoningPart() if reasons:
-                if _is_readable(part) and goes_back(part, piece, prefix, PROVIDERS):
+                if _is_readable(part) and goes_back(part, message, prefix, PROVIDERS):
                     thoughts.append(part.text)
                 else:
-                    sheet.omit(piece, part, "foreign-reasoning")
+                    builder.omit(message, part, "foreign-reasoning")
             case ReasoningPart() | ProviderPart():
-                sheet.omit(piece, part)
+                builder.omit(message, part)
             case _:
                 pass
     if not content and not calls:
         return
-    message: Body = {"role": "assistant", "content": _flat(content)}
+    written: Body = {"role": "assistant", "content": _flat(content)}
     if reasons:
-        message["reasoning_content"] = "\n\n".join(thoughts) or NO_THOUGHT
+        written["reasoning_content"] = "\n\n".join(thoughts) or NO_THOUGHT
     if calls:
-        message["tool_calls"] = calls
-    sheet.messages.append(message)
-    sheet.explain(
-        piece, "".join([*thoughts, *texts(piece), *(_counted_text(call) for call in calls)]), rule=rule
+        written["tool_calls"] = calls
+    builder.messages.append(written)
+    builder.explain(
+        message, "".join([*thoughts, *texts(message), *(_counted_text(call) for call in calls)]), rule=rule
     )
 
 
@@ -226,10 +228,10 @@ def _flat(content: list[Body]) -> str | list[Body] | None:
     return content
 
 
-def _call(piece: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
+def _call(message: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
     """Return the shape of a call, and the rule that mended it (empty: none had to)."""
-    id, new_id = ids.give(piece.calls[nth], call)
-    if call.form == "custom" and fits_tool_name(call.name) and same_family(piece.model, prefix.model):
+    id, new_id = ids.give(message.calls[nth], call)
+    if call.form == "custom" and fits_tool_name(call.name) and same_family(message.model, prefix.model):
         custom = {"name": call.name, "input": call.arguments}
         return {"id": id, "type": "custom", "custom": custom}, "call-id" if new_id else ""
     name = tool_name(called(call))
@@ -240,35 +242,35 @@ def _call(piece: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}, rule
 
 
-def _tool(sheet: BodyBuilder, piece: Message, ids: CallIds) -> None:
-    assert piece.call is not None
-    said = texts(piece) + [placeholder(part, "shown below") for part in media(piece)]
+def _tool(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
+    assert message.call is not None
+    said = texts(message) + [placeholder(part, "shown below") for part in media(message)]
     text = "\n".join(said)
     rule = ""
-    if piece.failed and not text.strip():
+    if message.failed and not text.strip():
         text, rule = NO_OUTPUT, "empty-error"
-    _write(sheet, piece, {"role": "tool", "tool_call_id": ids.of(piece.call), "content": text}, rule)
+    _write(builder, message, {"role": "tool", "tool_call_id": ids.of(message.call), "content": text}, rule)
 
 
-def _flush(sheet: BodyBuilder, late_media: list[Message]) -> None:
+def _flush(builder: BodyBuilder, late_media: list[Message]) -> None:
     """Write the pictures of the results just written, once no further result follows."""
-    for piece in late_media:
-        _user(sheet, piece._replace(role="user", parts=tuple(media(piece)), rule="media-after-results"))
+    for message in late_media:
+        _user(builder, message._replace(role="user", parts=tuple(media(message)), rule="media-after-results"))
     late_media.clear()
 
 
-def _user(sheet: BodyBuilder, piece: Message) -> None:
+def _user(builder: BodyBuilder, message: Message) -> None:
     shown, rule = content_blocks(
-        piece, lambda part: _medium(sheet, part), lambda part: sheet.fits(part, LARGEST)
+        message, lambda part: _medium(builder, part), lambda part: builder.fits(part, LARGEST)
     )
     content = _flat(shown)
     if content:
-        _write(sheet, piece, {"role": "user", "content": content}, rule)
+        _write(builder, message, {"role": "user", "content": content}, rule)
 
 
-def _medium(sheet: BodyBuilder, part: ImagePart | FilePart) -> Body:
+def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
     """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
-    data = sheet.data(part)
+    data = builder.data(part)
     url: Any = part.url if part.url.startswith(("https://", "http://")) else ""
     if data is not None:
         url = BlobText(f"data:{part.media_type};base64,", data, data.blob)
