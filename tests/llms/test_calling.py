@@ -127,6 +127,9 @@ def test_an_interrupt_keeps_what_had_arrived(talk: Conversation, server: Server)
     assert isinstance(failed, LlmError)
     assert failed.category == "cancelled"
     assert SAID.text.startswith(failed.text)
+    assert "it was stopped; any message to it" in talk.request("coder").reason
+    talk.append(UserMessage("continue"))
+    assert talk.request("coder").sendable
 
 
 @pytest.mark.parametrize("chunks", [[], [chunk("", "stop")]])

@@ -21,6 +21,8 @@ from .pipeline.view import Contents, View
 from .request import Body, Message, Request, Size, texts
 from .rules import CUTS
 
+STOPPED = "it was stopped; any message to it, such as 'continue', lets it go on"
+
 
 def check_askable(view: View) -> None:
     """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` where none can be built."""
@@ -158,7 +160,8 @@ def unsendable_reason(view: View, end: Message | None) -> str:
         case "closed":
             return "the agent has left"
         case "idle":
-            return f"nothing to answer: {_for_a_stranger(view) or 'the lane is idle'}"
+            stopped = STOPPED if stands.asked > stands.answered else "the lane is idle"
+            return f"nothing to answer: {_for_a_stranger(view) or stopped}"
 
 
 def _for_a_stranger(view: View) -> str:
