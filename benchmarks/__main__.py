@@ -32,7 +32,10 @@ def main(arguments: list[str]) -> int:
     missed = 0
     print(f"{'':4} {'value':>10} {'limit':>10}  benchmark")
     for name in asked.names or names:
-        run = importlib.import_module(f"benchmarks.{name}").run
+        try:
+            run = importlib.import_module(f"benchmarks.{name}").run
+        except ModuleNotFoundError as missing:
+            reader.error(f"{name}: {missing.name} is not installed: pip install -e '.[dev]'")
         given = {key: getattr(asked, key) for key in inspect.signature(run).parameters}
         for row in run(**{key: value for key, value in given.items() if value is not None}):
             missed += not row.ok
