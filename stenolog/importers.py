@@ -33,6 +33,7 @@ from .adapters.importers.json_lines import (
     regular_file,
 )
 from .adapters.importers.jsonl import export_jsonl
+from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
 from .adapters.importers.settings_writer import SettingsWriter
@@ -76,6 +77,7 @@ __all__ = [
     "Json",
     "JsonLinesReader",
     "JsonObject",
+    "LeftOut",
     "LineFormat",
     "Reader",
     "Record",

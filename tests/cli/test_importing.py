@@ -296,17 +296,25 @@ def test_an_error_at_a_terminal_has_no_colours_where_they_are_refused(tmp_path: 
         assert "\x1b" not in terminal.text
 
 
-def test_what_the_next_import_brings_back_is_said_where_it_is_deleted_or_renamed(
+def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_renamed_goes_on(
     cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "chat.jsonl").write_text(json.dumps(CHAT[0]) + "\n")
     cli("import", "chat.jsonl")
     cli("demo")
 
-    assert cli("rename", "demo", "own").out == "✓ demo is now own\n"
-    renamed = cli("rename", "chat", "kept").out
-    assert renamed == "✓ chat is now kept; the next import of its file brings it back as chat\n"
-    assert cli("import", "chat.jsonl").status == 0
-    deleted = "✓ chat is deleted, with 2 entries; the next import of its file brings it back\n"
-    assert cli("delete", "chat", "--yes").out == deleted
-    assert cli("import", "chat.jsonl").out.startswith("✓ chat  2 entries")
+    assert cli("rename", "chat", "kept").out == "✓ chat is now kept\n"
+    assert cli("import", "chat.jsonl").out.startswith("✓ kept  0 entries, 2 were there already")
+    assert cli("delete", "demo", "--yes").out.endswith("entries\n")
+    deleted = "✓ kept is deleted, with 2 entries; import --again FILE brings it back\n"
+    assert cli("delete", "kept", "--yes").out == deleted
+    (tmp_path / "other.jsonl").write_text(json.dumps(CHAT[0]) + "\n")
+    one, many = cli("import", "chat.jsonl"), cli("import", "chat.jsonl", "other.jsonl")
+    assert one.out.splitlines() == [
+        "· chat  deleted, left out  chat.jsonl",
+        "· 1 deleted conversation was left out  import --again FILE brings it back",
+    ]
+    assert many.out.splitlines()[1] == one.out.splitlines()[1]
+    assert (one.status, many.status, one.err) == (0, 0, "")
+    assert cli("import", "chat.jsonl", "--again").out.startswith("✓ chat  2 entries")
+    assert cli("import", "chat.jsonl").out.startswith("✓ chat  0 entries, 2 were there already")

@@ -130,6 +130,26 @@ def test_the_command_says_each_change_in_a_line(
     assert ran.err == "· watching sessions; Ctrl-C ends it\n"
 
 
+def test_what_was_deleted_is_left_out_and_told_of_once(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("import", "sessions")
+    cli("delete", "one", "--yes")
+    grown = iter([said("Hi", "Still there?"), said("Hi", "Still there?", "Hello?")])
+
+    def pause(_seconds: float) -> None:
+        words = next(grown, None)
+        if words is None:
+            raise KeyboardInterrupt
+        (folder / "one.jsonl").write_text(words)
+
+    monkeypatch.setattr(watch_command, "pause", pause)
+
+    assert [line[10:] for line in cli("watch", "sessions").out.splitlines()] == [
+        "· 1 deleted conversation was left out  import --again FILE brings it back"
+    ]
+
+
 def test_a_folder_that_is_not_there_is_not_found(cli: Cli) -> None:
     assert cli("watch", "nowhere") == (3, "", "✗ nowhere: no such file or directory\n")
 

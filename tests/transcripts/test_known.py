@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,7 +12,7 @@ import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detect import recognise_stream
 from stenolog.importers import Report, import_file, import_files
-from tests.transcripts.given import assistant, item, lines, message, meta, text, user
+from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
 
 TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
 MORE = lines(user("u2", "a1", "Since when?"))
@@ -93,20 +93,77 @@ def test_what_has_grown_comes_in_and_is_known_from_then_on(log: Log, file: Path,
     assert read == [file, file]
 
 
-def _deleted(log: Log) -> None:
-    log[log.names()[0]].delete()
-
-
-def _renamed(log: Log) -> None:
+def test_what_was_renamed_is_gone_on_with_where_it_is(log: Log, file: Path) -> None:
+    import_file(log, file)
     log[log.names()[0]].rename("mine")
+    found = import_file(log, file)
+    file.write_bytes(TALK + MORE)
+
+    grown = import_file(log, file)
+
+    assert log.names() == ["mine"]
+    assert [(one.name, one.appended, one.already) for one in found.conversations] == [("mine", 0, 4)]
+    assert [(one.name, one.appended, one.already) for one in grown.conversations] == [("mine", 1, 4)]
 
 
-@pytest.mark.parametrize("lose", [_deleted, _renamed])
-def test_what_the_log_has_no_more_comes_in_again(log: Log, file: Path, lose: Callable[[Log], None]) -> None:
+def test_what_was_deleted_stays_deleted_until_it_is_asked_for(log: Log, file: Path, read: list[Path]) -> None:
     first = import_file(log, file)
-    lose(log)
+    log[first.conversations[0].name].delete()
 
-    assert import_file(log, file) == first
+    gone = [import_file(log, file) for _ in range(2)]
+    file.write_bytes(TALK + MORE)
+    grown = import_file(log, file)
+
+    assert [[left.name for left in report.left_out] for report in (*gone, grown)] == [[SESSION]] * 3
+    assert (log.names(), len(read)) == ([], 3)
+    again = import_file(log, file, again=True)
+    assert [(one.name, one.appended) for one in again.conversations] == [(SESSION, 5)]
+    assert (import_file(log, file).left_out, log.names()) == ([], [SESSION])
+
+
+def test_a_session_is_known_by_its_id_wherever_its_file_lies(log: Log, file: Path) -> None:
+    import_file(log, file)
+    log[SESSION].rename("mine")
+    moved = file.rename(file.with_name("agent-1234.jsonl"))
+
+    assert import_file(log, moved).conversations[0].name == "mine"
+    log["mine"].delete()
+    assert import_file(log, moved.rename(file)).left_out
+
+
+def test_what_has_no_session_id_is_known_by_its_file(log: Log, tmp_path: Path) -> None:
+    one, other = tmp_path / "chat.jsonl", tmp_path / "b" / "chat.jsonl"
+    other.parent.mkdir()
+    for path, words in ((one, "Hi"), (other, "Ho")):
+        path.write_bytes(lines({"role": "user", "content": words}))
+    import_file(log, one)
+    log["chat"].rename("first")
+    assert import_file(log, other).conversations[0].name == "chat"
+    log["chat"].delete()
+
+    found = list(import_files(log, [one, other]))
+
+    assert isinstance(found[0], Report)
+    assert isinstance(found[1], Report)
+    assert [each.name for each in found[0].conversations] == ["first"]
+    assert ([each.name for each in found[1].left_out], found[1].conversations) == (["chat"], [])
+
+
+def test_what_was_imported_by_a_name_is_gone_on_with_with_and_without_it(log: Log, file: Path) -> None:
+    import_file(log, file, name="mine")
+    log["mine"].rename("yours")
+
+    assert import_file(log, file, name="mine").conversations[0].name == "yours"
+    assert import_file(log, file).conversations[0].name == "yours"
+    assert log.names() == ["yours"]
+
+
+def test_a_deleted_conversation_leaves_no_word_of_its_id(log: Log, file: Path) -> None:
+    import_file(log, file)
+    log[SESSION].delete()
+    log.collect()
+
+    assert SESSION.encode() not in Path(log.path).read_bytes()
 
 
 def test_what_stands_behind_it_by_now_does_not_matter(log: Log, file: Path, read: list[Path]) -> None:

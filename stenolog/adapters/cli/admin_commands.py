@@ -68,13 +68,12 @@ def fork_command(
 def rename_command(db: Path, words: tuple[str, ...]) -> CommandResult:
     """Give a conversation another name.
 
-    Its digests stay what they are. The next import of its file makes another one, of the old name.
+    Its digests stay what they are. An import of its file goes on with it.
     """
     conversation, new = find_both(open_log(db), words)
     old = conversation.name
-    again = _comes_back(conversation, f" as {old}")
     conversation.rename(new)
-    return done(f"{old} is now {new}{again}", old=old, conversation=new)
+    return done(f"{old} is now {new}", old=old, conversation=new)
 
 
 @command("archive", example="stenolog archive demo")
@@ -100,7 +99,7 @@ def archive_command(db: Path, target: str, undo: bool) -> CommandResult:
 def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
     """Delete a conversation for good.
 
-    One with living forks is not deleted. Write its whole name. The next import of its file brings it back.
+    One with living forks is not deleted. Write its whole name. Imports of its file leave it out.
     """
     log = open_log(db)
     conversation = find_conversation(log, target)
@@ -111,7 +110,7 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
     entries, words = _entry_count(conversation)
     if not yes:
         ask(f"Delete {conversation.name!r} and its {words} for good?", "nothing was deleted")
-    again = _comes_back(conversation)
+    again = _brought_back_by(conversation)
     conversation.delete()
     return done(
         f"{conversation.name} is deleted, with {words}{again}",
@@ -155,10 +154,10 @@ def erase_command(
     return CommandResult({"conversation": conversation.name, **erased._asdict()}, draw)
 
 
-def _comes_back(conversation: Conversation, name: str = "") -> str:
-    """Say what the next import of its file does, of a conversation that came from one."""
+def _brought_back_by(conversation: Conversation) -> str:
+    """Say what brings back a conversation that came from a file."""
     came = any(getattr(entry.event, "source", None) for entry in islice(conversation.entries(), LOOKED_AT))
-    return f"; the next import of its file brings it back{name}" if came else ""
+    return "; import --again FILE brings it back" if came else ""
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -32,6 +32,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
 
 @command("import", example="stenolog import ~/.claude/projects")
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
+@click.option("--again", is_flag=True, help="Conversations that were deleted, too.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
 @click.option(
     "--key",
@@ -52,6 +53,7 @@ def import_command(
     db: Path,
     files: tuple[Path, ...],
     name: str | None,
+    again: bool,
     keep_raw: bool,
     agents: tuple[str, ...],
     verbose: bool,
@@ -62,8 +64,7 @@ def import_command(
     is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
     .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
 
-    A conversation that was imported before is looked for by its name: one that was renamed or deleted since
-    comes in once more.
+    A conversation that was renamed since is continued, one that was deleted is left out.
     """
     given = dict(map(_key_and_name, agents))
     others: list[Path] = []
@@ -73,7 +74,7 @@ def import_command(
     log = open_log(db, create=True)
     done: list[Report | Refused] = []
     try:
-        done.extend(_imported(log, paths, name, keep_raw, given))
+        done.extend(_imported(log, paths, name, {"keep_raw": keep_raw, "agents": given, "again": again}))
     except KeyboardInterrupt:
         _say_how_far(done, len(paths))
         raise
@@ -93,7 +94,7 @@ def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
 
 
 def _imported(
-    log: Log, paths: list[Path], name: str | None, keep_raw: bool, agents: dict[str, str]
+    log: Log, paths: list[Path], name: str | None, options: dict[str, Any]
 ) -> Iterator[Report | Refused]:
     """Import the files and yield each outcome; a single file that cannot be imported is an error."""
     quiet = bool(click.get_current_context().params["as_json"])
@@ -101,11 +102,11 @@ def _imported(
         files = bar.counting(paths)
         if len(paths) == 1:
             try:
-                yield import_file(log, next(files), name=name, keep_raw=keep_raw, agents=agents, progress=bar)
+                yield import_file(log, next(files), name=name, progress=bar, **options)
             except UnknownFormatError as error:
                 raise UnknownFormatError(f"{paths[0]}: {error}") from None
         else:
-            yield from import_files(log, files, keep_raw=keep_raw, agents=agents, progress=bar)
+            yield from import_files(log, files, progress=bar, **options)
 
 
 def _say_how_far(done: list[Report | Refused], files: int) -> None:
@@ -129,6 +130,8 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
     """Report on one file by a line for each conversation, on several by one line; `verbose`: in detail."""
     reports = [each for each in done if isinstance(each, Report)]
     is_short = not verbose and len(done) > 1
+    is_many = len(done) > 1 or bool(passed_over)
+    deleted = sum(len(report.left_out) for report in reports)
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
     notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
@@ -144,10 +147,18 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
             *said_of(refused),
             *(note for note in held if note.code != "empty" and note.severity not in mute),
         ),
-        closing=(summary(reports, refused, passed_over, "-v shows each" if is_short else ""),)
-        if len(done) > 1 or passed_over
-        else (),
+        closing=(
+            *([summary(reports, refused, passed_over, "-v shows each" if is_short else "")] * is_many),
+            *([line(*left_out(deleted))] * bool(deleted)),
+        ),
     )
+
+
+def left_out(count: int) -> tuple[str | tuple[str, str], ...]:
+    """Say that so many deleted conversations were not imported again."""
+    was = "was" if count == 1 else "were"
+    words = f"{counted(count, 'deleted conversation')} {was} left out"
+    return EMPTY, words, ("  import --again FILE brings it back", "dim")
 
 
 @command("export", example="stenolog export demo --as openai --agent coder")
@@ -280,7 +291,9 @@ def lines(reports: Iterable[Report], *, verbose: bool) -> Iterator[Piece]:
             if verbose and conversation.ignored:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.ignored.items()))
                 yield line((f"  not messages: {kinds}", "dim"))
-        if not report.conversations:
+        for deleted in report.left_out:
+            yield line(EMPTY, (deleted.name, "bold"), "  deleted, left out", (f"  {report.file}", "dim"))
+        if not (report.conversations or report.left_out):
             yield line(EMPTY, (report.file, "bold"), f"  {NOTHING}", (f"  {report.format}", "dim"))
 
 

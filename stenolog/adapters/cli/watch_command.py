@@ -16,7 +16,7 @@ from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
 
 from .framework import command
-from .import_export import said_of
+from .import_export import left_out, said_of
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import takes_db
@@ -54,7 +54,8 @@ def watch_command(db: Path, folders: tuple[Path, ...], interval: float) -> Comma
     quiet = bool(click.get_current_context().params["as_json"])
     found = rounds(paths, partial(_imported, log, quiet), partial(pause, interval))
     news = (done for done in found if _is_news(done))
-    lines = (each for done in news for each in _lines(done))
+    told = set[str]()
+    lines = (each for done in news for each in _lines(done, told))
     return CommandResult(map(_data, news), lambda: lines, streams=True)
 
 
@@ -70,9 +71,11 @@ def _imported(log: Log, quiet: bool, files: Sequence[Path]) -> list[Report | Ref
 
 
 def _is_news(done: Iterable[Report | Refused]) -> bool:
-    """Return whether anything was appended or refused."""
+    """Return whether anything was appended, refused or left out."""
     return any(
-        isinstance(each, Refused) or any(one.appended or one.failed for one in each.conversations)
+        isinstance(each, Refused)
+        or each.left_out
+        or any(one.appended or one.failed for one in each.conversations)
         for each in done
     )
 
@@ -85,8 +88,11 @@ def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
     }
 
 
-def _lines(done: Sequence[Report | Refused]) -> Iterator[Piece]:
-    """Yield a line for the round, and one for each reason for which files were refused."""
+def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
+    """Yield a line for the round, and one for each reason for which files were refused or left out.
+
+    `told` are the marks of the deleted conversations that were told of; the new ones are added.
+    """
     grown = [one for each in done if isinstance(each, Report) for one in each.conversations if one.appended]
     if grown:
         entries = counted(sum(one.appended for one in grown), "entry", "entries")
@@ -96,6 +102,11 @@ def _lines(done: Sequence[Report | Refused]) -> Iterator[Piece]:
         yield line(_at(), ("✓ ", "green"), f"{files}, {entries}: ", (f"{names}{more}", "bold"))
     for note in said_of(each for each in done if isinstance(each, Refused)):
         yield line(_at(), ("✗ ", "red"), note.message)
+    reports = [each for each in done if isinstance(each, Report)]
+    new = {deleted.mark for each in reports for deleted in each.left_out} - told
+    told |= new
+    if new:
+        yield line(_at(), *left_out(len(new)))
     for each in done:
         for one in each.conversations if isinstance(each, Report) else ():
             if one.failed:

@@ -24,11 +24,15 @@ AROUND = 1_000
 
 @dataclass(eq=False)
 class PendingWrites:
-    """The pending writes to one conversation after `position`, its head; `found` reports the import."""
+    """The pending writes to one conversation after `position`, its head; `found` reports the import.
+
+    `marks` are those by which a later import finds the conversation again.
+    """
 
     stream: Stream
     position: int
     found: Imported
+    marks: tuple[str, ...] = ()
     items: list[PendingEntry] = field(default_factory=list)
     branches: list[int] = field(default_factory=list)
     """The positions up to which a branch is kept as a fork, with the items."""
@@ -117,7 +121,7 @@ def _to_share(share: PendingWrites) -> Share:
     Raises `InvalidEventError` for a fork's name that is too long.
     """
     branches = [(branch_name(share.stream.name, after), after) for after in share.branches]
-    return Share(share.stream, share.items, share.position, branches)
+    return Share(share.stream, share.items, share.position, branches, share.marks)
 
 
 def branch_name(conversation: str, after: int) -> str:

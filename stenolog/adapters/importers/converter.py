@@ -15,8 +15,10 @@ from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import Unknown
 
+from . import known_sessions
 from .event_writer import EventWriter
 from .json_lines import Json, JsonLinesReader, Record
+from .known_sessions import Place
 from .steps import ExistingLog, Step, read_existing
 
 if TYPE_CHECKING:
@@ -113,14 +115,46 @@ class Naming:
 
     One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
     there is no other in the file, so that what the log has by that name is to be this one.
+
+    `file` is the place in which the conversations' own names are unique; without it no conversation is found
+    again by its id. With `is_session`, their own names are the ids of sessions, unique everywhere. With
+    `again`, deleted conversations are imported again.
     """
 
-    def __init__(self, log: Log, stem: str, asked: str | None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        stem: str,
+        asked: str | None,
+        *,
+        file: str = "",
+        is_session: bool = False,
+        again: bool = False,
+    ) -> None:
         self._log = log
+        self._file = file
+        self._is_session = is_session
+        self._again = again
         self._stem = stem
         self._asked = [] if asked is None else [asked]
         self._used: set[str] = set()
         self.is_alone = True
+
+    def place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
+        """Return the place of another conversation: where an earlier import put it, else by its name."""
+        id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
+        if not id:
+            return Place(self.name(own, is_held))
+        first = known_sessions.mark(id)
+        mark = known_sessions.mark("\n".join([id, *self._asked])) if self._asked else first
+        if (now := known_sessions.name_now(self._log, mark)) is not None:
+            self._used.add(now)
+            return Place(now, (mark,))
+        if not self._again and known_sessions.is_deleted(self._log, mark):
+            return Place(conversation_name(own or self._stem), (mark,), is_deleted=True)
+        # A copy under a name that was asked for is not the session's, where it is in the log already.
+        is_copy = bool(self._asked) and known_sessions.name_now(self._log, first) is not None
+        return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
         """Return a name for another conversation, whose own name may be empty or already in the log."""

@@ -19,6 +19,7 @@ from .converter import Naming, SourceConversation, is_held
 from .detect import folder_of, recognise, recognise_stream, size_of
 from .formats import IMPORTERS, Importer
 from .json_lines import NOBODY, JsonLinesReader, is_list, regular_file
+from .known_sessions import LeftOut
 from .session import ConversationImport, Sessions
 from .steps import Imported, Report
 
@@ -46,20 +47,24 @@ def import_file(
     keep_raw: bool = False,
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
+    again: bool = False,
 ) -> Report:
     """Import a transcript, or a format's folder of them, into the log, and report on it.
 
     What the log holds already is not appended again, so a file that has grown can be imported again.
-    `name` is for the first conversation of the file; more of them are called `name/` and their own name.
-    `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so far.
-    `agents` are names of agents by their ids in a file, such as public keys, where it does not tell them.
+    A conversation that was renamed is continued. One that was deleted is left out, unless `again` is given.
+    `name` is for the first conversation of the file; more of them are called `name/` and their own
+    name. `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so
+    far. `agents` are names of agents by their ids in a file, such as public keys, where it does not tell
+    them.
 
     Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
     was changed, `MissingExtraError`, `CallerError` for `agents` of another file, and OSError where the file
     cannot be read. What goes wrong inside one conversation is told in the report, and does not stop the
     others.
     """
-    (report,) = _Importing(log, name, keep_raw, agents, progress).all([Path(path)], refuse=False)
+    importing = _Importing(log, name, keep_raw, agents, progress, again=again)
+    (report,) = importing.all([Path(path)], refuse=False)
     assert isinstance(report, Report)
     return report
 
@@ -71,6 +76,7 @@ def import_files(
     keep_raw: bool = False,
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
+    again: bool = False,
 ) -> Iterator[Report | Refused]:
     """Import many transcripts, several of them in one transaction where they are short.
 
@@ -80,7 +86,8 @@ def import_files(
 
     Raises `StoreTimeoutError` and `StoreError`.
     """
-    return _Importing(log, None, keep_raw, agents, progress).all(map(Path, paths), refuse=True)
+    importing = _Importing(log, None, keep_raw, agents, progress, again=again)
+    return importing.all(map(Path, paths), refuse=True)
 
 
 def import_conversations(
@@ -122,6 +129,8 @@ class _Importing:
         keep_raw: bool = False,
         agents: Mapping[str, str] = NOBODY,
         progress: Progress | None = None,
+        *,
+        again: bool = False,
     ) -> None:
         self.log = log
         self.batch = Batch(log)
@@ -129,6 +138,7 @@ class _Importing:
         self._keep_raw = keep_raw
         self._agents = agents
         self._progress = progress
+        self._again = again
         self._done = 0
         self._may_be_known = not (keep_raw or agents or log.recorder.is_private)
         self._waiting: deque[_Done] = deque()
@@ -177,16 +187,20 @@ class _Importing:
                 return self._read(path, stream), None
             file = known_files.file(path, self._name, stream)
             report = known_files.recall(self.log, file)
-            return (report, None) if report else (self._read(path, stream), file)
+            if report is not None and not (self._again and report.left_out):
+                return report, None
+            return self._read(path, stream), file
 
     def _read(self, path: Path, stream: BinaryIO) -> Report:
         report = Report(str(path), recognise_stream(stream))
         importer = IMPORTERS[report.format]
         self._check_takes_agents(importer)
         reading = JsonLinesReader(agents=self._agents)
-        naming = Naming(self.log, importer.name_of(path), self._name)
+        naming = self._naming(path, importer.name_of(path), is_session=importer.lines is not None)
         if importer.lines and not (importer.read and is_list(stream)):
-            self._lines(stream, reading, report, Sessions(self.batch, importer.lines, naming))
+            sessions = Sessions(self.batch, importer.lines, naming)
+            self._lines(stream, reading, report, sessions)
+            report.left_out = sessions.left_out
         elif importer.read:
             self.convert(importer.read(stream, reading), report, naming, stream.tell)
         else:
@@ -205,7 +219,7 @@ class _Importing:
             return None
         self._check_takes_agents(importer)
         report, reading = Report(str(folder), importer.name), JsonLinesReader()
-        naming = Naming(self.log, folder.name, self._name)
+        naming = self._naming(folder, folder.name, is_session=False)
         self.convert(importer.folder.read(folder, reading), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         return report
@@ -221,24 +235,31 @@ class _Importing:
         conversations: Iterator[SourceConversation],
         report: Report,
         naming: Naming,
-        place: Callable[[], int] = lambda: 0,
+        progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Take in conversations as they are read; `place` is how far their file has been read."""
+        """Take in conversations as they are read; `progress` is how far their file has been read."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for told in chain(ahead, conversations):
-            name = naming.name(told.name, partial(is_held, told))
-            intake = ConversationImport(self.batch, name, told.make, told.unit)
+            place = naming.place(told.name, partial(is_held, told))
+            if place.is_deleted:
+                report.left_out.append(LeftOut(place.name, place.marks[0]))
+                continue
+            intake = ConversationImport(self.batch, place, told.make, told.unit)
             intake.found.failed = told.failed
             for record in told.records:
                 intake.take(record)
-                self._moved(place())
+                self._moved(progress())
             found = intake.end()
             found.ignored += told.ignored
             report.conversations.append(found)
             if told.file is not None:
                 with regular_file(told.file) as stream:
                     self._keep(stream, told.file, found)
+
+    def _naming(self, path: Path, stem: str, *, is_session: bool) -> Naming:
+        file = str(path.absolute())
+        return Naming(self.log, stem, self._name, file=file, is_session=is_session, again=self._again)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
         """Keep the file itself with a conversation that was in it, where that was asked for."""

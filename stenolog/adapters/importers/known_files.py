@@ -23,8 +23,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
 
+from . import known_sessions
 from .formats import IMPORTERS
 from .json_lines import Skipped
+from .known_sessions import LeftOut
 from .steps import Imported, Report
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
 
 
-REVISION = 4
+REVISION = 5
 """Raised when the importers take down more of a file than they did."""
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
@@ -73,6 +75,7 @@ def remember(log: Log, file: KnownFile, report: Report) -> None:
         "skipped": report.skipped,
         "repaired": report.repaired,
         "incomplete": report.incomplete,
+        "left_out": report.left_out,
     }
     state = json.dumps(kept).encode()
     if len(state) <= LARGEST:
@@ -89,6 +92,9 @@ def recall(log: Log, file: KnownFile) -> Report | None:
         return None
     if kept["sha"] != file.sha or not all(_is_unchanged(log, **found) for found in kept["conversations"]):
         return None
+    left_out = [LeftOut(*found) for found in kept["left_out"]]
+    if not all(known_sessions.is_deleted(log, found.mark) for found in left_out):
+        return None
     return Report(
         str(file.path),
         kept["format"],
@@ -96,6 +102,7 @@ def recall(log: Log, file: KnownFile) -> Report | None:
         [Skipped(*skipped) for skipped in kept["skipped"]],
         Counter(kept["repaired"]),
         kept["incomplete"],
+        left_out,
     )
 
 

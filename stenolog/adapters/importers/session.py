@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from stenolog.domain.errors import CallerError
 
+from . import known_sessions
 from .batch import Batch, PendingWrites, branch_name
 from .converter import Converter, Naming
 from .formats import LineFormat
 from .json_lines import Record, Skipped
+from .known_sessions import LeftOut, Place
 from .steps import Append, ExistingLog, Imported, Step, read_existing
 
 
@@ -17,16 +19,18 @@ class ConversationImport:
     """One conversation on its way from a converter into the log."""
 
     def __init__(
-        self, batch: Batch, name: str, make: Callable[[ExistingLog], Converter], unit: str = "line"
+        self, batch: Batch, place: Place, make: Callable[[ExistingLog], Converter], unit: str = "line"
     ) -> None:
+        name = place.name
         self.found = Imported(name)
+        self._place = place
         self._unit = unit
         self._batch = batch
         if batch.holds(name):
             batch.flush()
         self._conversation = batch.log[name]
         known = read_existing(self._conversation.entries())
-        self._share = PendingWrites(self._conversation.stream, known.head, self.found)
+        self._share = PendingWrites(self._conversation.stream, known.head, self.found, place.marks)
         self._converter = make(known)
 
     def take(self, record: Record) -> None:
@@ -51,6 +55,8 @@ class ConversationImport:
         self.found.ignored = self._converter.ignored
         self.found.decisions = self._converter.decisions
         self.found.already = self._converter.writer.already
+        if self.found.already and not (self.found.failed or self.found.appended or self._share.items):
+            known_sessions.note(self._batch.log, self._place)
         return self.found
 
     def _apply(self, steps: list[Step]) -> None:
@@ -75,33 +81,42 @@ class Sessions:
         self._batch = batch
         self._format = format
         self._naming = naming
-        self._intakes: dict[str, ConversationImport] = {}
+        self._intakes: dict[str, ConversationImport | None] = {}
+        """The sessions so far; None for one that was deleted."""
         self._now: ConversationImport | None = None
         self._early: list[Record] = []
+        self.left_out: list[LeftOut] = []
 
     def send(self, record: Record) -> None:
         """Give a record to the session that it belongs to."""
-        own = self._format.name_of(record.value, self._now is not None)
+        own = self._format.name_of(record.value, bool(self._intakes))
         if own:
             self._go_to(own)
-        if self._now is None:
+        if not self._intakes:
             self._early.append(record)
-        else:
+        elif self._now is not None:
             self._now.take(record)
 
     def end(self) -> list[Imported]:
         """Finish the file, and return what is imported of its sessions."""
         if self._early:
             self._go_to("")
-        return [intake.end() for intake in self._intakes.values()]
+        return [intake.end() for intake in self._intakes.values() if intake is not None]
 
     def _go_to(self, own: str) -> None:
         if own not in self._intakes:
-            self._intakes[own] = ConversationImport(self._batch, self._naming.name(own), self._format.make)
+            self._intakes[own] = self._intake(self._naming.place(own))
         self._now = self._intakes[own]
         early, self._early = self._early, []
-        for record in early:
-            self._now.take(record)
+        if self._now is not None:
+            for record in early:
+                self._now.take(record)
+
+    def _intake(self, place: Place) -> ConversationImport | None:
+        if not place.is_deleted:
+            return ConversationImport(self._batch, place, self._format.make)
+        self.left_out.append(LeftOut(place.name, place.marks[0]))
+        return None
 
 
 def _first_line(error: Exception) -> str:

@@ -18,6 +18,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 
 from .json_lines import Skipped
+from .known_sessions import LeftOut
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -146,7 +147,7 @@ class Report:
 
     `format` is the name of its importer. `skipped` are the lines that could not be read, `incomplete` counts
     the objects cut off at the end of the file (they are read when it has grown), `repaired` counts by kind
-    what was mended on the way.
+    what was mended on the way. `left_out` are the conversations that were deleted since an earlier import.
     """
 
     file: str
@@ -155,8 +156,10 @@ class Report:
     skipped: list[Skipped] = field(default_factory=list)
     repaired: Counter[str] = field(default_factory=Counter)
     incomplete: int = 0
+    left_out: list[LeftOut] = field(default_factory=list)
 
     @property
     def holds_a_conversation(self) -> bool:
         """Return whether the file has any message."""
-        return any(found.appended or found.already or found.failed for found in self.conversations)
+        held = any(found.appended or found.already or found.failed for found in self.conversations)
+        return held or bool(self.left_out)

@@ -22,6 +22,7 @@ from .store_values import (
     START,
     BlobContent,
     Continuation,
+    Cursor,
     ExportPart,
     Head,
     PendingEntry,
@@ -80,6 +81,8 @@ class Batch(NamedTuple):
         if head.position > share.expected:
             part.flush()
             tracking_rows.note_import(part.connection, key, share.expected + 1, head.position)
+        for mark in share.marks:
+            tracking_rows.advance(part.connection, mark, Cursor(key))
         forks = self._forks(share, part, records) if share.branches else []
         return Written(head.position, forks)
 

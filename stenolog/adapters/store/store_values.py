@@ -239,12 +239,14 @@ class Share(NamedTuple):
     """One conversation's part in a batch: what is appended at `expected`, and the forks to keep.
 
     `branches` are the names of the forks, each with the position up to which it shares the conversation.
+    `marks` are the names of cursors that get the key of the conversation as their position.
     """
 
     stream: Stream
     items: Sequence[PendingEntry]
     expected: int
     branches: Sequence[tuple[str, int]] = ()
+    marks: Sequence[str] = ()
 
 
 class Written(NamedTuple):
