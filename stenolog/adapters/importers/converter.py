@@ -140,13 +140,13 @@ class Naming:
         self._used: set[str] = set()
         self.is_alone = True
 
-    def place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
+    def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
         """Return the place of another conversation: where an earlier import put it, else by its name."""
         id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
         if not id:
             return Place(self.name(own, is_held))
-        first = known_sessions.mark(id)
-        mark = known_sessions.mark("\n".join([id, *self._asked])) if self._asked else first
+        first = known_sessions.mark_of(id)
+        mark = known_sessions.mark_of("\n".join([id, *self._asked])) if self._asked else first
         if (now := known_sessions.name_now(self._log, mark)) is not None:
             self._used.add(now)
             return Place(now, (mark,))

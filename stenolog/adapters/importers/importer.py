@@ -241,7 +241,7 @@ class _Importing:
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for told in chain(ahead, conversations):
-            place = naming.place(told.name, partial(is_held, told))
+            place = naming.find_place(told.name, partial(is_held, told))
             if place.is_deleted:
                 report.left_out.append(LeftOut(place.name, place.marks[0]))
                 continue

@@ -30,7 +30,7 @@ class LeftOut(NamedTuple):
     mark: str
 
 
-def mark(id: str) -> str:
+def mark_of(id: str) -> str:
     """Return the name in the log under which a conversation of that id is noted."""
     # A hash, since of a deleted conversation no word stays.
     return f"imported {sha256(id.encode(errors='surrogatepass')).hexdigest()}"

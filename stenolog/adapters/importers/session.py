@@ -105,7 +105,7 @@ class Sessions:
 
     def _go_to(self, own: str) -> None:
         if own not in self._intakes:
-            self._intakes[own] = self._intake(self._naming.place(own))
+            self._intakes[own] = self._intake(self._naming.find_place(own))
         self._now = self._intakes[own]
         early, self._early = self._early, []
         if self._now is not None:
