@@ -27,7 +27,7 @@ PREFACE = """\
 | command | `data` |
 |---|---|
 | `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
-| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `fork_of` |
+| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
 | `log` | `conversation`, `entries` |
 | `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
 | `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
@@ -50,7 +50,7 @@ PREFACE = """\
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `check`, `check all` | `log`, `requests`: the data of both |
 | `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
-| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`; each breach stands in `diagnostics` |
+| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built`; each breach stands in `diagnostics` |
 | `check file` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |

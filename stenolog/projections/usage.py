@@ -269,12 +269,15 @@ class Used(NamedTuple):
     tallies: dict[str, UsageTotals] = {}  # noqa: RUF012 - as above
 
 
+Runs: TypeAlias = dict[str, dict[str, Used]]
+
+
 class Usage(NamedTuple):
     """Usage of a conversation by run (empty: none), then by lane; `state` tells whose a result is."""
 
     state: State = INITIAL
     cards: dict[str, str] = {}  # noqa: RUF012 - as above
-    runs: dict[str, dict[str, Used]] = {}  # noqa: RUF012 - as above
+    runs: Runs = {}  # noqa: RUF012 - as above
 
     @property
     def total(self) -> UsageTotals:
@@ -368,3 +371,28 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
 
 usage = Fold("usage", Usage(), _take, version=4, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
+
+
+def usage_of(entries: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Usage:
+    """Return the usage of the wanted entries, such as those of a day.
+
+    The other entries only tell whose results are, and which model a lane uses.
+    """
+    used = usage.initial
+    for entry in entries:
+        after = _take(used, entry)
+        used = after if wanted(entry) else after._replace(runs=_uncounted(used.runs, after.runs))
+    return used
+
+
+def _uncounted(
+    before: Mapping[str, dict[str, Used]], after: Mapping[str, dict[str, Used]]
+) -> dict[str, dict[str, Used]]:
+    """Return the runs after an entry that is not counted: their lanes' models alone are new."""
+    return {
+        run: {
+            lane: used._replace(tallies=before.get(run, {}).get(lane, Used()).tallies)
+            for lane, used in lanes.items()
+        }
+        for run, lanes in after.items()
+    }

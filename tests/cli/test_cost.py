@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, LlmError, NewEntry, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.providers.prices import listed
 from stenolog.events import Usage
 from stenolog.projections.usage import price_of
@@ -139,6 +140,58 @@ def test_the_prices_are_those_of_the_package_where_it_is_installed(used: Cli) ->
 def test_an_earlier_position_counts_what_was_used_up_to_it(used: Cli) -> None:
     assert used("cost", "shop", "--at", "3", "--json").envelope["data"]["total"]["calls"] == 1
     assert used("cost", "--at", "2").status == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        (("--since", "2026-03-02"), 2),
+        (("--until", "2026-03-02"), 2),
+        (("--since", "2026-03-02", "--until", "2026-03-02"), 1),
+        (("--since", "2026-03-03T00:01"), 0),
+        (("--until", "3d"), 3),
+        (("--since", "yesterday"), 0),
+    ],
+)
+def test_the_cost_of_a_time_is_that_of_the_entries_of_that_time(
+    cli: Cli, tmp_path: Path, options: tuple[str, ...], calls: int
+) -> None:
+    answer = AssistantMessage(agent="a", model="gpt-5", usage=PAID)
+    with stenolog.open(tmp_path / "talks.db") as log:
+        for day in (1, 2, 3):
+            log["x"].append(answer, time=datetime(2026, 3, day, tzinfo=UTC))
+        log["quiet"].append(UserMessage(text="Go."), time=datetime(2026, 3, 2, tzinfo=UTC))
+    data = cli("cost", *options, "--by", "conversation", "--json").envelope["data"]
+
+    assert data["total"]["calls"] == calls
+    assert data["total"]["tokens"]["input"] == calls * PAID.input
+    assert [row["name"] for row in data["rows"]] == (["x"] if calls else [])
+
+
+def test_a_result_and_an_unnamed_model_of_the_time_are_those_of_what_came_before_it(
+    cli: Cli, tmp_path: Path
+) -> None:
+    call = AssistantMessage(agent="a", model="gpt-5", usage=PAID, tool_calls=[ToolCall(id="c", name="look")])
+    later = [ToolResult(call_id="c", text="there"), AssistantMessage(agent="a", usage=PAID, text="Found.")]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(call, time=datetime(2026, 3, 1, tzinfo=UTC))
+        log["x"].extend([NewEntry(event, time=datetime(2026, 3, 2, tzinfo=UTC)) for event in later])
+    (row,) = cli("cost", "--since", "2026-03-02", "--by", "model", "--json").envelope["data"]["rows"]
+
+    assert (row["name"], row["calls"], row["tools"]) == ("gpt-5", 1, 1)
+
+
+def test_a_time_is_no_part_of_a_plan(used: Cli) -> None:
+    assert "not with --plan" in used("cost", "shop", "--plan", "--since", "2h").err
+
+
+@pytest.mark.usefixtures("examples_alone")
+def test_the_list_says_below_that_its_prices_are_examples(used: Cli) -> None:
+    assert "USD at example prices of" in used("ls").err
+
+
+def test_the_list_says_nothing_of_prices_that_are_no_examples(used: Cli) -> None:
+    assert "prices" not in used("ls").err
 
 
 def test_answers_that_do_not_say_what_they_used_have_no_cost(demo: Cli) -> None:

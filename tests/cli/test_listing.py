@@ -168,3 +168,31 @@ def test_a_part_may_be_one_of_the_name_the_project_the_branch_or_the_title(cli: 
 
     assert shown(cli, part) == [name]
     assert shown(cli, part, "-n", "1") == [name]
+
+
+UUID = "303ebbc4-8574-4a6e-ba7a-e73a3ada1d17"
+
+
+@pytest.fixture
+def forked(cli: Cli) -> Cli:
+    """Return a database with an old session that was forked just now, and a newer session."""
+    with open_log("talks.db") as log:
+        log[UUID].append(UserMessage(text="Bake it."), time=DAY)
+        log["younger"].append(UserMessage(text="hi"), time=DAY + timedelta(days=9))
+    assert cli("fork", UUID[:8], "--after", "2").status == 0
+    return cli
+
+
+def test_a_fork_just_made_is_the_newest_and_so_the_conversation_that_is_left_out(forked: Cli) -> None:
+    assert shown(forked) == [f"{UUID}~1", "younger", UUID]
+    assert f"the newest conversation: {UUID}~1" in forked("log").err
+
+
+def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(forked: Cli) -> None:
+    rows = [row.split() for row in forked("ls").out.splitlines()[2:5]]
+
+    assert [row[0] for row in rows] == ["303ebbc4~1", "younger", "303ebbc4"]
+    assert " ".join(rows[0]).endswith("fork of 303ebbc4@2: Bake it.")
+    assert forked("show", "303ebbc4~1").out.startswith(f"{UUID}~1@3")
+    assert forked("show", "303ebbc4").out.startswith(f"{UUID}@2")
+    assert forked("show", "303ebbc4~2").status == 3

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from .check_commands import checked_log, checked_requests, takes_jobs
+from .check_summary import Checked, summary
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
@@ -18,13 +19,14 @@ from .options import takes_conversation
 def check_all_command(db: Path, target: str, jobs: int | None) -> CommandResult:
     """Check the log, and every agent's request, of all conversations.
 
-    Or of one. It is `check log` and `check requests`, one after the other.
+    Or of one. It is `check log` and `check requests`, one after the other; the last line says what failed.
     """
     log = open_log(db)
-    parts = (checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
+    checked = Checked(checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
     return CommandResult(
-        dict(zip(("log", "requests"), (part.data for part in parts), strict=True)),
-        lambda: chain.from_iterable(part.draw() for part in parts),
-        failed=any(part.failed for part in parts),
-        diagnostics=tuple(chain.from_iterable(part.diagnostics for part in parts)),
+        dict(zip(checked._fields, (part.data for part in checked.parts), strict=True)),
+        lambda: chain.from_iterable(part.draw() for part in checked.parts),
+        failed=any(part.failed for part in checked.parts),
+        diagnostics=tuple(chain.from_iterable(part.diagnostics for part in checked.parts)),
+        closing=(summary(checked),),
     )

@@ -15,6 +15,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
+from .check_summary import Checked, summarized
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted, line
 from .lookup import find_conversation, find_conversations, open_log
@@ -116,7 +117,8 @@ def check_log_command(
     Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
-    return checked_log(open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs)
+    found = checked_log(open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs)
+    return summarized(found, Checked(log=found))
 
 
 def checked_log(
@@ -213,7 +215,8 @@ def check_requests_command(
 
     On every API; each breach is named. Of all conversations, where none is named.
     """
-    return checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
+    found = checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
+    return summarized(found, Checked(requests=found))
 
 
 def checked_requests(
@@ -237,6 +240,7 @@ def checked_requests(
         "all_prefixes": all_prefixes,
         "requests": sum(one.requests for one in found),
         "invalid": sum(one.invalid for one in found),
+        "not_built": sum(not one.whole for one in found),
     }
     return CommandResult(
         data, lambda: map(_requests_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes

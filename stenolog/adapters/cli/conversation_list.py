@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from stenolog.adapters.providers.prices import are_examples
 from stenolog.adapters.providers.prices import listed as listed_prices
 from stenolog.adapters.queries.overviews import ListedConversation, listed
 from stenolog.domain.limits import MICRO_PER_USD
@@ -24,7 +25,8 @@ NAME_PART = 4
 """A name that is no UUID has at most this part of the terminal."""
 TITLE, PART = 24, 4
 """The cells that a title keeps before other columns are left out; of a wide terminal this part of them."""
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
+"""A name that is a UUID, and the number of a fork behind it."""
 BEGINNINGS = (8, 13, 18, 23)
 """The lengths that a UUID is cut at: before each of its dashes."""
 NAMES = 12
@@ -72,7 +74,8 @@ def conversation_data(log: Log, name: str) -> dict[str, Any]:
         "errors": seen.errors,
         "known_cost_micro_usd": cost,
         "cost_is_incomplete": is_least,
-        "fork_of": _fork_of(found.settings),
+        "cost_is_by_example_prices": are_examples() and known_cost(seen.tokens, listed_prices()) > 0,
+        "fork_of": _fork_of(log, found.settings),
     }
 
 
@@ -85,18 +88,30 @@ def _cost(found: ListedConversation, prices: Prices) -> tuple[int | None, bool]:
     return known_cost(seen.tokens, prices, seen.billed.values()), bool(missing or seen.partial)
 
 
-def _fork_of(settings: Settings) -> dict[str, Any] | None:
+def _fork_of(log: Log, settings: Settings) -> dict[str, Any] | None:
     if not (settings.is_fork and settings.parent):
         return None
-    return {"conversation": settings.parent.conversation, "position": settings.parent.position}
+    parent = settings.parent
+    short = short_name(log, parent.conversation)
+    return {"conversation": parent.conversation, "short_name": short, "position": parent.position}
 
 
 def short_name(log: Log, name: str) -> str:
-    """Return the shortest beginning of a UUID that no other name has; any other name whole."""
-    if not UUID.fullmatch(name):
+    """Return the shortest beginning of a UUID that no other UUID has; any other name whole.
+
+    A fork's number stays behind it: `0ab1c2d3~1`.
+    """
+    if not (found := UUID.fullmatch(name)):
         return name
-    begun = (name[:length] for length in BEGINNINGS)
-    return next((short for short in begun if log.names(prefix=short, archived=True, limit=2) == [name]), name)
+    uuid, fork = found.groups()
+    shorts = (uuid[:length] for length in BEGINNINGS)
+    return next((short for short in shorts if _is_only(log, short, uuid)), uuid) + fork
+
+
+def _is_only(log: Log, short: str, uuid: str) -> bool:
+    """Return whether all names that begin so are of one UUID: itself and its forks, which sort behind it."""
+    ends = (log.names(prefix=short, archived=True, limit=1, order=order) for order in ("a-z", "z-a"))
+    return all(name.startswith(uuid) for names in ends for name in names)
 
 
 def list_drawn(
@@ -125,7 +140,8 @@ def _row(row: dict[str, Any], width: int | None, now: datetime | None) -> tuple[
     statuses = set(row["lanes"].values())
     state = next((shown for status, shown in STATES.items() if status in statuses), "")
     fork = row["fork_of"]
-    title = f"fork of {fork['conversation']}@{fork['position']}: " if fork else ""
+    parent = fork["conversation" if piped else "short_name"] if fork else ""
+    title = f"fork of {parent}@{fork['position']}: " if fork else ""
     return (
         (row["name"] if width is None else shortened(row["short_name"], width // NAME_PART), "bold"),
         (_last(row["last_at"], now), "dim"),

@@ -10,7 +10,17 @@ import click
 
 from stenolog.adapters.providers.prices import advice, prices_of, source
 from stenolog.adapters.queries.overviews import title_of
-from stenolog.projections.usage import By, Histogram, Prices, Usage, UsageTotals, together, usage
+from stenolog.projections.usage import (
+    NOTHING,
+    By,
+    Histogram,
+    Prices,
+    Usage,
+    UsageTotals,
+    together,
+    usage,
+    usage_of,
+)
 
 from .agent_request import takes_agent_else, takes_api
 from .conversation_list import short_name
@@ -20,6 +30,7 @@ from .lookup import find_conversation, find_conversations, open_log
 from .options import OneOf, takes_conversation
 from .position_argument import resolve
 from .terminal import width
+from .time_argument import Period, period
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -35,6 +46,8 @@ BY = ("agent", "task", "run", "model", "conversation")
 )
 @click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
 @click.option("--at", metavar="POSITION", help="Up to this position of one conversation.")
+@click.option("--since", metavar="TIME", help="Only entries of this time or later.")
+@click.option("--until", metavar="TIME", help="Only entries of this time or earlier.")
 @click.option("--plan", is_flag=True, help="What policies and budgets would cost and lose.")
 @takes_agent_else("with --plan")
 @click.option("--budget", "budgets", metavar="N,N…", help="With --plan: budgets of tokens, 8k,16k,32k.")
@@ -48,16 +61,27 @@ BY = ("agent", "task", "run", "model", "conversation")
 @takes_api
 @takes_conversation
 def cost_command(
-    db: Path, target: str, by: str, prices: Path | None, at: str | None, plan: bool, **of_plan: Any
+    db: Path,
+    target: str,
+    by: str,
+    prices: Path | None,
+    at: str | None,
+    since: str | None,
+    until: str | None,
+    plan: bool,
+    **of_plan: Any,
 ) -> CommandResult:
     """Count calls, tokens, tools, errors, times and costs.
 
     Of all conversations, where none is named. With --plan no model is called: every request of an agent is
     built under each policy and budget.
     """
-    log = open_log(db)
+    log, times = open_log(db), period(since, until)
     if plan:
         from .cost_plan import planned
+
+        if any(times):
+            raise click.UsageError("--since and --until: not with --plan")
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
@@ -66,7 +90,11 @@ def cost_command(
     conversations = find_conversations(log, target)
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
-    rows = _rows([(conversation.name, _used(conversation, at)) for conversation in conversations], by)
+    if times.first is not None:
+        active = set(log.names(archived=True, active_since=times.first))
+        conversations = [conversation for conversation in conversations if conversation.name in active]
+    used = [(conversation.name, _used(conversation, at, times)) for conversation in conversations]
+    rows = _rows([one for one in used if not any(times) or one[1].total != NOTHING], by)
     if by == "conversation":
         rows = _newest_first(log, rows)
     table = prices_of(prices)
@@ -94,8 +122,11 @@ def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
-def _used(conversation: Conversation, at: str | None) -> Usage:
-    return conversation.fold(usage, None if at is None else resolve(conversation, at))
+def _used(conversation: Conversation, at: str | None, times: Period) -> Usage:
+    position = None if at is None else resolve(conversation, at)
+    if not any(times):
+        return conversation.fold(usage, position)
+    return usage_of(conversation.entries(at=position), lambda entry: entry.time in times)
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.providers.prices import advice, source
 from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.entry import Entry
 
@@ -29,7 +30,7 @@ from .lookup import find_both, find_conversation, open_log
 from .options import names, takes_conversation, takes_conversation_and, takes_db, takes_kinds
 from .position_argument import backwards, resolve
 from .terminal import width
-from .time_argument import moment
+from .time_argument import period
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
@@ -69,14 +70,8 @@ def log_command(
 
 def _wanted(kinds: Collection[str], since: str | None, until: str | None) -> Callable[[Entry], bool]:
     """Return whether an entry is of these kinds (none: all) and between these times."""
-    first = None if since is None else moment(since, to_its_end=False)
-    last = None if until is None else moment(until, to_its_end=True)
-
-    def wanted(entry: Entry) -> bool:
-        is_late, is_early = first is None or entry.time >= first, last is None or entry.time <= last
-        return is_late and is_early and (not kinds or entry.event.kind in kinds)
-
-    return wanted
+    times = period(since, until)
+    return lambda entry: entry.time in times and (not kinds or entry.event.kind in kinds)
 
 
 def _chosen(
@@ -163,11 +158,11 @@ def ls_command(
     STATE is empty for an idle conversation; failed; approval: a person is asked; open: a model or a tool has
     yet to answer. ERRORS are failed model calls. ≥ before a cost: a part of it is not known.
     """
-    log = open_log(db)
+    log, times = open_log(db), period(since, until)
     which: dict[str, Any] = {
         "archived": archived,
-        "active_since": None if since is None else moment(since, to_its_end=False),
-        "active_until": None if until is None else moment(until, to_its_end=True),
+        "active_since": times.first,
+        "active_until": times.last,
         "older_than": "" if before is None else find_conversation(log, before).name,
     }
     if part:
@@ -179,7 +174,7 @@ def ls_command(
         older = log.count(**which, order="latest") - limit if is_full else 0
     rows = [conversation_data(log, name) for name in shown]
     notes = (
-        _more(shown[-1], older)
+        (*_more(shown[-1], older), *_examples(rows))
         if rows
         else _none(log, part, which, {"--since": since, "--until": until, "--older-than": before})
     )
@@ -215,6 +210,13 @@ def _none(log: Log, part: str, which: dict[str, Any], asked: dict[str, str | Non
     elif archived := count(archived=True):
         words = f"{counted(archived, 'conversation')} put away: --all shows archived ones too"
     return (Diagnostic("note", "none", words),)
+
+
+def _examples(rows: Iterable[dict[str, Any]]) -> tuple[Diagnostic, ...]:
+    """Return a note where a cost is by example prices, which are not what anyone has to pay."""
+    if not any(row["cost_is_by_example_prices"] for row in rows):
+        return ()
+    return (Diagnostic("note", "example-prices", f"USD at {source()}; {advice()}"),)
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:

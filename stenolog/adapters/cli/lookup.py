@@ -48,12 +48,22 @@ def find_conversation(log: Log, written: str) -> Conversation:
         return log[_newest(log)]
     if written in log:
         return log[written]
+    if fork := _fork_meant(log, written):
+        return log[fork]
     begun = log.names(archived=True, prefix=written)
     newest = log.names(archived=True, limit=NEAREST, order="newest") if not begun else []
     try:
         return log[full_name(begun or reversed(newest), written)]
     except ConversationNotFoundError as error:
         raise ConversationNotFoundError(f"{error}{_command_meant(written)}") from None
+
+
+def _fork_meant(log: Log, written: str) -> str:
+    """Return the fork `0ab1c2d3-…~1` that is written as `0ab1c2d3~1`; empty where there is no such one."""
+    begins, mark, number = written.partition("~")
+    known = log.names(archived=True, prefix=begins) if begins and mark else []
+    found = [name for name in known if name.partition("~")[1:] == (mark, number)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _command_meant(written: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
 
 import click
 
@@ -50,6 +51,25 @@ def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetim
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC) if _zone() is UTC else at.astimezone()
     return at
+
+
+class Period(NamedTuple):
+    """The time from `--since` to `--until`; None: no limit."""
+
+    first: datetime | None = None
+    last: datetime | None = None
+
+    def __contains__(self, time: object) -> bool:
+        assert isinstance(time, datetime)
+        return (self.first is None or time >= self.first) and (self.last is None or time <= self.last)
+
+
+def period(since: str | None, until: str | None) -> Period:
+    """Return the period between two written times. Raises `InvalidEventError` as `moment` does."""
+    return Period(
+        None if since is None else moment(since, to_its_end=False),
+        None if until is None else moment(until, to_its_end=True),
+    )
 
 
 def _read(written: str) -> tuple[datetime, bool]:

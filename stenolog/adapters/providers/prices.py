@@ -40,6 +40,11 @@ def source() -> str:
     return f"prices of {PACKAGE} {found}" if found else f"example prices of {PRICES_AS_OF}"
 
 
+def are_examples() -> bool:
+    """Return whether the listed prices are only examples."""
+    return not _installed()
+
+
 def advice() -> str:
     """Return what to install for the prices of more models; empty where it is installed."""
     return "" if _installed() else "`pip install 'stenolog[prices]'` brings those of most models"
