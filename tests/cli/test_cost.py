@@ -172,10 +172,12 @@ def test_a_result_and_an_unnamed_model_of_the_time_are_those_of_what_came_before
     cli: Cli, tmp_path: Path
 ) -> None:
     call = AssistantMessage(agent="a", model="gpt-5", usage=PAID, tool_calls=[ToolCall(id="c", name="look")])
-    later = [ToolResult(call_id="c", text="there"), AssistantMessage(agent="a", usage=PAID, text="Found.")]
+    result = ToolResult(call_id="c", text="there")
+    found = AssistantMessage(agent="a", usage=PAID, text="Found.")
     with stenolog.open(tmp_path / "talks.db") as log:
         log["x"].append(call, time=datetime(2026, 3, 1, tzinfo=UTC))
-        log["x"].extend([NewEntry(event, time=datetime(2026, 3, 2, tzinfo=UTC)) for event in later])
+        at = datetime(2026, 3, 2, tzinfo=UTC)
+        log["x"].extend([NewEntry(result, time=at), NewEntry(found, time=at)])
     (row,) = cli("cost", "--since", "2026-03-02", "--by", "model", "--json").envelope["data"]["rows"]
 
     assert (row["name"], row["calls"], row["tools"]) == ("gpt-5", 1, 1)

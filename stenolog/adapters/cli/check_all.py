@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from .check_commands import checked_log, checked_requests, takes_jobs
-from .check_summary import Checked, summary
+from .check_summary import CheckResults, summary
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
@@ -22,7 +22,7 @@ def check_all_command(db: Path, target: str, jobs: int | None) -> CommandResult:
     Or of one. It is `check log` and `check requests`, one after the other; the last line says what failed.
     """
     log = open_log(db)
-    checked = Checked(checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
+    checked = CheckResults(checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
     return CommandResult(
         dict(zip(checked._fields, (part.data for part in checked.parts), strict=True)),
         lambda: chain.from_iterable(part.draw() for part in checked.parts),

@@ -15,7 +15,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
-from .check_summary import Checked, summarized
+from .check_summary import CheckResults, summarized
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted, line
 from .lookup import find_conversation, find_conversations, open_log
@@ -118,7 +118,7 @@ def check_log_command(
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
     found = checked_log(open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs)
-    return summarized(found, Checked(log=found))
+    return summarized(found, CheckResults(log=found))
 
 
 def checked_log(
@@ -216,7 +216,7 @@ def check_requests_command(
     On every API; each breach is named. Of all conversations, where none is named.
     """
     found = checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
-    return summarized(found, Checked(requests=found))
+    return summarized(found, CheckResults(requests=found))
 
 
 def checked_requests(

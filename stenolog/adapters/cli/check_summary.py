@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .lines import CommandResult, Piece, counted, paragraph
 
 
-class Checked(NamedTuple):
+class CheckResults(NamedTuple):
     """The results of a check of the log, and of its requests; None where that was not asked for."""
 
     log: CommandResult | None = None
@@ -20,7 +20,7 @@ class Checked(NamedTuple):
         return [part for part in self if part is not None]
 
 
-def summary(checked: Checked) -> Piece:
+def summary(checked: CheckResults) -> Piece:
     """Return one line: 3 conversations, 120 entries, 40 requests checked: nothing failed."""
     failed = any(part.failed for part in checked.parts)
     mark, style = ("✗", "red") if failed else ("✓", "green")
@@ -28,13 +28,13 @@ def summary(checked: Checked) -> Piece:
     return paragraph(f"{mark} checked {', '.join(_amounts(checked))}: {found}", style)
 
 
-def summarized(found: CommandResult, checked: Checked) -> CommandResult:
+def summarized(found: CommandResult, checked: CheckResults) -> CommandResult:
     """Return the result of a check, with the line where several conversations were checked."""
     data: Any = found.data
     return found._replace(closing=(summary(checked),)) if len(data["conversations"]) > 1 else found
 
 
-def _amounts(checked: Checked) -> Iterator[str]:
+def _amounts(checked: CheckResults) -> Iterator[str]:
     data: Any = checked.parts[0].data
     yield counted(len(data["conversations"]), "conversation")
     if checked.log is not None:
@@ -44,7 +44,7 @@ def _amounts(checked: Checked) -> Iterator[str]:
         yield counted(asked["requests"], "request")
 
 
-def _found(checked: Checked) -> Iterator[str]:
+def _found(checked: CheckResults) -> Iterator[str]:
     """Yield what failed, and how many warnings there are."""
     if checked.log is not None and (errors := _count(checked.log, "error")):
         yield counted(errors, "difference")
