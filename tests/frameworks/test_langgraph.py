@@ -29,7 +29,9 @@ def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[st
     return [
         (item.author, f"{item.call.name}: {item.output[0].text}" if item.call and item.output else item.text)  # type: ignore[union-attr]
         for item in log[name].timeline()
-        if item.kind in ("message", "tool") and item.hidden is hidden
+        if item.kind in ("message", "tool")
+        and item.hidden is hidden
+        and not item.text.startswith(("interrupted: ", "resumed: ", "error: "))
     ]
 
 

@@ -3,6 +3,8 @@
 saver.py             what LangGraph asks for: put, get, list, delete …
 awaited.py           the same, awaited
 configs.py           the checkpoint that a config names
+connection.py        a saver over a log that is opened for a `with` block
+notes.py             interrupts, answers and errors in words
 bringing.py          the checkpoints of a thread in another saver
 thread_store.py      the threads of a log, each a conversation
 thread_fold.py       a thread as the log tells it: a fold of its conversation, with its open calls

@@ -15,11 +15,12 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
+from langgraph.checkpoint.serde.types import INTERRUPT
 
 from stenolog.errors import CallerError
 from stenolog.importers import as_time
 
-from .thread_fold import Id, Thread
+from .thread_fold import CALLER, Id, Thread
 
 
 class Brought(NamedTuple):
@@ -85,11 +86,18 @@ def _brought(found: CheckpointTuple, thread_id: str) -> Brought:
 def _by_task(
     writes: Sequence[tuple[str, str, Any]],
 ) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return the writes of each task together, errors and interrupts last: their order numbers the others."""
-    ordered = sorted(writes, key=lambda write: (write[0], write[1] in WRITES_IDX_MAP))
+    """Return the writes of each task together: interrupts first, then the caller's answers, then the rest.
+
+    Errors and answers are the last of the rest, since the order of the others numbers them.
+    """
+
+    def rank(write: tuple[str, str, Any]) -> tuple[int, str]:
+        return (0 if write[1] == INTERRUPT else 1 if write[0] == CALLER else 2), write[0]
+
+    ordered = sorted(writes, key=lambda write: (rank(write), write[1] in WRITES_IDX_MAP))
     return [
         (task, [(channel, value) for _, channel, value in those])
-        for task, those in groupby(ordered, key=lambda write: write[0])
+        for (_, task), those in groupby(ordered, key=rank)
     ]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -31,8 +32,10 @@ from stenolog.events import NewEntry
 from .awaited import AwaitedSaver
 from .bringing import check_saver, missing_here
 from .configs import Where, config_of
+from .connection import Connection
 from .message_sync import MessageSync
 from .messages import ChannelMessage, matches, messages_in, name_of
+from .notes import note_on
 from .stored_values import Allowed, Ref, SafeSerializer, ValueReader, ValueWriter, in_the_clear
 from .thread_fold import Saved, Thread
 from .thread_store import ThreadStore, id_of, record
@@ -79,6 +82,11 @@ class LangGraphSaver(AwaitedSaver):
         self.tell = tell
         self._shelf = ThreadStore(log, name_of(agent), trust_imported)
         self._lock = RLock()
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str | os.PathLike[str], **options: Any) -> Connection[Self]:
+        """Open the log in a file for `with` or `async with`; `options` are the saver's, such as `allow`."""
+        return Connection(conn_string, lambda log: cls(log, **options))
 
     def conversation(self, thread_id: object) -> Conversation:
         """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
@@ -243,10 +251,15 @@ class LangGraphSaver(AwaitedSaver):
                 "path": path,
             }
             self._shelf.keep(writing.finish(kept))
-            return [record(kept)]
+            known = map(self._reading(thread).value, thread.answers(where.ns, where.id or "", task))
+            note = note_on(writes, where, path, known, task) if self._tells() else None
+            return [] if note is None and thread.has(kept) else [record(kept, note)]
 
         with self._lock:
             self._shelf.append(where.thread, written, at)
+
+    def _tells(self) -> bool:
+        return self.tell and in_the_clear(self.serde)
 
     # With the lock held
 
@@ -277,7 +290,7 @@ class LangGraphSaver(AwaitedSaver):
         switched: dict[str, Any] = {}
         around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
         is_early = "parents" in metadata and bool(where.ns) and around is None
-        if self.tell and in_the_clear(self.serde) and not is_early:  # LangGraph puts several at once
+        if self._tells() and not is_early:  # LangGraph puts several at once
             counted = metadata.get("counters_since_delta_snapshot") or {}
             unknown = [channel for channel in counted if channel not in values]
             telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
@@ -285,7 +298,8 @@ class LangGraphSaver(AwaitedSaver):
             if not where.ns:
                 switched = self._switched(thread, telling, is_whole=not unknown)
         self._shelf.keep(telling.blobs | writing.finish(kept))
-        return [*telling.drafts, record(kept, **switched)]
+        changes_nothing = not telling.drafts and not switched and thread.has(kept)
+        return [] if changes_nothing else [*telling.drafts, record(kept, **switched)]
 
     def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
         """Return the changes of a main graph's checkpoint to the conversation's settings."""

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
+from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 
 from stenolog.analysis import members_after, within
 from stenolog.errors import CorruptLogError
 from stenolog.events import AssistantMessage, CallRef, Entry, Event, ModeSwitch, PositionRange, ToolResult
 
-from .stored_values import Links, Ref, joined
+from .stored_values import Links, Ref, items_of, joined
 
 
 class PendingCall(NamedTuple):
@@ -73,6 +74,8 @@ class OpenCalls:
             calls[:] = [call for call in calls if call.ref != ref]
 
 
+CALLER = "00000000-0000-0000-0000-000000000000"
+"""LangGraph's id for the task of a graph's caller, who writes `Command(resume=…)`."""
 Id: TypeAlias = tuple[str, str]
 """A checkpoint within its thread: namespace and id."""
 
@@ -98,6 +101,16 @@ class Write(NamedTuple):
     number: int
     channel: str
     value: Ref
+
+
+def _saved_in(order: int, kept: dict[str, Any]) -> Saved:
+    values = dict(kept["values"])
+    return Saved(order, kept["ns"], kept["id"], kept["parent"], kept["checkpoint"], values, kept["metadata"])
+
+
+def _writes_in(kept: dict[str, Any]) -> Iterator[Write]:
+    for nth, (channel, value) in enumerate(kept["writes"]):
+        yield Write(kept["path"], kept["task"], WRITES_IDX_MAP.get(channel, nth), channel, value)
 
 
 @dataclass
@@ -126,6 +139,8 @@ class Thread:
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
     calls: OpenCalls = field(default_factory=OpenCalls)
+    resumed: tuple[Ref, ...] = ()
+    """The answer that the graph's caller gave last, until the next interrupt."""
     has_refused: bool = False
     """True if imported entries hold checkpoints, which were not read."""
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
@@ -184,6 +199,24 @@ class Thread:
         written = self._writes.get((saved.ns, saved.id), {}).values()
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
+    def answers(self, ns: str, id: str, task: str) -> list[Ref]:
+        """Return the answers that have a note: the caller's last one, and those that the task wrote."""
+        own = self._writes.get((ns, id), {}).get((task, WRITES_IDX_MAP[RESUME]))
+        return [*self.resumed, *(items_of(own.value, self.links) if own else ())]
+
+    def has(self, kept: dict[str, Any]) -> bool:
+        """Return whether a checkpoint, or a task's writes, would change nothing."""
+        key = kept["ns"], kept["id"]
+        if "writes" in kept:
+            written = self._writes.get(key, {})
+            return all(
+                (write.task, write.number) in written
+                and (write.number >= 0 or written[write.task, write.number] == write)
+                for write in _writes_in(kept)
+            )
+        saved = self.saved.get(key)
+        return "lists" not in kept and saved is not None and saved == _saved_in(saved.order, kept)
+
     def hidden_positions(self) -> set[int]:
         """Return the positions of messages that are out of the main graph's state."""
         is_hidden = within(self.hidden)
@@ -195,6 +228,9 @@ class Thread:
         match entry.event, kept:
             case ModeSwitch() as switch, _:
                 self._record(switch, entry.position, kept)
+            case _, {"writes": list()}:
+                self.records.add(entry.position)
+                self._write(kept)
             case _, {"message": str(key), "value": str(value)}:
                 self._hear(entry, key, value)
             case _:
@@ -226,8 +262,7 @@ class Thread:
         key = kept["ns"], kept["id"]
         before = self.saved.get(key)
         order = position if before is None else before.order
-        values = dict(kept["values"])
-        saved = Saved(order, *key, kept["parent"], kept["checkpoint"], values, kept["metadata"])
+        saved = _saved_in(order, kept)
         self.saved[key] = saved
         self.is_emptied = False
         latest = self.latest.get(saved.ns)
@@ -237,11 +272,13 @@ class Thread:
     def _write(self, kept: dict[str, Any]) -> None:
         """Keep the first write of a task to its channel; of a special channel, the last."""
         written = self._writes.setdefault((kept["ns"], kept["id"]), {})
-        for nth, (channel, value) in enumerate(kept["writes"]):
-            number = WRITES_IDX_MAP.get(channel, nth)
-            write = Write(kept["path"], kept["task"], number, channel, value)
-            if number < 0 or (write.task, number) not in written:
-                written[write.task, number] = write
+        for write in _writes_in(kept):
+            if write.number < 0 or (write.task, write.number) not in written:
+                written[write.task, write.number] = write
+            if write.channel == RESUME and write.task == CALLER:
+                self.resumed = (write.value,)
+            elif write.channel == INTERRUPT and not kept["ns"]:
+                self.resumed = ()
 
     def _empty(self) -> None:
         """Forget all synced messages, so that they are synced again."""

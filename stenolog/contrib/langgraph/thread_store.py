@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -18,7 +19,7 @@ from stenolog.errors import (
     InvalidEventError,
     VersionConflictError,
 )
-from stenolog.events import OPENING_ID, ModeSwitch, NewEntry, check_name
+from stenolog.events import OPENING_ID, ModeSwitch, NewEntry, UserMessage, check_name
 from stenolog.importers import Blobs
 
 from .thread_fold import Saved, Thread
@@ -170,6 +171,7 @@ def id_of(thread_id: object) -> str:
     return str(thread_id).encode(errors="backslashreplace").decode()
 
 
-def record(kept: dict[str, Any], **switched: Any) -> NewEntry:
-    """Return an entry of ours without words."""
-    return NewEntry(ModeSwitch(meta={"langgraph": kept}, **switched))
+def record(kept: dict[str, Any], note: UserMessage | None = None, **switched: Any) -> NewEntry:
+    """Return an entry of ours: without words, or with those of a note."""
+    told: dict[str, Any] = {"langgraph": kept}
+    return NewEntry(replace(note, meta=told) if note else ModeSwitch(meta=told, **switched))

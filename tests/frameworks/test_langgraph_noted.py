@@ -1,0 +1,187 @@
+"""The log of a run beside its messages: interrupts, answers, errors, and no entry that changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+
+import stenolog
+from stenolog import Log
+from stenolog.contrib.langgraph import LangGraphSaver
+from stenolog.errors import StoreError
+from tests.frameworks.langgraph_graphs import ASKED, MAY, ONE, said, talking
+from tests.frameworks.test_langgraph_kept import holding, put
+
+
+class Form(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+def asking(saver: Any, *questions: object) -> Any:
+    """Return a graph with a node for each question, all of which ask at once."""
+    graph = StateGraph(Form)
+    for nth, question in enumerate(questions):
+        graph.add_node(f"ask{nth}", lambda state, question=question: {"messages": [str(interrupt(question))]})
+        graph.add_edge(START, f"ask{nth}")
+    return graph.compile(checkpointer=saver)
+
+
+def notes(log: Log, name: str = "one") -> list[tuple[str, str]]:
+    """Return the authors and words of the notes in a thread."""
+    shown = [item for item in log[name].timeline() if item.kind == "message"]
+    noted = [item for item in shown if log[name].entry(item.position).event.in_context is False]  # type: ignore[union-attr]
+    return [(item.author, item.text) for item in noted]
+
+
+def test_an_interrupt_and_its_answer_are_entries_that_a_person_can_read(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    app.invoke(MAY, ONE)
+    assert notes(log) == [("tools", "interrupted: Sure?")]
+
+    state = app.invoke(Command(resume="yes"), ONE)
+
+    assert said(state)[-1] == "I know: yes."
+    assert notes(log) == [("tools", "interrupted: Sure?"), ("user", "resumed: yes")]
+
+
+def test_answers_by_the_ids_of_their_interrupts_are_noted_once_each(log: Log) -> None:
+    app = asking(LangGraphSaver(log), "One?", {"sure": True})
+    app.invoke({"messages": []}, ONE)
+    waiting = app.get_state(ONE).interrupts
+
+    app.invoke(Command(resume={each.id: "yes" for each in waiting}), ONE)
+
+    assert sorted(notes(log)) == [
+        ("ask0", "interrupted: One?"),
+        ("ask1", 'interrupted: {"sure":true}'),
+        ("user", "resumed: yes"),
+        ("user", "resumed: yes"),
+    ]
+
+
+def test_a_node_that_asks_twice_is_answered_twice(log: Log) -> None:
+    def twice(state: Form) -> Any:
+        return {"messages": [f"{interrupt('First?')} {interrupt('Second?')}"]}
+
+    graph = StateGraph(Form)
+    graph.add_node("twice", twice)
+    graph.add_edge(START, "twice")
+    app = graph.compile(checkpointer=LangGraphSaver(log))
+    app.invoke({"messages": []}, ONE)
+    app.invoke(Command(resume="yes"), ONE)
+    app.invoke(Command(resume="yes"), ONE)
+
+    assert [words for _, words in notes(log)] == [
+        "interrupted: First?",
+        "resumed: yes",
+        "interrupted: Second?",
+        "resumed: yes",
+    ]
+
+
+@pytest.mark.parametrize("around", [1, 2])
+def test_an_interrupt_in_a_subgraph_is_noted_once(log: Log, around: int) -> None:
+    app: Any = asking(None, "Sure?")
+    for depth in range(around):
+        graph = StateGraph(Form)
+        graph.add_node("inner", app)
+        graph.add_edge(START, "inner")
+        app = graph.compile(checkpointer=LangGraphSaver(log) if depth == around - 1 else None)
+
+    app.invoke(ASKED, ONE)
+    app.invoke(Command(resume="yes"), ONE)
+
+    assert notes(log) == [("inner", "interrupted: Sure?"), ("user", "resumed: yes")]
+
+
+def test_an_error_of_a_node_is_noted_with_the_node(log: Log) -> None:
+    def fails(state: Form) -> Any:
+        raise ValueError("no cat here")
+
+    graph = StateGraph(Form)
+    graph.add_node("looks", fails)
+    graph.add_edge(START, "looks")
+    with pytest.raises(ValueError, match="no cat here"):
+        graph.compile(checkpointer=LangGraphSaver(log)).invoke({"messages": []}, ONE)
+
+    assert notes(log) == [("looks", "error: ValueError('no cat here')")]
+    assert log["one"].state().anomalies == 0
+
+
+def test_notes_are_sent_to_no_model_and_come_along_with_a_brought_thread(log: Log) -> None:
+    old = InMemorySaver()
+    talking(old).invoke(MAY, ONE)
+    talking(old).invoke(Command(resume="yes"), ONE)
+
+    LangGraphSaver(log).bring(old, "one")
+
+    assert notes(log) == [("graph", "interrupted: Sure?"), ("user", "resumed: yes")]
+    sent = log["one"].request("assistant", api="openai-chat").body["messages"]
+    assert [m["role"] for m in sent[:-1]] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_no_note_is_made_where_nothing_is_told(log: Log) -> None:
+    app = talking(LangGraphSaver(log, tell=False))
+    app.invoke(MAY, ONE)
+
+    assert said(app.invoke(Command(resume="yes"), ONE))[-1] == "I know: yes."
+    assert notes(log) == []
+
+
+def test_a_state_or_a_write_that_is_put_twice_is_one_entry(log: Log) -> None:
+    saver, state = (
+        LangGraphSaver(log),
+        holding(1, messages=[HumanMessage("Hello", id="q")], long="long " * 60),
+    )
+    config = put(saver, ONE, state)
+    saver.put_writes(config, [("messages", "one"), ("long", "long " * 90)], "task")
+    once = [*saver.list(ONE)]
+    before = log["one"].position
+
+    put(saver, ONE, state)
+    saver.put_writes(config, [("messages", "one"), ("long", "long " * 90)], "task")
+
+    assert log["one"].position == before
+    assert [*saver.list(ONE)] == once
+
+
+def test_a_checkpoint_that_was_pruned_is_kept_again_when_it_is_put_again(log: Log) -> None:
+    saver, first = LangGraphSaver(log), holding(1)
+    config = put(saver, ONE, first)
+    put(saver, config, holding(2))
+    saver.prune(["one"])
+    put(saver, ONE, first)
+
+    assert saver.get_tuple(config) is not None
+
+
+def test_one_line_of_a_program_with_a_sqlite_saver_changes(tmp_path: Path) -> None:
+    with LangGraphSaver.from_conn_string(tmp_path / "talks.db", agent="finder") as saver:
+        assert said(talking(saver).invoke(ASKED, ONE))[-1] == "I know: a cat in the box."
+    with pytest.raises(StoreError, match="was closed"):
+        saver.get_tuple(ONE)
+
+    async def goes_on() -> Any:
+        async with LangGraphSaver.from_conn_string(str(tmp_path / "talks.db")) as saver:
+            return await talking(saver).aget_state(ONE)
+
+    assert len(asyncio.run(goes_on()).values["messages"]) == 5
+    with stenolog.open(tmp_path / "talks.db") as log:
+        assert log["one"].settings().members == ("finder",)
+
+
+def test_a_saver_that_cannot_be_made_leaves_no_open_log(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TypeError, match="agnet"),
+        LangGraphSaver.from_conn_string(tmp_path / "talks.db", agnet="finder"),
+    ):
+        pass
+    (tmp_path / "talks.db").unlink()
