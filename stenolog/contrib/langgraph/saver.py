@@ -252,13 +252,13 @@ class LangGraphSaver(AwaitedSaver):
             }
             self._shelf.keep(writing.finish(kept))
             known = map(self._reading(thread).value, thread.answers(where.ns, where.id or "", task))
-            note = note_on(writes, where, path, known, task) if self._tells() else None
+            note = note_on(writes, where, path, known, task) if self._is_readable() else None
             return [] if note is None and thread.has(kept) else [record(kept, note)]
 
         with self._lock:
             self._shelf.append(where.thread, written, at)
 
-    def _tells(self) -> bool:
+    def _is_readable(self) -> bool:
         return self.tell and in_the_clear(self.serde)
 
     # With the lock held
@@ -290,7 +290,7 @@ class LangGraphSaver(AwaitedSaver):
         switched: dict[str, Any] = {}
         around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
         is_early = "parents" in metadata and bool(where.ns) and around is None
-        if self._tells() and not is_early:  # LangGraph puts several at once
+        if self._is_readable() and not is_early:  # LangGraph puts several at once
             counted = metadata.get("counters_since_delta_snapshot") or {}
             unknown = [channel for channel in counted if channel not in values]
             telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
