@@ -28,16 +28,16 @@ def note_on(
 
     `answers` are those that have a note already.
     """
-    known = [*map(_words, answers)]
+    known = [*map(_as_text, answers)]
     told, resumed = list[str](), list[str]()
     for channel, value in writes:
         # What happens in a subgraph reaches the main graph, which writes it too.
         if channel == INTERRUPT and not where.ns:
-            told += [f"interrupted: {_words(getattr(each, 'value', each))}" for each in _each(value)]
+            told += [f"interrupted: {_as_text(getattr(each, 'value', each))}" for each in _each(value)]
         elif channel == ERROR and not where.ns:
             told.append(f"error: {value if isinstance(value, str) else repr(value)}")
         elif channel == RESUME:
-            given = [*map(_words, [value] if task == CALLER else _each(value))]
+            given = [*map(_as_text, [value] if task == CALLER else _each(value))]
             resumed += [f"resumed: {words}" for words in given if task == CALLER or words not in known]
     if not told and not resumed:
         return None
@@ -53,7 +53,7 @@ def _each(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
