@@ -152,6 +152,6 @@ if not TYPE_CHECKING:  # a type checker would take any name for an object
             return getattr(import_module(f".{_LATE[name]}", __name__), name)
         missing = _missing(name)
         # For `from stenolog import x` Python first asks here, and then drops the words of an AttributeError.
-        if missing and sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap":
+        if missing and sys._getframe(1).f_code.co_name == "_handle_fromlist":
             raise ImportError(missing, name=__name__)
         raise AttributeError(missing or f"module {__name__!r} has no attribute {name!r}")

@@ -88,6 +88,12 @@ def test_each_link_of_the_docs_to_the_repository_names_what_is_there() -> None:
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
+def test_the_source_distribution_has_all_that_its_pages_run_and_its_tests_import() -> None:
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+
+    assert {"/benchmarks", "/docs", "/examples", "/stenolog", "/tests"} <= set(included)
+
+
 @pytest.mark.slow
 def test_a_wheel_has_every_sample_file_and_every_module_and_nothing_of_the_tests(tmp_path: Path) -> None:
     """Build one, which fetches the build backend."""

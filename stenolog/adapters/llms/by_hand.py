@@ -54,7 +54,8 @@ def error_from(
 ) -> LlmError:
     """Return the event of a call that failed, by the exception that the provider's SDK raised.
 
-    `text` is what had arrived of the answer; `attempt` counts the failures in a row. Its message has no keys.
+    `text` is what had arrived of the answer; `attempt` counts the failures in a row, of which
+    `conversation.state().lane(agent).attempt` has those before. Its message has no keys.
     Raises `CallerError` where neither `request` nor `agent` says whose call it was.
     """
     said = (TextPart(text=text),) if text else ()
