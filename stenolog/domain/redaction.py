@@ -15,7 +15,7 @@ from .events import AssistantMessage, Event, LlmError, ToolResult, Unknown, User
 from .parts import Part, ProviderPart, TextPart, ToolCall
 
 REDACTED = "[redacted]"
-"""What stands in the place of a value."""
+"""The text in the place of a redacted value."""
 
 
 def redacted(event: Event, keys: Collection[str]) -> Event:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from .errors import CallerError, NotRegisteredError
+from .near_names import closest
 
 T = TypeVar("T")
 HINT = "a plugin may add it: install it, or name its module with --plugin or in STENOLOG_PLUGINS"
@@ -82,16 +83,8 @@ class Registry(Mapping[str, T]):
     def missing(self, name: object) -> str:
         """Return the message of an error for a name that is not registered."""
         known = f"expected {self.kind}: {', '.join(self) or 'none is known'}; found {name!r:.80}"
-        meant = self._meant(name)
+        meant = closest(name, list(self), 0.75) if isinstance(name, str) else ""
         return f"{known}; did you mean {meant!r}?" if meant else f"{known}: {HINT}"
-
-    def _meant(self, name: object) -> str:
-        """Return the known name that this may be a slip for, or the beginning of; empty if there is none."""
-        from difflib import get_close_matches  # late: only a mistake needs it
-
-        given = name.casefold() if isinstance(name, str) else ""
-        begins = [known for known in self if given and known.startswith(given)]
-        return next(iter(get_close_matches(given, list(self), 1, 0.75) or begins), "")
 
     def _name(self, name: str) -> str:
         if name not in self:

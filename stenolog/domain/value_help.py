@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .errors import CallerError
+from .near_names import closest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,15 +53,13 @@ def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _closest(name: str, names: Sequence[str]) -> str:
-    from difflib import get_close_matches  # late: only a mistake needs it
-
     meant = SYNONYMS.get(name, "")
     if meant in names:
         return meant
     # A card's persona is the instructions of whoever joins.
     if "persona" in (meant, name) and "instructions" in names:
         return "instructions"
-    return next(iter(get_close_matches(name, names, 1, 0.7)), "")
+    return closest(name, names)
 
 
 def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -94,11 +93,8 @@ def slips(given: Collection[str], known: Sequence[str]) -> str:
 
 
 def _alike(key: str, names: Sequence[str]) -> str:
-    from difflib import get_close_matches  # late: only a mistake needs it
-
-    folded = {name.replace("_", "").casefold(): name for name in reversed(names)}
-    found = get_close_matches(key.replace("_", "").casefold(), list(folded), 1, 0.8)
-    return folded[found[0]] if found else SYNONYMS[key] if SYNONYMS.get(key) in names else ""
+    found = closest(key, names, 0.8, begins=False)
+    return found or (SYNONYMS[key] if SYNONYMS.get(key) in names else "")
 
 
 def field_names(cls: Any) -> list[str]:

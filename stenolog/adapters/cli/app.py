@@ -77,7 +77,7 @@ RENAMED = {
     "gc": "db gc",
     "schema": "db schema",
 }
-"""What commands of earlier days are called now."""
+"""The names of commands of earlier days, and what they are called now."""
 COMMON = """\
 Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
 --no-pager, --plugin MODULE, --traceback; others: COMMAND --help. Version: -V\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from difflib import get_close_matches
 from itertools import islice
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.near_names import closest
 from stenolog.domain.state import address
 from stenolog.domain.values import PositionRange
 
@@ -132,8 +132,8 @@ def call(chat: Chat, typed: str) -> None:
     """Run the command that was typed. Raises `CallerError` for an unknown one."""
     name, _, rest = typed.partition(" ")
     if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean /{near[0]}?" if near else "/help lists them"
+        near = closest(name, COMMANDS)
+        hint = f"did you mean /{near}?" if near else "/help lists them"
         raise InvalidEventError(f"no command /{name}: {hint} (a message may begin with //)")
     COMMANDS[name](chat, rest.strip())
 

@@ -41,7 +41,7 @@ STATES = {
     "awaiting_tools": "open",
     "awaiting_llm": "open",
 }
-"""How a status of an agent is shown, the most urgent first; `open`: a model or a tool has yet to answer."""
+"""The words for a status of an agent, the most urgent first; `open`: a model or a tool has yet to answer."""
 STYLES = {"failed": "red", "approval": "yellow", "open": "dim", "": ""}
 COLUMNS = (
     "NAME", ">LAST", "~PROJECT", "~BRANCH", "~AGENTS", "~MODEL", "STATE", ">TURNS", ">ERRORS", ">USD",

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 HERE = Path("docs", "examples")
-"""Where the documentation expects them, below the working directory."""
+"""The folder below the working directory in which the documentation expects them."""
 
 
 def write_example_files() -> bool:

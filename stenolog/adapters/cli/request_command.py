@@ -157,8 +157,7 @@ def _policy(
 
 def on_card(conversation: Conversation, address: str, position: int) -> Policy:
     """Return the policy on the agent's card at a position."""
-    card = conversation.settings(at=position).cards.get(lane(address).agent)
-    return policy(card.policy if card else None)
+    return policy(conversation.settings(at=position).card_of(lane(address).agent).policy)
 
 
 def _real(asked: Asked) -> CommandResult:

@@ -24,7 +24,7 @@ from stenolog.domain.registry import HINT
 
 T = TypeVar("T")
 FORMS = {"cli": "COMMAND", "acp": "COMMAND", "scripted": "FILE"}
-"""What stands behind the colon where it is not a model's name."""
+"""The words behind a colon that are not a model's name."""
 # An SDK may be told of another way in, so any of its variables is taken for a key.
 KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY", ("OPENAI_",)),

@@ -66,7 +66,7 @@ class ReadableConversation(StreamHandle):
             if not wanted:
                 return []
             found = list(self.entries(min(wanted), max(wanted) + 1))
-            return found[:: abs(wanted.step)] if wanted.step > 0 else found[:: -abs(wanted.step)]
+            return found[:: wanted.step]
         if isinstance(index, bool) or not isinstance(index, int):
             raise InvalidEventError(f"expected an index or a slice, found {index!r:.60}")
         length = len(self)

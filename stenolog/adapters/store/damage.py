@@ -25,7 +25,7 @@ from .store_values import LAST, Row, Stream
 
 Decoders: TypeAlias = Mapping[str, Callable[[bytes], Event]]
 FAULTS = (StoredDataError, TypeError, ValueError, OverflowError, AttributeError, LookupError)
-"""What decoding a damaged row may raise."""
+"""The errors that decoding a damaged row may raise."""
 # A wider gap is a damaged position, and an entry for each of them would have no end.
 WIDEST_GAP = 100_000
 """Positions that may be missing in a row."""

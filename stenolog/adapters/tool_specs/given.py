@@ -14,7 +14,7 @@ from stenolog.domain.values import Tool
 from .signatures import Parameters, checked_name, name_of, tool_spec
 
 ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any]
-"""What stands for a tool that a model is told of."""
+"""The forms in which a tool may be given to a model."""
 TAKEN = "a function, a Tool, or a function's schema as a dictionary of OpenAI's or Anthropic's"
 SCHEMAS = ("parameters", "input_schema", "inputSchema")
 """The names of the field with the JSON Schema: OpenAI's and Gemini's, Anthropic's, that of MCP."""

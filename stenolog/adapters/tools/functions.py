@@ -49,7 +49,7 @@ class Function(BaseTool):
         )
         self.approves = approval if callable(approval) else None
         self.must_not_repeat = repeat == "never"
-        """Whether the tool says so itself, and has not just left it open."""
+        """True if the tool says so itself, and has not just left it open."""
         self.repeat, self.timeout, self.limit = checked(name, repeat or "never", timeout, limit)
         if repeat == "keyed" and not self._parameters.takes_call:
             raise CallerError(

@@ -24,7 +24,7 @@ WIDEST_GAP = 64
 """Positions: more rows than a page has. Behind a wider gap an entry counts if the next one confirms it."""
 POSITION_BITS = 62
 Digests: TypeAlias = frozenset[bytes]
-"""What the digest of a position may have been: several where a row is damaged, none where it is gone."""
+"""The digests that a position may have had: several where a row is damaged, none where it is gone."""
 
 
 class Candidate(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 
 from stenolog.domain.errors import AgentNotFoundError
+from stenolog.domain.near_names import closest
 from stenolog.domain.state import blocked_error
 
 from .apis import Api, plain
@@ -22,6 +22,8 @@ from .request import Body, Message, Request, Size, texts
 from .rules import CUTS
 
 STOPPED = "it was stopped; any message to it, such as 'continue', lets it go on"
+LIKENESS = 0.6
+"""The likeness of an agent's name to that of a known one, from 0 to 1, from which on it may be a slip."""
 
 
 def check_askable(view: View) -> None:
@@ -90,7 +92,7 @@ def may_be_asked(view: View) -> bool:
     An agent that takes part can be asked. A name that is new is the name of a new agent, with an empty card,
     unless it may be a slip for the name of a known one.
     """
-    return takes_part(view) or closest_name(view.lane.agent, agent_names(view)) is None
+    return takes_part(view) or not closest(view.lane.agent, agent_names(view), LIKENESS)
 
 
 def agent_names(view: View) -> list[str]:
@@ -99,22 +101,10 @@ def agent_names(view: View) -> list[str]:
     return [*dict.fromkeys([*view.settings.cards, *view.state.members, *working])]
 
 
-def closest_name(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that `name` may be a slip for; None if it is like none of them.
-
-    Names are alike if they differ in case alone, if one begins with the other, or if `difflib` says so.
-    """
-    folded = {other.casefold(): other for other in reversed(known)}
-    asked = name.casefold()
-    begins = (other for other in folded if other.startswith(asked) or asked.startswith(other))
-    found = get_close_matches(asked, folded, n=1) or sorted(begins, key=len)
-    return folded[found[0]] if found else None
-
-
 def no_agent(agent: str, known: Sequence[str]) -> str:
     """Say which agents are known, and which of them may be meant."""
-    closest = closest_name(agent, known)
-    meant = f"; did you mean {closest!r}?" if closest is not None else ""
+    near = closest(agent, known, LIKENESS)
+    meant = f"; did you mean {near!r}?" if near else ""
     return f"no agent {agent!r} takes part; known are {', '.join(known) or 'none yet'}{meant}"
 
 

@@ -47,7 +47,7 @@ from .snapshot import START, WindowSnapshot, runs
 
 # Counted in advance: which of these a call gets is known only later.
 PER_CALL = 24
-"""Tokens that the seal of a call, a stub of its tool, or its late result as text, may take."""
+"""Tokens that the placeholder of a call, a stub of its tool, or its late result as text, may take."""
 
 NO_SIZE = Size()
 
