@@ -201,13 +201,13 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
         broken.setattr(batch, "BYTES", 7_000)
         ran = cli("import", "many")
 
-    assert (
-        ran.err
-        == "! interrupted: 5 of 9 files are imported, 1 refused; the same command goes on from there\n"
+    assert ran.err.splitlines()[0] == "✗ many/0.json: found an empty object"
+    assert ran.err.splitlines()[-1] == (
+        "! interrupted: 5 of 9 files are imported, 1 refused; the same command goes on from there"
     )
     assert len(cli("ls", "--json").envelope["data"]) == 5
     assert cli("import", "many").out.splitlines()[-1] == (
-        "9 files, 1 of them refused, 15 entries, 25 were there already  -v shows each"
+        "9 files, 1 of them refused, as before, 15 entries, 25 were there already  -v shows each"
     )
 
 
@@ -318,3 +318,26 @@ def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_rename
     assert (one.status, many.status, one.err) == (0, 0, "")
     assert cli("import", "chat.jsonl", "--again").out.startswith("✓ chat  2 entries")
     assert cli("import", "chat.jsonl").out.startswith("✓ chat  0 entries, 2 were there already")
+
+
+def test_a_file_that_was_refused_and_has_not_changed_is_counted_and_named_where_that_is_asked_for(
+    cli: Callable[..., Any], projects: Path
+) -> None:
+    strange = projects / "strange.json"
+    strange.write_text('{"x": 1}')
+    first, again, named = (cli("import", "projects", *more) for more in ((), (), ("-v",)))
+    (projects / "odd.json").write_text('{"y": 1}')
+    more = cli("import", "projects")
+    strange.write_text('{"x": 2, "z": 3}')
+    changed = cli("import", "projects")
+
+    assert "strange.json: found an object with the keys x" in first.err
+    assert "3 files, 1 of them refused, " in first.out
+    assert "3 files, 1 of them refused, as before, 0 entries" in again.out
+    assert again.err == ""
+    assert "strange.json: found an object with the keys x" in named.err
+    assert "4 files, 2 of them refused, 1 as before, " in more.out
+    assert ("odd.json" in more.err, "strange.json" in more.err) == (True, False)
+    assert "strange.json: found an object with the keys x, z" in changed.err
+    assert {each.status for each in (first, again, named, more, changed)} == {1}
+    assert "expected a Claude Code session" in cli("import", str(strange)).err

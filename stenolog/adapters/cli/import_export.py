@@ -110,9 +110,12 @@ def _imported(
 
 
 def _say_how_far(done: list[Report | Refused], files: int) -> None:
-    refused = sum(isinstance(each, Refused) for each in done)
-    words = f"{len(done) - refused} of {files} files are imported" + (
-        f", {refused} refused" if refused else ""
+    refused = [each for each in done if isinstance(each, Refused)]
+    for note in said_of(each for each in refused if not each.as_before):
+        if note.severity == "error":
+            say(note.message, mark="✗", style="red")
+    words = f"{len(done) - len(refused)} of {files} files are imported" + (
+        f", {len(refused)} refused" if refused else ""
     )
     words = words if files > 1 else "a part of the file may be imported"
     say(f"interrupted: {words}; the same command goes on from there", mark="!", style="yellow")
@@ -134,7 +137,9 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
     deleted = sum(len(report.left_out) for report in reports)
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
-    notes = [Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error in refused] + held
+    notes = [
+        Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error, _ in refused
+    ] + held
     if passed_over:
         notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
     mute = ("note",) if is_short else ()
@@ -144,7 +149,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
         failed=any(note.severity == "error" for note in notes),
         diagnostics=tuple(notes),
         messages=(
-            *said_of(refused),
+            *said_of(each for each in refused if verbose or not each.as_before),
             *(note for note in held if note.code != "empty" and note.severity not in mute),
         ),
         closing=(
@@ -261,7 +266,7 @@ def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
     """Yield the refusals, those for one reason as one; the known formats are listed once."""
     expected = f"expected {supported()}, "
     alike: dict[tuple[str, str], list[str]] = {}
-    for file, error in refused:
+    for file, error, _ in refused:
         alike.setdefault((type(error).__name__, str(error)), []).append(file)
     for (code, why), files in alike.items():
         yield Diagnostic("error", code, f"{_some(files)}: {why.removeprefix(expected)}")
@@ -320,7 +325,9 @@ def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: 
         sum(conversation.already for conversation in conversations),
     )
     files = counted(len(reports) + len(refused), "file")
+    old = sum(each.as_before for each in refused)
     out = f", {len(refused):,} of them refused" if refused else ""
+    out += f", {'as' if old == len(refused) else f'{old:,} as'} before" if old else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
     rest = (f"  {more}", "dim") if more else ""
     return line((f"{files}{out}, {_counts(total)}{others}", "bold"), rest)

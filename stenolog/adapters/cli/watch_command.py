@@ -84,7 +84,7 @@ def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
     refused = [each for each in done if isinstance(each, Refused)]
     return {
         "reports": [each for each in done if isinstance(each, Report)],
-        "refused": [{"file": file, "error": str(error)} for file, error in refused],
+        "refused": [{"file": file, "error": str(error)} for file, error, _ in refused],
     }
 
 
@@ -100,8 +100,12 @@ def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
         more = f" and {len(grown) - NAMED} more" if len(grown) > NAMED else ""
         files = counted(len(done), "file")
         yield line(_at(), ("✓ ", "green"), f"{files}, {entries}: ", (f"{names}{more}", "bold"))
-    for note in said_of(each for each in done if isinstance(each, Refused)):
+    refused = [each for each in done if isinstance(each, Refused)]
+    for note in said_of(each for each in refused if not each.as_before):
         yield line(_at(), ("✗ ", "red"), note.message)
+    if old := sum(each.as_before for each in refused):
+        words = f"{counted(old, 'file')} refused, as before"
+        yield line(_at(), ("✗ ", "red"), words, ("  import -v names each", "dim"))
     reports = [each for each in done if isinstance(each, Report)]
     new = {deleted.mark for each in reports for deleted in each.left_out} - told
     told |= new

@@ -33,10 +33,11 @@ BUFFER = 1024 * 1024
 
 
 class Refused(NamedTuple):
-    """A file that was not imported, and why."""
+    """A file that was not imported, and why; `as_before` if it is unchanged since that was told."""
 
     file: str
     error: StenologError | OSError
+    as_before: bool = False
 
 
 def import_file(
@@ -179,7 +180,15 @@ class _Importing:
         except (StenologError, OSError) as error:
             if not refuse or self.batch.lost or isinstance(error, OperationalError):
                 raise
-            return Refused(str(path), error), None
+            return Refused(str(path), error, self._was_refused(path, error)), None
+
+    def _was_refused(self, path: Path, error: Exception) -> bool:
+        """Return whether the file was refused for the same reason before, and has not changed."""
+        if self._may_be_known and not isinstance(error, OSError):
+            with suppress(OSError, UnknownFormatError), regular_file(path, BUFFER) as stream:
+                file = known_files.file(path, self._name, stream)
+                return known_files.note_refusal(self.log, file, str(error))
+        return False
 
     def _file(self, path: Path) -> tuple[Report, known_files.KnownFile | None]:
         with regular_file(path, BUFFER) as stream:

@@ -106,6 +106,18 @@ def recall(log: Log, file: KnownFile) -> Report | None:
     )
 
 
+def note_refusal(log: Log, file: KnownFile, reason: str) -> bool:
+    """Remember that a file was refused; return whether it was before, as it is and for this reason."""
+    state = json.dumps([file.sha, reason]).encode()
+    key = f"refused {file.key}"
+    before = log.checkpoints.get(WHOLE_LOG, key, _version(), 0)
+    if before is not None and before.state == state:
+        return True
+    if len(state) <= LARGEST:
+        log.checkpoints.put(WHOLE_LOG, key, _version(), CheckpointRun(0, b"", ((0, state),)))
+    return False
+
+
 def _entry_of(log: Log, found: Imported) -> dict[str, Any]:
     position, digest = log.recorder.head(log[found.name].stream)
     return {

@@ -182,3 +182,16 @@ def test_a_batch_is_one_transaction_that_leaves_out_what_is_refused(recorder: Lo
     assert recorder.blob_shas() == [sha]
     again = recorder.insert_batch([Share(demo, [item("f")], 4, [("kept", 3)])], [])
     assert again == [Written(5, [])]
+
+
+def test_a_share_notes_its_conversation_under_its_marks_and_a_refused_one_does_not(
+    recorder: LogRecorder,
+) -> None:
+    shares = [
+        Share(Stream("a"), [item("a")], 0, (), ["one", "two"]),
+        Share(Stream("b"), [item("b")], 7, (), ["three"]),
+    ]
+    recorder.insert_batch(shares, [])
+
+    key = recorder.find("a")
+    assert [recorder.load_cursor(mark).position for mark in ("one", "two", "three")] == [key, key, 0]
