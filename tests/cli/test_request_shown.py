@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import Origin, Usage
 from tests.cli.conftest import Ran
+from tests.transcripts.given import assistant, lines, text, tool_use, user
 
 Cli = Callable[..., Ran]
 CLAUDE = Origin(system="claude-code", id="m1")
@@ -198,6 +200,35 @@ def test_a_conversation_that_no_agent_has_answered_asks_for_a_name(cli: Cli, tmp
 
     assert "no agent has answered yet" in ran.err
     assert "Say whose request you want: --agent NAME" in ran.err
+
+
+def test_an_imported_session_with_sub_agents_is_its_main_agents_unless_another_is_named(
+    cli: Cli, tmp_path: Path
+) -> None:
+    call = tool_use("t1", "Task", subagent_type="Explore", prompt="Look")
+    records = (
+        user("s1", None, "Look", isSidechain=True, agentId="abcdef12"),
+        assistant("s2", "s1", text("I look"), isSidechain=True, agentId="abcdef12"),
+        user("u1", None, "Find it"),
+        assistant("a1", "u1", call),
+    )
+    for order, name in ((records, "late"), ((*records[2:], *records[:2]), "early")):
+        (tmp_path / "session.jsonl").write_bytes(lines(*order))
+        cli("import", "session.jsonl", "--name", name)
+
+        for at in ("@", "2", "3", "4"):
+            ran = cli("request", name, "--at", at, "--json")
+            assert (ran.status, ran.envelope["data"]["agent"]) == (0, "claude"), (name, at)
+        assert cli("export", name, "--as", "openai").status == 0
+        assert "I look" in cli("request", name, "--agent", "agent-abcdef12").out
+
+
+def test_an_imported_chat_of_several_agents_has_no_main_one(cli: Cli, tmp_path: Path) -> None:
+    said = [{"role": "agent", "role_name": name, "content": "Hi"} for name in ("ann", "bob")]
+    (tmp_path / "chat_1.json").write_text(json.dumps({"chat_id": 1, "conversation": said}))
+    cli("import", "chat_1.json")
+
+    assert "expected --agent, one of: ann, bob" in cli("request", "chat_1").err
 
 
 def test_an_agent_of_a_name_that_nobody_has_is_shown_with_a_warning(cli: Cli, tmp_path: Path) -> None:

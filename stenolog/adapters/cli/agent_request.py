@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.provider_bill import not_recorded, program_of, usual_api
 from stenolog.projections.requests import APIS, LaneId, Request, lanes
@@ -39,7 +40,7 @@ def takes_agent_else(otherwise: str) -> Callable[[F], F]:
     return decorate
 
 
-takes_agent = takes_agent_else("else the only one")
+takes_agent = takes_agent_else("else the only or main one")
 
 
 def takes_api(function: F) -> F:
@@ -70,18 +71,33 @@ def lane(written: str) -> LaneId:
 
 
 def only_agent(conversation: Conversation, position: int) -> str:
-    """Return the one agent there is. Raises `InvalidEventError` where there are none or several."""
+    """Return the one agent there is, or the main agent of a session that was imported.
+
+    Raises `InvalidEventError` where there are none or several.
+    """
     where = f"{conversation.name!r} at {position}"
     there = [each.address for each in lanes(conversation.entries(at=position))]
     there = there or [each.address for each in lanes(conversation.entries())]  # it answers later
     if len(there) == 1:
         return there[0]
+    if main := _main_agent(conversation):
+        return main
     if not there:
         raise InvalidEventError(
             f"{where}: no agent has answered yet, and none was asked by name. Say whose request you want: "
             "--agent NAME"
         )
     raise InvalidEventError(f"{where}: expected --agent, one of: {', '.join(there)}")
+
+
+def _main_agent(conversation: Conversation) -> str:
+    """Return the agent that an imported session begins with; empty where it does not begin with one."""
+    opening = next((entry.event for entry in conversation.entries(at=min(1, conversation.position))), None)
+    if not isinstance(opening, ModeSwitch) or opening.source is None:
+        return ""
+    # The opening of a chat among several agents joins them all, under the scope "open".
+    has_main = len(opening.joins) == 1 or (opening.joins and opening.scope == "addressed")
+    return opening.joins[0] if has_main else ""
 
 
 def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
