@@ -40,7 +40,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.option(
     "--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call. Repeatable."
 )
-@click.option("--to", metavar="NAME", multiple=True, help="Whom the messages are for. Repeatable.")
+@click.option("--to", metavar="NAME", multiple=True, help="Agent that the messages are for. Repeatable.")
 @click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
 @click.option(
     "--channel",

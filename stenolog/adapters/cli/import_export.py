@@ -60,9 +60,9 @@ def import_command(
 ) -> CommandResult:
     """Import transcripts of other programs, or exports.
 
-    Claude Code sessions, Codex rollouts, lists of OpenAI messages, and what plugins read: what a file is,
-    is seen from what it holds. A folder is gone through for files that end with .jsonl, .ndjson, .json and
-    .csv, however deep, and without hidden ones. Of what has grown since, only what is new is appended.
+    Claude Code sessions, Codex rollouts, lists of OpenAI messages, and the formats of plugins. A file is
+    recognised by its content. A folder is searched at any depth for .jsonl, .ndjson, .json and .csv files,
+    except hidden ones. If a file has grown, only its new entries are appended.
 
     A conversation that was renamed since is continued, one that was deleted is left out.
     """
