@@ -52,6 +52,18 @@ def test_mode_switches_with_mere_settings_of_a_program_are_counted_and_not_shown
     assert len(thread("log", "x", "--json").envelope["data"]["entries"]) == 6
 
 
+def test_tail_and_steps_leave_mere_settings_out_too(thread: Cli) -> None:
+    followed = thread("tail", "x", "-n", "2", "--timeout", "0.05")
+    steps = thread("state", "x", "--steps")
+
+    assert [row.split()[2] for row in followed.out.splitlines()] == ["assistant", "tool"]
+    assert len(thread("tail", "x", "-n", "2", "--timeout", "0.05", "--all").out.splitlines()) == 2
+    assert len(thread("tail", "x", "-n", "6", "--timeout", "0.05", "--json").out.splitlines()) == 6
+    assert [row.split()[0] for row in steps.out.splitlines()[2:-1]] == ["2", "4", "6"]
+    assert "not shown: 3 mode switches with settings of langgraph alone; --json has them" in steps.out
+    assert len(thread("state", "x", "--steps", "--json").envelope["data"]["transitions"]) == 6
+
+
 def test_a_result_has_the_name_of_the_tool_that_its_call_names(thread: Cli) -> None:
     assert "  tool       mcp__pri…houghts  ✓ noted" in thread("log", "x").out
     assert "  tool       mcp__pri…houghts  ✓ noted" in thread("log", "x", "--after", "5").out

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.domain.events import ErrorCategory
+from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.domain.events import ErrorCategory, Event
+from stenolog.domain.values import PositionRange
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -55,3 +56,46 @@ def test_several_retries_of_a_call_are_one_line_of_the_timeline(
     assert "slow down" not in short
     assert "coder  unauthorized: no key  6" in short
     assert full.count("slow down") == 3
+
+
+def spans(*pairs: tuple[int, int]) -> ModeSwitch:
+    """Return a rewind, or another switch that takes these positions out of context."""
+    return ModeSwitch(hides=[PositionRange(first=first, last=last) for first, last in pairs])
+
+
+def questions(count: int) -> list[Event]:
+    return [UserMessage(f"question {number}") for number in range(1, count + 1)]
+
+
+def test_the_entries_that_a_rewind_has_hidden_are_one_line(cli: Cli, tmp_path: Path) -> None:
+    again: list[Event] = [UserMessage("another 1"), UserMessage("another 2"), spans((3, 6), (8, 9))]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].extend([*questions(5), spans((3, 6))], expected=0)
+        log["x"].extend([*again, UserMessage("the last")], expected=7)
+    short, full = cli("timeline", "x").out.splitlines(), cli("timeline", "x", "--full").out
+
+    assert short[1:] == [
+        "user  2",
+        "  question 1",
+        "4 entries hidden: rewound to 2  3-6",
+        "2 entries hidden: rewound to 2  8-9",
+        "user  11",
+        "  the last",
+    ]
+    assert full.count("(out of context)") == 6
+
+
+def test_entries_that_were_trimmed_are_no_rewind_and_a_single_one_is_shown(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].extend([*questions(6), spans((2, 4), (6, 6))], expected=0)
+    short = cli("timeline", "x").out.splitlines()
+
+    assert short[1:5] == ["3 entries hidden  2-4", "user  5", "  question 4", "user  6 (out of context)"]
+    assert short[-1] == "system  hides 2-4, 6-6  8"
+
+
+def test_a_rewind_of_everything_leads_back_to_the_beginning(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].extend([*questions(2), spans((2, 3))], expected=0)
+
+    assert cli("timeline", "x").out.endswith("\n2 entries hidden: rewound to the beginning  2-3\n")

@@ -58,11 +58,14 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
             day = in_zone(entry.time).date()
             yield line((f"{'':{digits}}  {day}", "dim"))
         yield entry_line(entry, digits, conversation, tools, erased)
+    yield from not_shown(hidden, "--all shows them")
+
+
+def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
+    """Yield a line on mode switches that only carry settings, counted by their programs; none for none."""
     if hidden:
         switches = counted(hidden.total(), "mode switch", "mode switches")
-        yield line(
-            (f"not shown: {switches} with settings of {', '.join(hidden)} alone; --all shows them", "dim")
-        )
+        yield line((f"not shown: {switches} with settings of {', '.join(hidden)} alone; {instead}", "dim"))
 
 
 def carries_settings_of(event: Event) -> str:

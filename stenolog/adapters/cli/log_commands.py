@@ -18,7 +18,7 @@ from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.entry import Entry
 
 from .conversation_list import conversation_data, list_drawn
-from .entry_lines import entry_line, log_lines
+from .entry_lines import carries_settings_of, entry_line, log_lines
 from .framework import command
 from .lines import (
     CommandResult,
@@ -109,17 +109,27 @@ def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
     "-n", "--limit", "last", metavar="N", type=click.IntRange(min=0), default=10, help="Begin N back; 10."
 )
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
+@click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_conversation
-def tail_command(db: Path, target: str, last: int, timeout: float | None) -> CommandResult:
+def tail_command(db: Path, target: str, last: int, timeout: float | None, whole: bool) -> CommandResult:
     """Follow a conversation as it goes on.
 
     The last entries, then each new one as it is appended.
     """
     conversation = find_conversation(open_log(db), target)
-    entries = conversation.tail(after=max(0, conversation.position - last), timeout=timeout)
-    return CommandResult(
-        entries, lambda: (entry_line(entry, conversation=conversation) for entry in entries), streams=True
-    )
+    head = conversation.position
+
+    def is_shown(entry: Entry) -> bool:
+        return whole or not carries_settings_of(entry.event)
+
+    def draw() -> Iterator[Piece]:
+        back = islice(filter(is_shown, backwards(conversation, head)), last)
+        first = min((entry.position for entry in back), default=head + 1)
+        entries = conversation.tail(after=first - 1, timeout=timeout)
+        return (entry_line(entry, conversation=conversation) for entry in filter(is_shown, entries))
+
+    entries = conversation.tail(after=max(0, head - last), timeout=timeout)
+    return CommandResult(entries, draw, streams=True)
 
 
 NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"

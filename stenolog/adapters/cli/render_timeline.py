@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.rule import Rule
 from rich.text import Text
 
+from stenolog.domain.values import PositionRange
+from stenolog.projections.context import within
 from stenolog.projections.describe import USER
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.timeline import TimelineItem
@@ -37,19 +38,59 @@ LINES_OF_OUTPUT = 8
 
 
 def drawn_timeline(
-    items: Iterable[TimelineItem], pass_token: str = "", *, full: bool = False
+    items: Iterable[TimelineItem],
+    pass_token: str = "",
+    *,
+    full: bool = False,
+    hides: Iterable[PositionRange] = (),
 ) -> Iterator[Piece]:
     """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass.
 
-    Unless `full`, long outputs are cut, and the errors of one call that was tried again are one line.
+    `hides` are the positions that are out of context by now. Unless `full`, long outputs are cut; several
+    entries in a row out of context are one line, and so are the errors of a call that was tried again.
     """
-    for author, group in groupby(items, _retried):
-        retries = list(group) if author and not full else []
-        if len(retries) > 1:
-            yield _retries(retries)
-            continue
-        for item in retries or group:
-            yield from _item(item, pass_token, full)
+    is_hidden, rest = within(hides), deque(items)
+    before = 0
+    while rest:
+        run = [rest.popleft()]
+        if not full:
+            run += _popped(rest, run[0], is_hidden)
+        if len(run) == 1:
+            yield from _item(run[0], pass_token, full)
+        elif run[0].hidden:
+            is_rewound = bool(rest) and _is_rewind(rest[0])
+            while rest and _is_rewind(rest[0]):
+                rest.popleft()
+            yield _hidden_run(run, before if is_rewound else None)
+        else:
+            yield _retries(run)
+        if not run[0].hidden and run[0].kind not in ("mode", "cut"):
+            before = max(run[-1].position, run[-1].result)
+
+
+def _popped(
+    rest: deque[TimelineItem], first: TimelineItem, is_hidden: Callable[[int], bool]
+) -> Iterator[TimelineItem]:
+    """Take the items off the rest that are one line with the item before it."""
+    if first.hidden and is_hidden(first.position):
+        while rest and is_hidden(rest[0].position) and (rest[0].hidden or rest[0].kind == "mode"):
+            yield rest.popleft()
+    elif author := _retried(first):
+        while rest and _retried(rest[0]) == author:
+            yield rest.popleft()
+
+
+def _is_rewind(item: TimelineItem) -> bool:
+    """Return whether an item tells of nothing but entries that are out of context from there on."""
+    return item.kind == "cut" and item.detail.startswith("hides ") and ";" not in item.detail
+
+
+def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
+    """Return one line for several entries out of context; `before` is the entry that a rewind led back to."""
+    positions = {position for item in run for position in (item.position, item.result) if position}
+    to = "" if before is None else f": rewound to {before or 'the beginning'}"
+    where = f"  {min(positions)}-{max(positions)}"
+    return line((f"{len(positions)} entries hidden{to}", "magenta"), (where, "dim"), kept=1)
 
 
 def _item(item: TimelineItem, pass_token: str, full: bool) -> Iterator[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.events import ModeSwitch
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
 
 from .agent_request import takes_agent_else
+from .entry_lines import carries_settings_of, not_shown
 from .framework import command
 from .lines import CommandResult, Piece, counted, line, pass_token
 from .lookup import find_conversation, open_log
@@ -36,7 +39,7 @@ DECISIONS = {
 
 @command("timeline", example="stenolog timeline demo --at 2h")
 @click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
-@click.option("--full", is_flag=True, help="Whole outputs and calls, and each error that was tried again.")
+@click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
 @takes_conversation
 def timeline_command(db: Path, target: str, at: str, full: bool) -> CommandResult:
     """Show what a person sees.
@@ -50,7 +53,8 @@ def timeline_command(db: Path, target: str, at: str, full: bool) -> CommandResul
     def draw() -> Iterable[Piece]:
         from .render_timeline import drawn_timeline
 
-        return drawn_timeline(items, pass_token(conversation.settings(position).turns), full=full)
+        settings = conversation.settings(position)
+        return drawn_timeline(items, pass_token(settings.turns), full=full, hides=settings.hides)
 
     return CommandResult({"conversation": conversation.name, "items": items}, draw)
 
@@ -71,10 +75,27 @@ def state_command(db: Path, target: str, at: str, steps: bool, agent: str | None
     if steps:
         made = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
         data = {"conversation": conversation.name, "transitions": made}
-        return CommandResult(data, lambda: step_lines(made, erased_among(conversation, made)))
+
+        def draw() -> Iterator[Piece]:
+            unseen = _settings_among(conversation, made)
+            shown = [step for step in made if step.position not in unseen]
+            yield from step_lines(shown, erased_among(conversation, shown))
+            yield from not_shown(Counter(unseen.values()), "--json has them")
+
+        return CommandResult(data, draw)
     state, settings = conversation.state(at=position), conversation.settings(at=position)
     found = {"conversation": conversation.name, "state": state, "settings": settings}
     return CommandResult(found, lambda: _state_lines(state, settings))
+
+
+def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
+    """Return the mode switches that move no lane, and only carry settings of a program; by position."""
+    idle = {step.position for step in steps if not step.lane and step.kind == ModeSwitch.kind}
+    if not idle:
+        return {}
+    entries = conversation.entries(after=min(idle) - 1, at=max(idle))
+    owners = {entry.position: carries_settings_of(entry.event) for entry in entries if entry.position in idle}
+    return {position: owner for position, owner in owners.items() if owner}
 
 
 def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set[int]:
