@@ -36,6 +36,15 @@ def backup(path: Path) -> Path:
     return path.with_name("copy.db")
 
 
+def derived(path: Path) -> list[str]:
+    """Return the files in the log's folder that are derived from entries of any log."""
+    return [
+        each.name
+        for each in path.parent.iterdir()
+        if each.name.endswith(("-checkpoints", "-search", "-bookmarks"))
+    ]
+
+
 def words(path: Path) -> list[str]:
     """Return the words of a sound log."""
     with stenolog.open(path) as log:
@@ -46,11 +55,12 @@ def words(path: Path) -> list[str]:
 def test_the_log_is_the_backup_and_what_was_there_opens_by_another_name(path: Path, backup: Path) -> None:
     done = stenolog.maintenance.restore(backup, path)
 
+    assert derived(path) == []
     assert (done.conversations, done.entries) == (1, 2)
     assert words(path) == ["old"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     aside, *others = done.moved
-    assert {each.removeprefix(aside) for each in others} >= {"-wal", "-checkpoints", "-search"}
+    assert {each.removeprefix(aside) for each in others} >= {"-wal"}
     assert words(Path(aside)) == ["old", "new", "newer"]
     assert words(backup) == ["old"]
     assert not [each for each in path.parent.iterdir() if "stenolog" in each.name]
@@ -156,6 +166,21 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
         assert words(aside[0]) == ["old", "new", "newer"]
     else:
         assert (found, aside) == (["old", "new", "newer"], [])
+
+
+def test_what_a_log_that_is_gone_left_beside_it_is_not_the_restored_ones(path: Path, backup: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].state()
+        log.search("newer")
+    assert len(derived(path)) == 2
+    for each in (path, path.with_name("talks.db-wal"), path.with_name("talks.db-shm")):
+        each.unlink(missing_ok=True)
+
+    done = stenolog.maintenance.restore(backup, path)
+
+    assert (done.moved, derived(path)) == ((), [])
+    with stenolog.open(path) as log:
+        assert (log.search("newer"), len(log.search("old"))) == ([], 1)
 
 
 def test_nothing_is_mixed_up_where_others_open_the_log_meanwhile(path: Path) -> None:

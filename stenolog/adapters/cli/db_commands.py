@@ -52,8 +52,8 @@ def db_backup_command(db: Path, file: Path) -> CommandResult:
 def db_restore_command(db: Path, file: Path) -> CommandResult:
     """Put a backup in the place of the database.
 
-    The backup is verified first. Nothing is deleted: the files that were there are named. Refused while any
-    process has the database open.
+    The backup is verified first. The files that were there are moved aside and named; checkpoints and the
+    search index are deleted. Refused while any process has the database open.
     """
     from stenolog.adapters.verify.integrity import restore
 

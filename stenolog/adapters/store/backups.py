@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from glob import escape, glob
 from pathlib import Path
@@ -103,8 +103,10 @@ def sync(path: Path) -> None:
 
 RESTORE_MARK = ".stenolog-restore"
 # The lock file stays in its place, because the restore itself has it locked.
-BESIDE = ("-wal", "-shm", "-journal", "-checkpoints", "-bookmarks", "-search", "-runner-")
-"""Suffixes of a database's companion files, without the lock file."""
+BESIDE = ("-wal", "-shm", "-journal", "-runner-")
+"""Suffixes of a database's companion files, without the lock file and the derived ones."""
+DERIVED = ("-checkpoints", "-bookmarks", "-search")
+"""Suffixes of files that are derived from the entries of a database: no other one may use them."""
 # From SQLite's sources: the shared bytes behind PENDING_BYTE, and the locks in the shared memory.
 SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 """The bytes of the database and of its shared memory that every connection of SQLite has locked."""
@@ -234,6 +236,9 @@ def _replace(part: Path, path: Path) -> list[Path]:
                 moved[old] = new
         _sync_folder(path)
         publish(part, path)
+        # Behind it, so that a log whose replacement fails keeps them.
+        for derived in _beside(path, DERIVED):
+            derived.unlink()
     except OSError as error:
         for old, new in reversed(moved.items()):
             new.rename(old)
@@ -248,8 +253,11 @@ def _replace(part: Path, path: Path) -> list[Path]:
 
 def _files(path: Path) -> list[Path]:
     """Return the files of a database, the database last."""
-    beside = [each for end in BESIDE for each in glob(f"{escape(str(path))}{end}*")]
-    return [Path(each) for each in beside] + ([path] if path.exists() else [])
+    return _beside(path, BESIDE) + ([path] if path.exists() else [])
+
+
+def _beside(path: Path, suffixes: Sequence[str]) -> list[Path]:
+    return [Path(each) for suffix in suffixes for each in glob(f"{escape(str(path))}{suffix}*")]
 
 
 def _interrupted_stamp(database: str) -> str:

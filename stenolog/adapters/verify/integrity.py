@@ -250,7 +250,8 @@ def restore(
     """Put a backup in the place of the log at `path`, once it is verified; the backup stays as it is.
 
     The files of the log that is there are moved aside and never deleted: `<path>.before-<time>`, which can
-    be opened as a log. Where there is no log, the backup becomes one.
+    be opened as a log. Only what is derived from its entries is deleted: checkpoints and the search index.
+    Where there is no log, the backup becomes one.
 
     Raises `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
     for a backup that is damaged or none, `UnsupportedVersionError`, `StoreError`. The log is as it was then.
