@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ModeSwitch, TextPart, UserMessage
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.adapters.cli.render_outputs import short_aliases
 from stenolog.adapters.log import open as open_log
 from stenolog.events import PositionRange
@@ -272,3 +273,30 @@ def test_an_interrupted_tool_is_no_request_that_was_sent(cli: Callable[..., Any]
     assert cli("import", SESSION, "--name", "bakery").status == 0
 
     assert "in 5 requests sent\n" in cli("explain", "bakery", "5").out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("0.25", "first set as cards/baker/parameters/temperature by the mode switch at x@1, 2026-03-01"),
+        ("rye", "first said by user at x@2, 2026-03-01"),
+        ("wheat", "first given by the tool look at x@4, 2026-03-01"),
+        ("toolu_9", "first recorded as call_id of the entry by look at x@4"),
+    ],
+)
+def test_a_value_is_told_in_a_sentence_with_the_entry_that_had_it_first(
+    cli: Callable[..., Any], tmp_path: Path, text: str, told: str
+) -> None:
+    card = AgentCard(model="m", parameters={"temperature": 0.25})
+    events = [
+        ModeSwitch(cards={"baker": card}),
+        UserMessage(text="rye or not?", to=["baker"]),
+        AssistantMessage(agent="baker", text="rye, surely."),
+        ToolResult(call_id="toolu_9", name="look", text="wheat"),
+    ]
+    with open_log(tmp_path / "talks.db") as log:
+        log["later"].append(UserMessage(text="rye"), time=datetime(2026, 4, 1, tzinfo=UTC))
+        for event in events:
+            log["x"].append(event, time=datetime(2026, 3, 1, tzinfo=UTC))
+
+    assert cli("explain", "value", text).out.startswith(told)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.cli.app import GROUPS, MODULES, RENAMED, app
+from stenolog.adapters.cli.app import GROUPS, MEANT, MODULES, RENAMED, app
 
 Cli = Callable[..., Any]
 WIDE: Any = {"terminal_width": 80, "max_content_width": 80}
@@ -150,3 +150,11 @@ def test_options_that_all_commands_take_stand_in_the_help_once(cli: Cli) -> None
         assert [
             path for path in COMMANDS if listed.search(COMMANDS[path][0].get_help(COMMANDS[path][1]))
         ] == []
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_word_of_another_program_is_answered_with_the_command_that_is_meant(cli: Cli, word: str) -> None:
+    first = MEANT[word][0]
+
+    assert cli(word, "x").err.startswith(f"✗ no command {word!r}; did you mean: stenolog {first}")
+    assert first.startswith("--") or first in MODULES

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import stenolog
-from stenolog import StenologError, UserMessage
+from stenolog import Log, StenologError, ToolResult, UserMessage
 from stenolog.adapters.store import schema
 from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import (
@@ -261,3 +263,26 @@ class TestMigration:
         monkeypatch.setattr(schema, "VERSION", VERSION)
         with stenolog.open(two_versions) as log:
             assert texts(log["demo"]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda log: log["x"].entries(),
+        lambda log: log["x"].records(),
+        lambda log: iter(log["x"]),
+        lambda log: log["x"].tail(after=0, timeout=0),
+        lambda log: log["x"].outputs.listed(),
+    ],
+)
+def test_a_log_stays_open_while_what_was_asked_of_it_is_read(
+    tmp_path: Path, read: Callable[[Log], Iterator[object]]
+) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].extend([UserMessage(text="hi"), ToolResult(call_id="c", text="there")])
+        expected = [str(each) for each in read(log)]
+    reading = read(stenolog.open(tmp_path / "talks.db"))
+    gc.collect()
+
+    assert [str(each) for each in reading] == expected
+    assert len(expected) > 0

@@ -78,6 +78,23 @@ RENAMED = {
     "schema": "db schema",
 }
 """The names of commands of earlier days, and what they are called now."""
+MEANT = {
+    "find": ("search",),
+    "grep": ("search",),
+    "list": ("ls",),
+    "dir": ("ls",),
+    "cat": ("show", "log"),
+    "history": ("log", "ls"),
+    "rm": ("delete", "archive"),
+    "remove": ("delete", "archive"),
+    "mv": ("rename",),
+    "cp": ("fork", "db backup"),
+    "copy": ("fork", "db backup"),
+    "usage": ("cost",),
+    "tokens": ("cost",),
+    "help": ("--help", "COMMAND --help"),
+}
+"""Words of other programs, and the commands that do the same here."""
 COMMON = """\
 Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
 --no-pager, --plugin MODULE, --traceback; others: COMMAND --help. Version: -V\
@@ -186,6 +203,9 @@ class App(Commands):
         """Return what is wrong with a word that is no command: it may be an old one."""
         if written in RENAMED:
             return f"no command {written!r}; it is now: stenolog {RENAMED[written]}"
+        if written in MEANT:
+            meant = " or ".join(f"stenolog {words}" for words in MEANT[written])
+            return f"no command {written!r}; did you mean: {meant}?"
         return f"no command {written!r}{did_you_mean(written, MODULES)}"
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

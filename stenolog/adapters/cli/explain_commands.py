@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.analysis.provider_bill import not_recorded, program_of
 
 from .agent_request import AGENT, address, lane, means, only_agent, own_api, takes_agent, takes_conditions
 from .framework import command
-from .lines import CommandResult, Piece, line
+from .lines import CommandResult, Piece, describe, line
 from .lookup import find_both, open_log
 from .options import takes_conversation_and, takes_db
 from .position_argument import backwards, resolve
 from .terminal import progress
+from .time_argument import in_zone
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.log import Conversation, Log
     from stenolog.adapters.verify.trace import Reached
     from stenolog.domain.entry import Entry
 
@@ -187,21 +189,52 @@ def explain_value_command(db: Path, text: str) -> CommandResult:
     """
     from stenolog.adapters.verify.trace import trace_value
 
-    found = trace_value(open_log(db), text)
+    log = open_log(db)
+    found = trace_value(log, text)
     data = {"reached": found.reached, "agents": found.agents, "providers": found.providers}
 
     def draw() -> Iterator[Piece]:
-        from .layout import table
+        from .layout import table, wrapped
 
         if not found.reached:
             yield line(("✓ ", "green"), "the text is nowhere in this log")
             return
+        if first := _first(log, found.reached):
+            yield wrapped(*_first_words(*first), hang=2)
         yield table((">AT", "WHAT", "CONVERSATION", "WHERE"), [_cells(one) for one in found.reached])
         if found.agents:
             agents, providers = ", ".join(found.agents), ", ".join(found.providers)
             yield line(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
 
     return CommandResult(data, draw)
+
+
+def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None:
+    """Return the earliest entry that a text reached, with the place in it; None where it is in no entry."""
+    firsts: dict[str, Reached] = {}
+    for one in reached:
+        if one.what == "entry":
+            firsts.setdefault(one.conversation, one)
+    found = [(one, log[one.conversation].entry(one.position)) for one in firsts.values()]
+    return min(found, key=lambda pair: pair[1].time, default=None)
+
+
+def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...]:
+    """Say which entry had a text first, and whose words it was or which setting it set."""
+    who, field = describe(entry).who.partition(" → ")[0], one.where.removeprefix("/event/")
+    match entry.event:
+        case ModeSwitch():
+            how = f"set as {field} by the mode switch"
+        case _ if not field.startswith(("parts/", "message")):
+            how = f"recorded as {field} of the entry by {who}"
+        case ToolResult():
+            how = f"given by the tool {who}"
+        case LlmError():
+            how = f"told in an error of {who}"
+        case _:
+            how = f"said by {who}"
+    place = f"{one.conversation}@{one.position}"
+    return f"first {how} at ", (place, "bold"), f", {in_zone(entry.time):%Y-%m-%d %H:%M}"
 
 
 def _cells(one: Reached) -> tuple[str, ...]:

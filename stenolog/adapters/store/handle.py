@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, get_args
+from typing import Protocol, Self, TypeVar, get_args
 
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
@@ -37,6 +37,7 @@ from .sidecar import delete_retired
 from .sqlite_recorder import SqliteLogRecorder
 from .store_values import Collected, Order, Stream, Which
 
+T = TypeVar("T")
 # Bounds the memory of a process that goes through many conversations.
 REMEMBERED = 1000
 """The number of conversations whose heads a log remembers."""
@@ -177,7 +178,7 @@ class LogHandle:
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
         """Yield each new entry of any conversation, in commit order; ends as `Conversation.tail`."""
         unread = partial(reader.everything, self.recorder)
-        return follow(self.recorder, unread, self.last_sequence, timeout)
+        return _while_open(self, follow(self.recorder, unread, self.last_sequence, timeout))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the current log into a new file, while other processes may append.
@@ -302,7 +303,7 @@ class StreamHandle:
         cannot be read, or that is not what was written, stands a `Damaged` event with the reason; `strict`
         raises `CorruptLogError` there.
         """
-        return reader.entries(self._recorder, self.stream, after, at, strict)
+        return _while_open(self.log, reader.entries(self._recorder, self.stream, after, at, strict))
 
     def entry(self, position: int) -> Entry:
         """Return the entry at a position. Raises `PositionNotFoundError`, `ConversationNotFoundError`."""
@@ -319,7 +320,7 @@ class StreamHandle:
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
         """Yield the entries as stored records."""
-        return reader.records(self._recorder, self.stream, after, at)
+        return _while_open(self.log, reader.records(self._recorder, self.stream, after, at))
 
     def checked(self, position: int, *, least: int = 0) -> int:
         """Return a position that a caller gave, if the conversation has come so far.
@@ -340,6 +341,12 @@ class StreamHandle:
                 f"{self.name!r}: expected a position from {least} to {head}, found {found}"
             )
         return position
+
+
+def _while_open(log: LogHandle, items: Iterator[T]) -> Iterator[T]:
+    """Yield the items that are read from a log."""
+    # A log that nothing refers to is closed; in `open(path)["x"].entries()` only this generator does.
+    yield from items
 
 
 def _is_among(asked: object, least: int, last: int) -> bool:

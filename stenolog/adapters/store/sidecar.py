@@ -47,6 +47,11 @@ class Sidecar(ABC):
         self.turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
+    def __del__(self) -> None:
+        # A log that nothing refers to is closed with its files. No other thread can have the turn here.
+        if getattr(self, "_connection", None) is not None:
+            self.let_go()
+
     @abstractmethod
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Make the tables where they are not there."""

@@ -95,6 +95,8 @@ class _Value:
         match value:
             case str() if any(form in value for form in self.forms):
                 yield pointer
+            case int() | float() if json.dumps(value) in self.forms:  # a temperature, a card's number
+                yield pointer
             case list():
                 for nth, inner in enumerate(value):
                     yield from self.pointers(inner, f"{pointer}/{nth}")
