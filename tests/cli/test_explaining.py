@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolResult, UserMessage
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.adapters.cli.render_outputs import short_aliases
 from stenolog.adapters.log import open as open_log
 from stenolog.events import PositionRange
@@ -288,7 +288,7 @@ def test_a_value_is_told_in_a_sentence_with_the_entry_that_had_it_first(
     cli: Callable[..., Any], tmp_path: Path, text: str, told: str
 ) -> None:
     card = AgentCard(model="m", parameters={"temperature": 0.25})
-    events = [
+    events: list[Event] = [
         ModeSwitch(cards={"baker": card}),
         UserMessage(text="rye or not?", to=["baker"]),
         AssistantMessage(agent="baker", text="rye, surely."),
