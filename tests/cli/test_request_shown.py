@@ -14,7 +14,7 @@ from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import Origin, Usage
 from tests.cli.conftest import Ran
-from tests.transcripts.given import assistant, lines, text, tool_use, user
+from tests.transcripts.given import assistant, lines, message, meta, text, tool_use, user
 
 Cli = Callable[..., Ran]
 CLAUDE = Origin(system="claude-code", id="m1")
@@ -221,6 +221,19 @@ def test_an_imported_session_with_sub_agents_is_its_main_agents_unless_another_i
             assert (ran.status, ran.envelope["data"]["agent"]) == (0, "claude"), (name, at)
         assert cli("export", name, "--as", "openai").status == 0
         assert "I look" in cli("request", name, "--agent", "agent-abcdef12").out
+
+
+def test_a_system_prompt_that_the_log_has_is_not_said_to_be_missing(cli: Cli, tmp_path: Path) -> None:
+    told = (message("user", "Hi"), message("assistant", "Hello."))
+    for name, record in (("with", meta(base_instructions={"text": "Be brief."})), ("without", meta())):
+        (tmp_path / "rollout.jsonl").write_bytes(lines(record, *told))
+        cli("import", "rollout.jsonl", "--name", name)
+
+    notes = [cli("request", name).out for name in ("with", "without")]
+
+    assert ["sent besides (tools) or left out" in " ".join(note.split()) for note in notes] == [True, False]
+    assert "(system prompt, tools)" in " ".join(notes[1].split())
+    assert "(tools)" in cli("request", "with", "--raw").err
 
 
 def test_an_imported_chat_of_several_agents_has_no_main_one(cli: Cli, tmp_path: Path) -> None:

@@ -110,9 +110,17 @@ def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic("warning", "unknown-agent", words, conversation.name),)
 
 
+def lacking(conversation: Conversation, address: str) -> str:
+    """Say what the log does not have of an agent's requests; empty where stenolog sent them."""
+    where = lane(address)
+    card = conversation.settings().cards.get(where.agent)
+    program = program_of(backwards(conversation, conversation.position), where)
+    return not_recorded(program, has_prompt=bool(card and card.persona))
+
+
 def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
     """Return a note if the agent's answers came from another program, so that its requests are rebuilt."""
-    words = not_recorded(program_of(backwards(conversation, conversation.position), lane(address)))
+    words = lacking(conversation, address)
     return (Diagnostic("note", "rebuilt", words, conversation.name),) if words else ()
 
 

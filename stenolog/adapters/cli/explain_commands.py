@@ -11,14 +11,23 @@ import click
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
 from stenolog.domain.policy_text import policy_of
-from stenolog.projections.analysis.provider_bill import not_recorded, program_of
 
-from .agent_request import AGENT, address, lane, means, only_agent, own_api, takes_agent, takes_conditions
+from .agent_request import (
+    AGENT,
+    address,
+    lacking,
+    lane,
+    means,
+    only_agent,
+    own_api,
+    takes_agent,
+    takes_conditions,
+)
 from .framework import command
 from .lines import CommandResult, Piece, describe, line
 from .lookup import find_both, open_log
 from .options import takes_conversation_and, takes_db
-from .position_argument import backwards, resolve
+from .position_argument import resolve
 from .terminal import progress
 from .time_argument import in_zone
 
@@ -134,7 +143,7 @@ def explain_text_command(
         policy=policy_of(policy),
         **means(conversation),
     )
-    note = not_recorded(program_of(backwards(conversation, conversation.position), lane(named)))
+    note = lacking(conversation, named)
     data = {"conversation": conversation.name, "agent": named, **made._asdict(), "note": note}
 
     def draw() -> Iterable[Piece]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from stenolog.adapters.providers.failures import error_category
 from stenolog.adapters.providers.json_fields import (
     Blobs,
     as_dict,
     as_int,
-    as_list,
     as_str,
     as_time,
     compact_json,
@@ -42,9 +41,9 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
 from stenolog.domain.values import Origin, PositionRange
 
+from .codex_compaction import Compaction
 from .event_writer import Answer, EventWriter, merged, position_ranges
 from .json_lines import Record
 from .settings_writer import SettingsWriter
@@ -95,6 +94,8 @@ class Codex:
         self._about: dict[str, Any] | None = None
         self._prompts: list[int] = []
         self._compaction = Compaction()
+        self._instructions = ""
+        """Instructions that no message has repeated so far."""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record; an answer waits for the record that counts its tokens."""
@@ -140,6 +141,8 @@ class Codex:
         git = as_dict(payload.get("git"))
         self._about |= {name: as_str(git[key]) for key, name in _GIT.items() if as_str(git.get(key))}
         self.setup.about("codex", self._about)
+        # Before rollouts had the base instructions, they had those of the user, which a message may repeat.
+        self._instructions = "" if base else as_str(payload.get("instructions"))
         self.setup.card(
             MAIN,
             persona=as_str(as_dict(base).get("text")) or as_str(base),
@@ -163,6 +166,12 @@ class Codex:
         )
         self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": as_str(payload.get("cwd"))})
 
+    def _instruct(self) -> None:
+        """Put instructions on the card that no message has repeated before the first words or answer."""
+        if self._instructions:
+            self.setup.card(MAIN, persona=self._instructions)
+            self._instructions = ""
+
     # What is said
 
     def _item(self, line: Line) -> None:
@@ -183,6 +192,7 @@ class Codex:
         if not self._response:
             self._response = item_id or line.key
             self._uncounted = line.key
+        self._instruct()
         if self.writer.starts_message(line.key, MAIN, self._response):
             self.setup.settle(line.key, line.time)
         model = self.setup.cards[MAIN].model
@@ -214,7 +224,12 @@ class Codex:
     def _message(self, line: Line) -> None:
         self._responded()
         runs = list(_runs(line.payload))
-        said = (as_str(part.get("text")) for kind, run in runs if kind == "person" for part in run)
+        words = [(kind, as_str(part.get("text"))) for kind, run in runs for part in run]
+        if any(self._instructions.strip() in text for _, text in words):
+            self._instructions = ""
+        if any(kind == "person" for kind, _ in words):
+            self._instruct()
+        said = (text for kind, text in words if kind == "person")
         if self.setup.title is None and (title := title_of(" ".join(said))):
             self.setup.title = title
         self.setup.settle(line.key, line.time)
@@ -342,53 +357,3 @@ def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, 
 
     for found, run in groupby(content(message.get("content")), key=kind):
         yield found, list(run)
-
-
-Words: TypeAlias = tuple[str, ...]
-
-
-class Compacted(NamedTuple):
-    """A compaction: the positions that stay in context, the summary, and the new messages of its history."""
-
-    kept: set[int]
-    parts: tuple[AssistantPart, ...]
-    fresh: list[dict[str, Any]]
-
-
-class Compaction:
-    """Remembers what users said and where, to find it again in the history that replaces it."""
-
-    def __init__(self) -> None:
-        self._said: dict[Words, list[list[int]]] = {}
-
-    def add_message(self, message: dict[str, Any], positions: list[int]) -> None:
-        """Note the positions of a message of a user, the system or the developer."""
-        self._said.setdefault(_text_key(message), []).append(positions)
-
-    def forget(self, positions: Iterable[int]) -> None:
-        """Drop these positions from the context."""
-        gone = set(positions)
-        for places in self._said.values():
-            places[:] = [place for place in places if not gone.intersection(place)]
-
-    def compact(self, payload: dict[str, Any], model: str) -> Compacted:
-        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are."""
-        summary = as_str(payload.get("message"))
-        parts: list[AssistantPart] = [TextPart(text=summary)] if summary else []
-        kept: dict[Words, list[list[int]]] = {}
-        fresh = []
-        for item in map(as_dict, reversed(as_list(payload.get("replacement_history")))):
-            words = _text_key(item)
-            if item.get("type") != "message" or item.get("role") == "assistant":
-                parts.append(ProviderPart(provider=PROVIDER, model=model, raw=compact_json(item)))
-            elif places := self._said.get(words):
-                kept.setdefault(words, []).insert(0, places.pop())
-            elif not (summary and any(summary in said for said in words)):
-                fresh.append(item)
-        self._said = kept
-        stays = {position for places in kept.values() for place in places for position in place}
-        return Compacted(stays, tuple(parts), fresh[::-1])
-
-
-def _text_key(message: dict[str, Any]) -> Words:
-    return tuple(as_str(part.get("text")) or compact_json(part) for part in content(message.get("content")))

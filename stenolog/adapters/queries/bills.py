@@ -34,7 +34,8 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
     """
     lane = LaneId(request.agent, request.task)
     answer = answer_to(entries, lane, request.at)
-    found = _bill(conversation, request, entries, answer)
+    has_prompt = any(part.rule == "persona" for part in request.parts)
+    found = _bill(conversation, request, entries, answer)._replace(has_prompt=has_prompt)
     is_unnamed = request.ready and not request.sendable
     if (
         is_unnamed

@@ -31,7 +31,8 @@ class Bill(NamedTuple):
     request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
     before it. `program` is the one that the agent's answers came from; it is empty if stenolog sent the
     requests, or if there are no answers. `model` is the one that the answer at `answer` names, where the
-    request that it answers names none yet; else it is empty, and `answer` 0.
+    request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`: the log has the
+    system prompt.
     """
 
     program: str = ""
@@ -43,6 +44,7 @@ class Bill(NamedTuple):
     is_its_own: bool = False
     answer: int = 0
     model: str = ""
+    has_prompt: bool = False
 
     @property
     def missing(self) -> int:
@@ -53,7 +55,8 @@ class Bill(NamedTuple):
     @property
     def note(self) -> str:
         """The part of the request that is not known, in one line; empty where stenolog sent it."""
-        return "; ".join(filter(None, (not_recorded(self.program), self.difference)))
+        lacking = not_recorded(self.program, has_prompt=self.has_prompt)
+        return "; ".join(filter(None, (lacking, self.difference)))
 
     @property
     def difference(self) -> str:
@@ -77,13 +80,16 @@ class Bill(NamedTuple):
 NO_BILL = Bill()
 
 
-def not_recorded(program: str) -> str:
-    """Return the sentence on an agent whose answers came from another program; empty for no program."""
+def not_recorded(program: str, *, has_prompt: bool) -> str:
+    """Return the sentence on an agent whose answers came from another program; empty for no program.
+
+    `has_prompt`: the log has its system prompt.
+    """
     if not program:
         return ""
     return (
         f"the answers came from {program}, so this is rebuilt from what the log has; what was sent besides "
-        "(system prompt, tools) or left out is not recorded"
+        f"({'' if has_prompt else 'system prompt, '}tools) or left out is not recorded"
     )
 
 
