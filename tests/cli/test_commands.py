@@ -74,6 +74,22 @@ def test_the_demo_has_all_five_kinds_and_two_agents_and_fits_on_two_screens(demo
     assert len(demo("demo").out.splitlines()) <= 90
 
 
+def test_the_demo_says_its_sentences_whole_at_a_narrow_terminal(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    lines = cli("demo").out.splitlines()
+
+    assert lines[:2] == [
+        "Two agents, five kinds of event, one log. Everything below",
+        "is worked out from the log.",
+    ]
+    said = " ".join(lines)
+    assert 'Its words are kept, so that "continue" at 6 has something to continue.' in said
+    assert "what reviewer said is quoted." in said
+
+
 def test_the_demo_is_the_same_for_everybody(cli: Callable[..., Any]) -> None:
     assert cli("demo").out == cli("demo").out
     assert cli("demo", "--json").out == cli("demo", "--json").out

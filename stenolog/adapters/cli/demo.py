@@ -26,7 +26,7 @@ from .entry_lines import entry_line
 from .example_files import write_example_files
 from .framework import command
 from .layout import heading
-from .lines import CommandResult, Piece, done, line
+from .lines import CommandResult, Piece, done, line, paragraph
 from .options import takes_db
 
 NAME, ID = "demo", "demo-{}"
@@ -142,7 +142,7 @@ def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
     from .render_timeline import drawn_timeline as timeline_drawn
     from .render_views import drawn_request as request_drawn
 
-    yield line("Two agents, five kinds of event, one log. Everything below is worked out from the log.")
+    yield paragraph("Two agents, five kinds of event, one log. Everything below is worked out from the log.")
     yield from _section(
         "stenolog log demo",
         "What happened. At 5 the model fell silent in the middle of an answer. Its words are kept,",
@@ -174,4 +174,4 @@ def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
 def _section(words: str, *about: str) -> Iterator[Piece]:
     """Yield the heading of a section: a command that shows the same, and what to look at."""
     yield heading(f"$ {words}")
-    yield from (line((sentence, "dim")) for sentence in about)
+    yield paragraph(" ".join(about), "dim")
