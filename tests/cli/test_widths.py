@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,8 @@ COMMANDS = (
 )
 
 
+DIGEST = re.compile(r"^ *[0-9a-f-]{64,}$")
+"""A digest is whole at any width: it is copied, and compared."""
 COMMANDS_WITH_WORDS = (("log",), ("timeline",), ("show", NAME, "2"), ("request", "--agent", MAIN))
 SHORTENED = ("ls", "search")
 """Commands that show the beginning of a text, or the words around a hit, wherever they print it."""
@@ -108,6 +111,21 @@ def test_no_line_is_wider_than_the_terminal(
 
     assert ran.status == 0
     assert [row for row in ran.out.splitlines() if cell_len(row) > columns] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_narrow_terminal_has_no_line_that_is_too_wide_and_no_column_of_single_letters(
+    long: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    ran = long(*command)
+    rows = [row for row in ran.out.splitlines() if not DIGEST.search(row)]
+
+    assert ran.status == 0
+    assert [row for row in rows if cell_len(row) > 40] == []
+    assert [row for row in rows if cell_len(row) - cell_len(row.lstrip()) > 20] == []
+    words = [row.split("  ")[-1] for row in rows if row.endswith("…") and row[:1].isdigit()]
+    assert [cut for cut in words if cell_len(cut) < 8] == []
 
 
 @pytest.mark.parametrize(

@@ -188,8 +188,8 @@ def _log_lines(report: Report) -> Iterator[Piece]:
     broken = {problem.conversation for problem in report.problems}
     for one in report.conversations:
         mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
-        words = f"{one.conversation}: {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
-        yield line(mark, words)
+        words = f": {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
+        yield line(mark, one.conversation, words, kept=1)
         yield f"  {one.digest}"
     if not report.conversations:
         yield NONE
@@ -298,9 +298,8 @@ def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnosti
 def _requests_line(found: RequestsFound) -> Piece:
     mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
     rest = "" if found.whole else ", the rest cannot be built"
-    return line(
-        mark, f"{found.conversation}: {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
-    )
+    words = f": {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
+    return line(mark, found.conversation, words, kept=1 if found.whole else 0)
 
 
 DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"

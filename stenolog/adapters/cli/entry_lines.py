@@ -28,6 +28,8 @@ SHORT_KINDS = {kind: short for short, kind in KINDS.items()}
 KIND_CELLS = max(map(len, KINDS))
 WHO_CELLS, PART = 16, 8
 """The cells of an author's name; of a wide terminal this part of them."""
+NARROW, WHO_CELLS_NARROW = 60, 8
+"""A terminal of fewer cells has no room for times, and so many for an author's name."""
 
 
 def short_kind(kind: str) -> str:
@@ -63,6 +65,8 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
 
 def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
     """Yield a line on mode switches that only carry settings, counted by their programs; none for none."""
+    if is_narrow():
+        yield line(("no room for times: --json has them", "dim"))
     if hidden:
         switches = counted(hidden.total(), "mode switch", "mode switches")
         yield line((f"not shown: {switches} with settings of {', '.join(hidden)} alone; {instead}", "dim"))
@@ -96,7 +100,7 @@ def entry_line(
         who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
-        (f"  {in_zone(entry.time):%H:%M:%S}  ", "dim"),
+        ("  " if is_narrow() else f"  {in_zone(entry.time):%H:%M:%S}  ", "dim"),
         (f"{kind:<{KIND_CELLS}}  ", style),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),
@@ -104,10 +108,17 @@ def entry_line(
     )
 
 
+def is_narrow() -> bool:
+    """Return whether the terminal has no room for columns beside the words."""
+    cells = width()
+    return cells is not None and cells < NARROW
+
+
 def _fitted(who: str) -> str:
     """Return a name as wide as its column; a longer one loses its middle, but in a pipe it is whole."""
     cells = width()
     room = WHO_CELLS if cells is None else max(WHO_CELLS, cells // PART)
+    room = WHO_CELLS_NARROW if is_narrow() else room
     shown = who if cells is None else shortened(who, room)
     return f"{shown:<{room}}"
 

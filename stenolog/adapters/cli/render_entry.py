@@ -15,7 +15,7 @@ from stenolog.projections.timeline import cut_words
 
 from .call_positions import call_of, results_of
 from .entry_lines import erasure_words, kind_word
-from .layout import heading
+from .layout import heading, wrapped
 from .lines import Piece, entry_data, field, line, paragraph
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
     data = entry_data(entry)
     is_gone = is_erased(entry.event)
     topic = erasure_words(entry, conversation) if is_gone else data["topic"]
-    yield line(
+    yield wrapped(
         (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, kind_word(entry.event)[1]),
-        (f"  {data['at']}", "dim"),
+        (f"  {data['at']}", "dim"), hang=2,
     )  # fmt: skip
     if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
-        yield line((cut, "yellow"))
+        yield wrapped((cut, "yellow"))
     if key := call_of(conversation, entry):
         which = f"/{key.nth + 1}" if key.nth else ""
         yield line((f"call at {key.position}{which}", "dim"))

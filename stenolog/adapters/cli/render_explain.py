@@ -25,7 +25,7 @@ from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.timeline import erasures
 
-from .entry_lines import entry_line, kind_word, short_kind
+from .entry_lines import entry_line, is_narrow, kind_word, short_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import STYLES, Piece, counted, describe, line, paragraph
 from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
@@ -40,7 +40,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece
     """Draw an entry's place in requests and timeline; `log` is the log up to the position explained."""
     yield entry_line(told.entry, erased=erasures(log))
     yield heading("In the requests of")
-    widest = max((len(lane.lane) for lane in told.lanes), default=0)
+    widest = 0 if is_narrow() else max((len(lane.lane) for lane in told.lanes), default=0)
     for lane in told.lanes:
         yield from _lane_lines(lane, len(log), widest)
     if told.timeline:
@@ -63,7 +63,13 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece
 
 
 def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
-    """Yield where and in which role each stretch is, and below it what each rule does."""
+    """Yield where and in which role each stretch is, and below it what each rule does.
+
+    `width` is that of the names of lanes; 0: they stand above.
+    """
+    if not width:
+        yield line((lane.lane, "cyan"))
+        lane = lane._replace(lane="")
     if not lane.stretches:
         yield line((f"{lane.lane:<{width}}", "cyan"), ("  no request yet", "dim"))
     indent, before = width + 14, 0

@@ -18,7 +18,7 @@ from stenolog.domain.turns import TURN_RULES
 from .agent_request import takes_agent_else
 from .entry_lines import carries_settings_of, not_shown
 from .framework import command
-from .lines import CommandResult, Piece, counted, line, pass_token
+from .lines import CommandResult, Piece, counted, pass_token
 from .lookup import find_conversation, open_log
 from .options import takes_conversation
 from .position_argument import resolve
@@ -137,22 +137,22 @@ def decision_words(step: Transition) -> str:
 
 
 def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
-    from .layout import table
+    from .layout import table, wrapped
 
-    yield line((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
+    yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
     if settings.title:
-        yield line(("title  ", "dim"), settings.title)
+        yield wrapped(("title  ", "dim"), settings.title)
     if settings.parent:
-        yield line(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
+        yield wrapped(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
     if state.blocked:
-        yield line((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
+        yield wrapped((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
     if state.turns and state.turns.rule not in TURN_RULES:
         told = (
             f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
         )
-        yield line((told, "yellow"))
+        yield wrapped((told, "yellow"))
     if state.anomalies:
-        yield line(
+        yield wrapped(
             (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog check log` names them", "yellow")
         )
     columns = ("AGENT", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
