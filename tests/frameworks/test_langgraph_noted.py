@@ -11,13 +11,14 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Interrupt, interrupt
 
 import stenolog
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.errors import StoreError
 from tests.frameworks.langgraph_graphs import ASKED, MAY, ONE, said, talking
+from tests.frameworks.test_langgraph_kept import ONE as HERE
 from tests.frameworks.test_langgraph_kept import holding, put
 
 
@@ -116,6 +117,20 @@ def test_an_error_of_a_node_is_noted_with_the_node(log: Log) -> None:
     assert log["one"].state().anomalies == 0
 
 
+def test_a_note_on_an_interrupt_that_comes_before_its_checkpoint_follows_the_messages(log: Log) -> None:
+    saver, state = LangGraphSaver(log), holding(1, messages=[HumanMessage("May I?", id="q")])
+    there: Any = {"configurable": {**ONE["configurable"], "checkpoint_ns": "", "checkpoint_id": state["id"]}}
+    saver.put_writes(there, [("__interrupt__", (Interrupt("Sure?"),))], "task", "~__pregel_pull, asks")
+    assert notes(log) == []
+
+    put(saver, HERE, state)
+    put(saver, HERE, state)
+
+    told = [(item.author, item.text) for item in log["one"].timeline() if item.kind == "message"]
+    assert told == [("user", "May I?"), ("asks", "interrupted: Sure?")]
+    assert [write[1] for write in saver.get_tuple(there).pending_writes] == ["__interrupt__"]  # type: ignore[union-attr]
+
+
 def test_notes_are_sent_to_no_model_and_come_along_with_a_brought_thread(log: Log) -> None:
     old = InMemorySaver()
     talking(old).invoke(MAY, ONE)
@@ -141,12 +156,12 @@ def test_a_state_or_a_write_that_is_put_twice_is_one_entry(log: Log) -> None:
         LangGraphSaver(log),
         holding(1, messages=[HumanMessage("Hello", id="q")], long="long " * 60),
     )
-    config = put(saver, ONE, state)
+    config = put(saver, HERE, state)
     saver.put_writes(config, [("messages", "one"), ("long", "long " * 90)], "task")
     once = [*saver.list(ONE)]
     before = log["one"].position
 
-    put(saver, ONE, state)
+    put(saver, HERE, state)
     saver.put_writes(config, [("messages", "one"), ("long", "long " * 90)], "task")
 
     assert log["one"].position == before
@@ -155,10 +170,10 @@ def test_a_state_or_a_write_that_is_put_twice_is_one_entry(log: Log) -> None:
 
 def test_a_checkpoint_that_was_pruned_is_kept_again_when_it_is_put_again(log: Log) -> None:
     saver, first = LangGraphSaver(log), holding(1)
-    config = put(saver, ONE, first)
+    config = put(saver, HERE, first)
     put(saver, config, holding(2))
     saver.prune(["one"])
-    put(saver, ONE, first)
+    put(saver, HERE, first)
 
     assert saver.get_tuple(config) is not None
 

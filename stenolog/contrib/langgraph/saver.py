@@ -35,7 +35,7 @@ from .configs import Where, config_of
 from .connection import Connection
 from .message_sync import MessageSync
 from .messages import ChannelMessage, matches, messages_in, name_of
-from .notes import note_on
+from .notes import late_notes, note_on
 from .stored_values import Allowed, Ref, SafeSerializer, ValueReader, ValueWriter, in_the_clear
 from .thread_fold import Saved, Thread
 from .thread_store import ThreadStore, id_of, record
@@ -143,7 +143,7 @@ class LangGraphSaver(AwaitedSaver):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         with self._lock:
-            threads = self._threads_of(config)
+            threads = [self._shelf.thread(Where.of(config).thread)] if config else self._shelf.threads()
             found = [pair for thread in threads for pair in self._listed(thread, config, before)]
         given = 0
         for thread, saved in found:
@@ -251,8 +251,8 @@ class LangGraphSaver(AwaitedSaver):
                 "path": path,
             }
             self._shelf.keep(writing.finish(kept))
-            known = map(self._reading(thread).value, thread.answers(where.ns, where.id or "", task))
-            note = note_on(writes, where, path, known, task) if self._is_readable() else None
+            given = (thread, self._reading(thread), where, writes, task, path)
+            note = note_on(*given) if self._is_readable() else None
             return [] if note is None and thread.has(kept) else [record(kept, note)]
 
         with self._lock:
@@ -288,6 +288,7 @@ class LangGraphSaver(AwaitedSaver):
             thread, where.ns, where.id or "", self._shelf.agent, self._shelf.head(thread, where.thread)
         )
         switched: dict[str, Any] = {}
+        late: _list[NewEntry] = []
         around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
         is_early = "parents" in metadata and bool(where.ns) and around is None
         if self._is_readable() and not is_early:  # LangGraph puts several at once
@@ -295,11 +296,13 @@ class LangGraphSaver(AwaitedSaver):
             unknown = [channel for channel in counted if channel not in values]
             telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
             telling.take_in(self._written(thread, where, unknown))
+            late = late_notes(thread, self._reading(thread), where.ns, checkpoint["id"])
             if not where.ns:
                 switched = self._switched(thread, telling, is_whole=not unknown)
         self._shelf.keep(telling.blobs | writing.finish(kept))
-        changes_nothing = not telling.drafts and not switched and thread.has(kept)
-        return [] if changes_nothing else [*telling.drafts, record(kept, **switched)]
+        if not telling.drafts and not switched and thread.has(kept):
+            return []
+        return [*telling.drafts, record(kept, **switched), *late]
 
     def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
         """Return the changes of a main graph's checkpoint to the conversation's settings."""
@@ -353,10 +356,6 @@ class LangGraphSaver(AwaitedSaver):
                 (write.task, write.channel, reading.value(write.value)) for write in thread.writes(saved)
             ],
         )
-
-    def _threads_of(self, config: RunnableConfig | None) -> Iterable[Thread]:
-        """Return the thread that a config names, or all of them."""
-        return self._shelf.threads() if config is None else [self._shelf.thread(Where.of(config).thread)]
 
     def _listed(
         self, thread: Thread, config: RunnableConfig | None, before: RunnableConfig | None

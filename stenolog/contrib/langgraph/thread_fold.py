@@ -3,6 +3,7 @@
     {"thread": "42"}                              whose conversation this is; a copy says it anew
     {"checkpoint": …, "ns": "", "parent": …}      a checkpoint: its values and metadata by reference
     {"writes": [[channel, …], …], "task": …}      what a task wrote, before the next checkpoint took it in
+    {"note": …}                                   beside a note on writes that came before their checkpoint
     {"drop": [[ns, id], …]}                       checkpoints that were deleted or pruned
     {"drop": …, "emptied": true}                  the thread was deleted, and lives on for its copies
     {"message": …, "value": "9c1b…"}              beside a message that is told: which, and its exact value
@@ -196,7 +197,11 @@ class Thread:
 
     def writes(self, saved: Saved) -> list[Write]:
         """Return the writes at a checkpoint, in the order in which they are applied."""
-        written = self._writes.get((saved.ns, saved.id), {}).values()
+        return self.writes_at(saved.ns, saved.id)
+
+    def writes_at(self, ns: str, id: str) -> list[Write]:
+        """Return the same of a checkpoint that may not have been put."""
+        written = self._writes.get((ns, id), {}).values()
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
     def answers(self, ns: str, id: str, task: str) -> list[Ref]:
@@ -231,6 +236,8 @@ class Thread:
             case _, {"writes": list()}:
                 self.records.add(entry.position)
                 self._write(kept)
+            case _, {"note": _}:
+                self.records.add(entry.position)
             case _, {"message": str(key), "value": str(value)}:
                 self._hear(entry, key, value)
             case _:
