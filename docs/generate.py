@@ -56,7 +56,7 @@ PREFACE = """\
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
-| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete` |
+| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out` |
 | each line of `watch` | `reports`, as of `import`, and `refused`: a list of `file`, `error` |
 | `export` | `conversation`, `entries`, `form`, `file` |
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
