@@ -161,9 +161,9 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
 
 def left_out(count: int) -> tuple[str | tuple[str, str], ...]:
     """Say that so many deleted conversations were not imported again."""
-    was = "was" if count == 1 else "were"
+    was, it = ("was", "it") if count == 1 else ("were", "them")
     words = f"{counted(count, 'deleted conversation')} {was} left out"
-    return EMPTY, words, ("  import --again FILE brings it back", "dim")
+    return EMPTY, words, (f"  import --again FILE brings {it} back", "dim")
 
 
 @command("export", example="stenolog export demo --as openai --agent coder")

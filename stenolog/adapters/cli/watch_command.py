@@ -16,7 +16,7 @@ from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
 
 from .framework import command
-from .import_export import left_out, said_of
+from .import_export import EMPTY, left_out, said_of
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import takes_db
@@ -102,7 +102,7 @@ def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
         yield line(_at(), ("✓ ", "green"), f"{files}, {entries}: ", (f"{names}{more}", "bold"))
     refused = [each for each in done if isinstance(each, Refused)]
     for note in said_of(each for each in refused if not each.as_before):
-        yield line(_at(), ("✗ ", "red"), note.message)
+        yield line(_at(), ("✗ ", "red") if note.severity == "error" else EMPTY, note.message)
     if old := sum(each.as_before for each in refused):
         words = f"{counted(old, 'file')} refused, as before"
         yield line(_at(), ("✗ ", "red"), words, ("  import -v names each", "dim"))
