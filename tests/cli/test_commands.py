@@ -166,7 +166,7 @@ def test_a_fork_says_where_it_begins_and_copies_nothing(demo: Callable[..., Any]
 
     assert (made["conversation"], made["fork_of"], made["after"]) == ("again", "demo", 4)
     listed = {row["name"]: row for row in demo("ls", "--json").envelope["data"]}
-    assert listed["again"]["fork_of"] == {"conversation": "demo", "position": 4}
+    assert listed["again"]["fork_of"] == {"conversation": "demo", "short_name": "demo", "position": 4}
     assert demo("show", "again", "5", "--json").envelope["data"]["event"]["fork"] is True
 
 
