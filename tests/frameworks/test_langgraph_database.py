@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.checkpoint.base import id as ids
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 
 import stenolog
@@ -96,6 +96,26 @@ def test_a_message_has_the_time_of_the_checkpoint_that_it_was_written_at(
 
     assert all(before < at <= datetime.now(UTC) for at in times)
     assert times == sorted(times)
+
+
+def test_a_message_that_was_written_as_a_tuple_has_the_time_of_the_first_checkpoint_that_has_it(
+    log: Log, old: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [("ai", "Rain.")]})
+    graph.add_edge(START, "model")
+    app: Any = graph.compile(checkpointer=old)
+    app.invoke({"messages": [("user", "What is the weather?")]}, ONE)
+    between = datetime.now(UTC)
+    app.invoke({"messages": [("user", "And tomorrow?")]}, ONE)
+
+    import_file(log, file)
+    times = {getattr(entry.event, "text", ""): entry.time for entry in log["one"].entries()}
+
+    assert before < times["What is the weather?"] <= between
+    assert times["And tomorrow?"] >= between - timedelta(milliseconds=1)
 
 
 def test_a_database_that_has_grown_appends_what_is_new(log: Log, old: Any, file: Path) -> None:

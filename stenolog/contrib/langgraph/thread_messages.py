@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -38,6 +39,10 @@ THREADS = "SELECT thread_id FROM checkpoints GROUP BY thread_id ORDER BY min(row
 NEWEST = (
     "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
     "ORDER BY checkpoint_id DESC LIMIT 1"
+)
+CHECKPOINTS = (
+    "SELECT checkpoint_id, type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
+    "ORDER BY checkpoint_id"
 )
 WRITES = (
     "SELECT checkpoint_id, channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = '' "
@@ -78,16 +83,39 @@ def _messages(connection: Connection, thread: str) -> list[Said]:
     """Return the messages of the newest state; of a state in delta channels, those that were written."""
     written = _written(connection, thread)
     kind, content = connection.execute(NEWEST, (thread,)).fetchone() or ("null", b"")
+    messages = _in_state(kind, content)
+    times = {id: said.at for id, said in written.items()}
+    # A task that wrote ("user", "Hello") wrote no id: the state has the message with one.
+    times |= _first_seen(connection, thread, {str(message.id) for message in messages} - times.keys())
+    at = min(times.values(), default=EPOCH)
+    found: dict[str, Said] = {}
+    for nth, message in enumerate(messages):
+        at = times.get(str(message.id), at)
+        found.setdefault(message.id or f"#{nth}", Said(message, at))
+    return list((found or written).values())
+
+
+def _in_state(kind: str, content: bytes) -> list[BaseMessage]:
+    """Return the messages in the state of a checkpoint."""
     values = (_value(kind, content) or {}).get("channel_values") or {}
     channels = [[*_each(value)] for name, value in values.items() if _is_of_state(name)]
     # A message may be in several channels: the longest has the order in which they came.
-    messages = list(chain(*sorted(channels, key=len, reverse=True)))
-    at = min((said.at for said in written.values()), default=EPOCH)
-    found: dict[str, Said] = {}
-    for nth, message in enumerate(messages):
-        at = written[message.id].at if message.id in written else at
-        found.setdefault(message.id or f"#{nth}", Said(message, at))
-    return list((found or written).values())
+    return list(chain(*sorted(channels, key=len, reverse=True)))
+
+
+def _first_seen(connection: Connection, thread: str, wanted: set[str]) -> dict[str, datetime]:
+    """Return the time of the first checkpoint that has each of the wanted messages, by their ids."""
+    seen: dict[str, datetime] = {}
+    if not wanted:
+        return seen
+    for id, kind, content in connection.execute(CHECKPOINTS, (thread,)):
+        with suppress(CorruptLogError, ValueError, TypeError, LookupError, AttributeError):
+            for message in _in_state(kind, content):
+                if str(message.id) in wanted:
+                    seen.setdefault(str(message.id), _time(id))
+        if len(seen) == len(wanted):
+            break
+    return seen
 
 
 def _written(connection: Connection, thread: str) -> dict[str, Said]:
