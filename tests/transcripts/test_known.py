@@ -121,6 +121,20 @@ def test_what_was_deleted_stays_deleted_until_it_is_asked_for(log: Log, file: Pa
     assert (import_file(log, file).left_out, log.names()) == ([], [SESSION])
 
 
+def test_what_was_deleted_and_came_back_by_its_own_export_is_gone_on_with(log: Log, file: Path) -> None:
+    import_file(log, file)
+    exported = file.with_name("export.jsonl")
+    exported.write_text(log[SESSION].export())
+    log[SESSION].delete()
+    assert import_file(log, file).left_out
+
+    import_file(log, exported)
+
+    assert [(one.name, one.already) for one in import_file(log, file).conversations] == [(SESSION, 4)]
+    log[SESSION].rename("mine")
+    assert import_file(log, file).conversations[0].name == "mine"
+
+
 def test_a_session_is_known_by_its_id_wherever_its_file_lies(log: Log, file: Path) -> None:
     import_file(log, file)
     log[SESSION].rename("mine")

@@ -150,8 +150,11 @@ class Naming:
         if (now := known_sessions.name_now(self._log, mark)) is not None:
             self._used.add(now)
             return Place(now, (mark,))
-        if not self._again and known_sessions.is_deleted(self._log, mark):
-            return Place(conversation_name(own or self._stem), (mark,), is_deleted=True)
+        usual = conversation_name(own or self._stem)
+        # One that came back by its own export is there by its name.
+        is_back = bool(own) and self._is_session and usual in self._log
+        if not (self._again or is_back) and known_sessions.is_deleted(self._log, mark):
+            return Place(usual, (mark,), is_deleted=True)
         # A copy under a name that was asked for is not the session's, where it is in the log already.
         is_copy = bool(self._asked) and known_sessions.name_now(self._log, first) is not None
         return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))

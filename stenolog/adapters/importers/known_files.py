@@ -93,7 +93,7 @@ def recall(log: Log, file: KnownFile) -> Report | None:
     if kept["sha"] != file.sha or not all(_is_unchanged(log, **found) for found in kept["conversations"]):
         return None
     left_out = [LeftOut(*found) for found in kept["left_out"]]
-    if not all(known_sessions.is_deleted(log, found.mark) for found in left_out):
+    if any(found.name in log or not known_sessions.is_deleted(log, found.mark) for found in left_out):
         return None
     return Report(
         str(file.path),
