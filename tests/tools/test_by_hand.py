@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +18,10 @@ from stenolog.errors import CallerError
 from stenolog.events import CallRef, Control
 from stenolog.parts import ImagePart
 from stenolog.tools import (
+    BaseTool,
     MCPServer,
     ToolContext,
+    ToolOutput,
     open_calls,
     run_call,
     run_call_async,
@@ -182,6 +187,84 @@ def test_a_tool_that_must_not_run_twice_is_refused_where_a_crash_would_repeat_it
     assert talk.state().lane("coder").calls
     assert run_call(call, [once]).text == "ran pay"
     assert len(run_calls(talk, "coder", [tool(shell)])) == 1
+
+
+class Bell(BaseTool):
+    """A tool of a class of its own, which says nothing of `repeat`."""
+
+    spec = Tool(name="shell")
+
+    async def run(self, call: ToolContext) -> ToolOutput:
+        return ToolOutput(("rang",))
+
+
+class OneBell(Bell):
+    repeat = "never"
+
+
+def test_a_tool_of_a_class_that_must_not_run_twice_is_refused_as_a_function_is(talk: Conversation) -> None:
+    told = Bell()
+    told.repeat = "never"
+    called(talk, ToolCall(id="c1", name="shell", arguments="{}"))
+
+    for each in (OneBell(), told):
+        with pytest.raises(CallerError, match='shell: repeat="never" is kept by a Team'):
+            run_calls(talk, "coder", [each])
+    (entry,) = run_calls(talk, "coder", [Bell()])
+    assert isinstance(entry.event, ToolResult)
+    assert entry.event.text == "rang"
+
+
+KILLED = """
+import os, signal, sys
+import stenolog
+from stenolog import Tool
+from stenolog.tools import BaseTool, ToolContext, ToolOutput, run_calls, tool
+
+def paid(key):
+    with open("paid", "a+") as file:
+        file.seek(0)
+        begun = file.read().split()
+        file.write(f"{key}\\n")
+    if not begun:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "paid"
+
+def pay(call: ToolContext) -> str:
+    return paid(call.key)
+
+class Pay(BaseTool):
+    spec = Tool(name="pay")
+    async def run(self, call):
+        return ToolOutput((paid(call.key),))
+
+class PayOnce(Pay):
+    repeat = "never"
+
+tools = {"function": pay, "class": Pay(), "told": tool(pay, repeat="never"), "told class": PayOnce()}
+with stenolog.open("a.db") as log:
+    print(len(run_calls(log["x"], "coder", [tools[sys.argv[1]]])))
+"""
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("function", 2), ("class", 2), ("told", 0), ("told class", 0)])
+def test_after_a_kill_a_call_runs_again_unless_its_tool_says_never(
+    kind: str, runs: int, tmp_path: Path
+) -> None:
+    with stenolog.open(tmp_path / "a.db") as log:
+        called(log["x"], ToolCall(id="c1", name="pay"))
+
+    ends = [
+        subprocess.run([sys.executable, "-c", KILLED, kind], cwd=tmp_path, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+
+    keys = (tmp_path / "paid").read_text().split() if runs else []
+    assert (len(keys), len(set(keys))) == (runs, min(runs, 1))
+    if runs:
+        assert [each.returncode for each in ends] == [-signal.SIGKILL, 0]
+    else:
+        assert all('repeat="never" is kept by a Team' in each.stderr for each in ends)
 
 
 def test_an_async_loop_refuses_it_too(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_the_tools_of_a_server_are_listed_under_names_that_every_provider_takes(
     assert (add.spec.description, add.spec.approval) == ("Add two numbers.", False)
     assert add.spec.parameters["required"] == ["a", "b"]
     assert (add.repeat, add.timeout, add.limit) == ("never", 7, 99)
+    assert not add.must_not_repeat
     (odd,) = [name for name in tools if "odd" in name]
     assert odd == "my_odd_name_with_signs_" + odd[-6:]
 
@@ -86,11 +87,13 @@ def test_options_choose_tools_and_what_a_person_approves_and_whether_hints_are_t
 
     chosen = during(server(tools=["add", "pid"], approval=["pid"], trust_hints=True), main)
     asked = during(server(tools=["add"], approval=forced, repeat="keyed"), main)
+    told = during(server(tools=["add"], repeat="never"), main)
 
     assert list(chosen) == ["add", "pid"]
     assert [each.spec.approval for each in chosen.values()] == [False, True]
     assert [each.repeat for each in chosen.values()] == ["safe", "never"]
     assert (asked["add"].approves, asked["add"].repeat) == (forced, "keyed")
+    assert told["add"].must_not_repeat
 
 
 def test_a_tool_that_is_asked_for_and_not_there_is_named() -> None:

@@ -258,7 +258,9 @@ def _changed(one: BaseTool, **options: Any) -> BaseTool:
     if "approval" in told:
         made.approves = None
     given = {"repeat": one.repeat, "timeout": one.timeout, "limit": one.limit} | options
-    made.repeat, made.timeout, made.limit = checked_function(made.spec.name, **given)
+    repeat, made.timeout, made.limit = checked_function(made.spec.name, **given)
+    if "repeat" in options:
+        made.repeat = repeat
     return made
 
 

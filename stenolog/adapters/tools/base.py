@@ -83,6 +83,13 @@ class BaseTool(ABC):
     stops: bool = True
     secrets: Collection[str] = ()
 
+    @property
+    def must_not_repeat(self) -> bool:
+        """True if the tool says `repeat="never"` itself, and has not just left it open."""
+        # The class attribute above is the default; any other one was written by the tool's author.
+        places = (self, *(kind for kind in type(self).__mro__ if kind is not BaseTool))
+        return self.repeat == "never" and any("repeat" in vars(each) for each in places)
+
     @abstractmethod
     async def run(self, call: ToolContext) -> ToolOutput:
         """Run it. What it raises becomes a `ToolOutput` with `is_error`; cancelling ends it where it can."""

@@ -26,7 +26,7 @@ from stenolog.domain.state import OpenCall, address
 from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
 from .calls import as_approved, call_at, with_metadata
 from .execute import execute
-from .functions import Function, ToolLike, as_runnables, by_name
+from .functions import ToolLike, as_runnables, by_name
 from .results import failed, redacted_output, result_of
 
 T = TypeVar("T")
@@ -70,9 +70,9 @@ def run_calls(
 ) -> list[Entry]:
     """Run the agent's calls that have no result yet, one after another, and append their results.
 
-    A call runs again if the program died before its result was appended, so a tool with `repeat="never"` is
-    refused. Returns the results' entries: none where nothing was to be done. Raises `CallerError` for such a
-    tool and for what is none; otherwise as `append`.
+    A call runs again if the program died before its result was appended, also one of a tool that says nothing
+    of `repeat`; a tool that says "never" is refused. Returns the results' entries: none where nothing was to
+    be done. Raises `CallerError` for such a tool and for what is none; otherwise as `append`.
     """
     known, lane = _repeatable(_tools(tools)), address(agent, task)
     return [
@@ -104,7 +104,7 @@ def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
 def _repeatable(tools: dict[str, BaseTool]) -> dict[str, BaseTool]:
     """Return the tools. Raises `CallerError` for one that must not run again."""
     for name, each in tools.items():
-        if isinstance(each, Function) and each.must_not_repeat:
+        if each.must_not_repeat:
             raise CallerError(
                 f'{name}: repeat="never" is kept by a Team, for run_calls cannot tell whether a call was '
                 "begun before a crash; append the results of its calls yourself (run_call runs one), "

@@ -48,9 +48,9 @@ class Function(BaseTool):
             function, self._parameters, name=name, description=description, approval=bool(approval)
         )
         self.approves = approval if callable(approval) else None
-        self.must_not_repeat = repeat == "never"
-        """True if the tool says so itself, and has not just left it open."""
-        self.repeat, self.timeout, self.limit = checked(name, repeat or "never", timeout, limit)
+        known, self.timeout, self.limit = checked(name, repeat or "never", timeout, limit)
+        if repeat is not None:
+            self.repeat = known
         if repeat == "keyed" and not self._parameters.takes_call:
             raise CallerError(
                 f'{name}: repeat="keyed" expects a parameter annotated `ToolContext` that has the key'

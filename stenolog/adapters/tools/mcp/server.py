@@ -80,8 +80,8 @@ class MCPServer(Toolset):
         self.secrets = secrets
         self._connect = connect
         self._last_words = last_words
-        self._options: Options = {"repeat": "never", "timeout": TIMEOUT, "limit": LIMIT} | options
-        checked(shown, self._options["repeat"], self._options["timeout"], self._options["limit"])
+        self._options: Options = {"timeout": TIMEOUT, "limit": LIMIT} | options
+        checked(shown, options.get("repeat", "never"), self._options["timeout"], self._options["limit"])
         self._link: Link | None = None
 
     @classmethod
@@ -210,7 +210,8 @@ class MCPTool(BaseTool):
         except InvalidEventError as error:
             raise ToolError(f"its tool {theirs.name!r:.100}: {error}") from None
         self.approves = approval if callable(approval) else None
-        self.repeat = options["repeat"]
+        if "repeat" in options:
+            self.repeat = options["repeat"]
         self.timeout, self.limit = options["timeout"], options["limit"]
         if self.repeat == "never" and options.get("trust_hints", False) and _harmless(theirs):
             self.repeat = "safe"
