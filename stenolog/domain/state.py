@@ -160,7 +160,7 @@ class State(NamedTuple):
     `waiting` is the position of a message that no agent was there to answer. `approvals` names, per
     agent, the tools whose calls a person must approve. `summaries` are those in force: a summary ends when a
     larger one covers all that it covers, or when an entry hides or resets its messages. `turns` is the turn
-    rule as recorded, and `floor` is its state.
+    rule as recorded, and `turn_state` is its state.
     """
 
     position: int = 0

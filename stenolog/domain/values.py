@@ -86,8 +86,9 @@ class Receipt:
     """The record of a request that an answer or an error carries: enough to build the request again.
 
     `view` is the position that the request was built at. `policy`, `pipeline`, `api` and `counter` name
-    what built it, with versions. `plan` has the choices (cut, kept runs, previews). `sha256` is that of the
-    body, as compact UTF-8 JSON in the order sent, blobs by hash.
+    what built it, with versions. `plan` has the runs that were `cut` out of the window, and short digests of
+    the body's `sections`. `sha256` is that of the body, as compact UTF-8 JSON in the order sent, blobs by
+    hash.
 
     `sent` is the sha256 of the bytes that went out, blobs and all, and `transport` what made them of the
     body: fields added and removed, style, method, path, headers that change behaviour. Both are empty where

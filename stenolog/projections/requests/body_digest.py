@@ -165,7 +165,7 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
 
 
 def conversation(body: Mapping[str, Any]) -> Any:
-    """Return the messages of a body and their key on its API; a prompt is a text."""
+    """Return the messages of a body; a prompt is a text."""
     return next((body[key] for key in MESSAGES if key in body), [])
 
 

@@ -9,15 +9,18 @@ It records what it did with every entry, so that the explanation accounts for al
     1 visible      drop entries that the lane may not see (`visibility`)
     2 edited       put edits and summaries in the place of what they replace (`edits`)
     3 truncated    replace a large tool output by a preview and an alias (`truncation`)
-    4 attributed   own words become `assistant`, the user's `user`, others' are quoted (`attribution`)
+    4 attributed   own words are `assistant`, others' are quoted; then the transforms (`attribution`)
     5 grouped      make one unit of an answer, its calls and one result for each (`tool_groups`)
     6 prompt       add system text and tools before the conversation, notes around it (`prompt`)
     7 fitted       drop the oldest units until the rest fits the budget (`budget`)
     8 rendered     write the body of one provider's API (`apis`)
 
-`build` gives the entries one by one to a view (`take`). The view folds what the stages ask for: settings,
-the lane's memory, the pairs of calls and results. Under a budget stage 7 works after each entry. After the
-last entry `request_of` runs stages 1 to 6 and 8, and collects the parts and the omissions.
+`build` gives the entries one by one to a view (`take`), which folds what the stages ask for: settings, the
+lane's memory, the pairs of calls and results. The stages work at three moments:
+
+    on arrival         1, in part: whom the entry is for, under the scope of that moment (`View.take`)
+    after each entry   7, under a budget (`take`)
+    at a request       1 to 6 and 8, which change nothing in the view (`request_of`)
 
 A unit is kept or dropped as a whole, so a call never loses its result. A request can be built at any
 position. Where no process would send one it is a preview: `sendable` is false, and `reason` says why.

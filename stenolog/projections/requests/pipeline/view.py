@@ -1,8 +1,8 @@
 """View: what one lane has been told of a log so far, entry by entry, and what its policy has let go of.
 
-Whether an entry is for the lane is settled when it arrives: whom it was addressed to, under the scope that
-held then. Entries that are, stay in `entries` until a cut of the policy or a summary lets them go for good.
-All stages read a view; only the first (`take`) and the last before the API (`budget.fit`) change it.
+All stages read a view, and two change it. Stage 1 decides on arrival (`take`) whether an entry is for the
+lane: whom it was addressed to, under the scope that held then. Those that are stay in `entries` until stage 7
+(`budget.fit`, `budget.tidy`), after an entry, lets them go for good: for a cap, or for a summary.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class View:
         self.memory = remember(self.memory, entry, now)
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
-        # Settled on arrival, under the scope that holds now: a later change of scope changes no past.
+        # Decided on arrival, under the scope that holds now: a later change of scope changes no past.
         rule = exclusion_rule(entry.event, self.lane, scope, call, token)
         made = summary_of(entry.position, entry.event)
         # A lane that could not see what a summary tells of is not shown the summary either.
@@ -147,7 +147,7 @@ class View:
         tool = call.name if call is not None and self.lane.owns(call) else ""
         shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)  # stage 3
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
-        return rewritten(messages, entry, self.transforms, self.counter)
+        return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
     def cut(self, gone: Collection[int], rule: str) -> None:
         """Let entries go because a cap of the policy is outgrown."""

@@ -1,6 +1,6 @@
 """Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out.
 
-What an entry is to a lane is settled when it arrives: whom it was addressed to, under the scope that held
+What an entry is to a lane is decided when it arrives: whom it was addressed to, under the scope that held
 then (`exclusion_rule`). Resets, rewinds and answers come later and are looked at each time (`visible`).
 """
 
