@@ -109,7 +109,8 @@ def first_error(error: ValidationError, cls: Any, found: Callable[[object], str]
         and place in cls.__dataclass_fields__
     ):
         return f"/{place}: expected a list, found a text; write {place}=[{found(first['input'])}]"
-    return f"/{place}: {first['msg']}, found {found(first['input'])}"
+    expected = first["msg"].replace("Input should be", "expected", 1)
+    return f"/{place}: {expected}, found {found(first['input'])}"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))

@@ -187,10 +187,10 @@ def test_what_is_off_limits_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"max_steps": -1}, "Limits: /max_steps: Input should be greater than or equal to 0, found -1"),
-        ({"max_steps": 1.5}, "Limits: /max_steps: Input should be a valid integer"),
-        ({"max_cost": -0.5}, "Limits: /max_cost: Input should be greater than or equal to 0"),
-        ({"max_cost": float("nan")}, "Limits: /max_cost: Input should be a finite number"),
+        ({"max_steps": -1}, "Limits: /max_steps: expected greater than or equal to 0, found -1"),
+        ({"max_steps": 1.5}, "Limits: /max_steps: expected a valid integer"),
+        ({"max_cost": -0.5}, "Limits: /max_cost: expected greater than or equal to 0"),
+        ({"max_cost": float("nan")}, "Limits: /max_cost: expected a finite number"),
         ({"ping_pong": 1}, "Limits: expected ping_pong of at least 2, found 1"),
         ({"max_stesp": 3}, "Limits: no such field: max_stesp"),
     ],

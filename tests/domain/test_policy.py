@@ -98,19 +98,19 @@ def test_what_is_at_its_default_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: LastN(0), "LastN: /n: Input should be greater than or equal to 1, found 0"),
+        (lambda: LastN(0), "LastN: /n: expected greater than or equal to 1, found 0"),
         (lambda: LastN(), "LastN: expected n, found nothing"),  # type: ignore[call-arg]
         (lambda: LastN(5, 6), "LastN: expected a step of at most 5, found 6"),
         (lambda: LastN(5, 1, 3), "LastN: expected at most n, step by place, each once"),  # type: ignore[call-arg]
-        (lambda: LastN(n="x"), "LastN: /n: Input should be a valid integer, found 'x'"),  # type: ignore[arg-type]
+        (lambda: LastN(n="x"), "LastN: /n: expected a valid integer, found 'x'"),  # type: ignore[arg-type]
         (
             lambda: Pins(positions=[0]),
-            "Pins: /positions/0: Input should be greater than or equal to 1, found 0",
+            "Pins: /positions/0: expected greater than or equal to 1, found 0",
         ),
-        (lambda: Reminder(every=0), "Reminder: /every: Input should be greater than or equal to 1, found 0"),
+        (lambda: Reminder(every=0), "Reminder: /every: expected greater than or equal to 1, found 0"),
         (
             lambda: TruncateToolOutput(over=-1),
-            "TruncateToolOutput: /over: Input should be greater than or equal to 1, found -1",
+            "TruncateToolOutput: /over: expected greater than or equal to 1, found -1",
         ),
         (lambda: Budget(), "Budget: expected tokens, messages, characters or bytes, found none of them"),
         (lambda: Budget(tokens=5, reserve=5), "Budget: expected a reserve below its 5 tokens, found 5"),
