@@ -23,7 +23,7 @@ from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.values import Receipt
 from stenolog.engine import Limits, StreamDelta
-from stenolog.models import Model, ModelCall, ModelResponse, OpenAIChat, ResponseDelta
+from stenolog.models import Model, ModelRequest, ModelResponse, OpenAIChat, ResponseDelta
 from stenolog.tools import ToolContext, tool
 from tests.llms.server import Received, Reply, Server
 from tests.llms.wire_openai_chat import frames
@@ -44,7 +44,7 @@ class AtOnce(Model):
         self.steps = steps
         self.asked = 0
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
         yield ResponseDelta(0, "text", "It is the ledger.")
         calls = [ToolCall(id=f"c{self.asked}", name="count", arguments=f'{{"row": {self.asked}}}')]
@@ -130,7 +130,7 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
     async def step(position: int) -> int:
         request = talk.request("coder")
         fence = claim("model", position, request.sha256, RECEIPT.dump(request.receipt))
-        async for piece in model.stream(ModelCall(request.body, request.sha256, "coder", talk.name)):
+        async for piece in model.stream(ModelRequest(request.body, request.sha256, "coder", talk.name)):
             if isinstance(piece, ModelResponse):
                 answer = piece
         event = AssistantMessage(

@@ -12,7 +12,7 @@ from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.base import (
     MODELS,
     Model,
-    ModelCall,
+    ModelRequest,
     ModelResponse,
     Progress,
     ResponseDelta,
@@ -20,7 +20,7 @@ from .adapters.llms.base import (
     Timeouts,
 )
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
-from .adapters.llms.calling import Calling, calling
+from .adapters.llms.calling import CallRecorder, calling
 from .adapters.llms.gemini import Gemini
 from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
@@ -33,14 +33,14 @@ __all__ = [
     "MODELS",
     "OUTPUT_FORMATS",
     "Anthropic",
-    "Calling",
+    "CallRecorder",
     "CommandLine",
     "Gemini",
     "HealthCheck",
     "JsonLines",
     "Model",
-    "ModelCall",
     "ModelError",
+    "ModelRequest",
     "ModelResponse",
     "OpenAIChat",
     "OpenAIResponses",

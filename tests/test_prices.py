@@ -17,7 +17,7 @@ from stenolog.domain.limits import Limits, delegated_usage, no_price
 from stenolog.engine import Agent, AgentTool, Team
 from stenolog.errors import CallerError
 from stenolog.events import Usage
-from stenolog.models import CommandLine, Model, ModelCall, ModelResponse, ResponseDelta, Scripted
+from stenolog.models import CommandLine, Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.projections.usage import Price, price_of, usage
 from stenolog.testing import entries
 
@@ -37,7 +37,7 @@ class Charging(Model):
         self.used = used
         self.asked = 0
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
         call = ToolCall(id="c1", name="look")
         yield ModelResponse(

@@ -8,7 +8,7 @@ from typing import Any
 
 from stenolog import ToolCall
 from stenolog.errors import ModelError
-from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
+from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted
 
 FOUND = (
     "One test of 200,001 fails, test_utc: the parser reads the text as local time, and the caller "
@@ -64,7 +64,7 @@ ANSWERS: dict[str, list[Any]] = {
 class Unsteady(Scripted):
     """A model whose line goes dead once, in mid-stream."""
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         """Yield the script's answer; the last piece of the findings comes only once it is asked for."""
         async for said in super().stream(prompt):
             if isinstance(said, ModelResponse) and breaks_off(prompt.body):

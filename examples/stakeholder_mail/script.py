@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from stenolog.models import Model, ModelCall, Scripted
+from stenolog.models import Model, ModelRequest, Scripted
 
 from ..pace import PAUSE_SECONDS
 from .workflow import DONE, INPUTS, Inputs
@@ -16,7 +16,7 @@ def scripted() -> Model:
     return Scripted(reply, name="scripted", endless=True, piece=12, pause=PAUSE_SECONDS)
 
 
-def reply(prompt: ModelCall) -> str:
+def reply(prompt: ModelRequest) -> str:
     """Return the answer to a request."""
     said = [str(message.get("content") or "") for message in prompt.body["messages"]]
     match prompt.lane.partition("/")[0]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from stenolog import ToolCall
-from stenolog.models import Model, ModelCall, Scripted
+from stenolog.models import Model, ModelRequest, Scripted
 
 from ..pace import PAUSE_SECONDS
 
@@ -17,7 +17,7 @@ Part: TypeAlias = tuple[str, str | ToolCall]
 def scripted(part: Sequence[Part]) -> Model:
     """Return a model that gives the last answer in its part whose cue it was sent."""
 
-    def answer(prompt: ModelCall) -> str | ToolCall:
+    def answer(prompt: ModelRequest) -> str | ToolCall:
         sent = "\n".join(str(message.get("content") or "") for message in prompt.body["messages"])
         return [reply for cue, reply in part if cue in sent][-1]
 

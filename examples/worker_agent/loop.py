@@ -27,7 +27,7 @@ from stenolog import (
 from stenolog.engine import Decision, Limits, UsageByLane, limit_reached, track_usage
 from stenolog.errors import ModelError
 from stenolog.events import CallRef, Control
-from stenolog.models import Model, ModelCall, ModelResponse
+from stenolog.models import Model, ModelRequest, ModelResponse
 
 from ..ends import failures
 from .project import ls, read_file
@@ -100,7 +100,7 @@ async def _answered(
     """Return the model's answer to the agent's request, with the receipt of what it was shown."""
     request = conversation.request(agent, api=model.api).check()
     try:
-        async for said in model.stream(ModelCall(request.body, request.sha256, agent, conversation.name)):
+        async for said in model.stream(ModelRequest(request.body, request.sha256, agent, conversation.name)):
             if isinstance(said, ModelResponse):
                 answer = said
     except ModelError as failed:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stenolog import ToolCall
-from stenolog.models import Model, ModelCall, Scripted
+from stenolog.models import Model, ModelRequest, Scripted
 
 from ..pace import PAUSE_SECONDS
 from .project import PAGES
@@ -26,7 +26,7 @@ def scripted() -> Model:
     return Scripted(_answer, endless=True, pause=PAUSE_SECONDS)
 
 
-def _answer(prompt: ModelCall) -> object:
+def _answer(prompt: ModelRequest) -> object:
     messages = prompt.body["messages"]
     results = {said["tool_call_id"]: said["content"] for said in messages if said["role"] == "tool"}
     words = "\n".join(str(said.get("content") or "") for said in messages)

@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.long_lived import SessionPlace
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.adapters.llms.base import (
+    Model,
+    ModelRequest,
+    ModelResponse,
+    Progress,
+    ResponseDelta,
+    StreamItem,
+)
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of
 from stenolog.projections.requests.transport import Outgoing
@@ -44,8 +51,8 @@ def runs_on(format: str = "text", **options: Any) -> CommandLine:
     return CommandLine(program(format), **given)
 
 
-def prompt(text: str, session: str = "", lane: str = "coder", conversation: str = "talk") -> ModelCall:
-    return ModelCall({"model": "m", "prompt": text}, "key", lane, conversation, session)
+def prompt(text: str, session: str = "", lane: str = "coder", conversation: str = "talk") -> ModelRequest:
+    return ModelRequest({"model": "m", "prompt": text}, "key", lane, conversation, session)
 
 
 async def asked(model: Model, text: str, session: str = "", **where: str) -> ModelResponse:

@@ -18,7 +18,7 @@ from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.engine.model_call import StreamDraft, load_draft
 from stenolog.adapters.llms.base import (
     Model,
-    ModelCall,
+    ModelRequest,
     ModelResponse,
     Progress,
     ResponseDelta,
@@ -56,10 +56,10 @@ class Working(Model):
         self, *script: Sequence[StreamItem | float | ModelError], timeouts: Timeouts | None = None
     ) -> None:
         self.script = list(script)
-        self.prompts: list[ModelCall] = []
+        self.prompts: list[ModelRequest] = []
         self.timeouts = timeouts or Timeouts()
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.prompts.append(prompt)
         for each in self.script.pop(0):
             match each:

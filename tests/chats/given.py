@@ -9,7 +9,7 @@ from typing import Any
 
 from stenolog import Agent, Log, Team, UserMessage
 from stenolog.contrib.telegram import Telegram
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 
 from .standin import TOKEN, StandIn
 
@@ -22,18 +22,18 @@ def at_once(failures: int) -> float:
     return 0.01
 
 
-def asked(prompt: ModelCall) -> str:
+def asked(prompt: ModelRequest) -> str:
     """Return the last question, without its frame."""
     content = next(m["content"] for m in reversed(prompt.body["messages"]) if m["role"] == "user")
     return str(content).replace('<message sender="Ann Lee">\n', "").replace("\n</message>", "")
 
 
-def echo(prompt: ModelCall) -> str:
+def echo(prompt: ModelRequest) -> str:
     """Return an answer that repeats what was asked."""
     return f"you said {asked(prompt)}"
 
 
-def team(reply: Callable[[ModelCall], object] = echo, *names: str, **options: Any) -> Team:
+def team(reply: Callable[[ModelRequest], object] = echo, *names: str, **options: Any) -> Team:
     """Return a team of agents that answer by a function."""
     models = {name: Scripted(reply, endless=True, piece=5000) for name in names or ("coder",)}
     return Team([Agent(name, llm=model) for name, model in models.items()], **options)

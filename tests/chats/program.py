@@ -11,7 +11,7 @@ import sys
 import stenolog
 from stenolog import Agent, Team
 from stenolog.contrib.telegram import Telegram
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 
 from .standin import TOKEN
 
@@ -19,7 +19,7 @@ BLOCKS = 5
 """An answer has so many blocks of code."""
 
 
-def answer(prompt: ModelCall) -> str:
+def answer(prompt: ModelRequest) -> str:
     """Return a long answer to what was asked, made of that alone."""
     asked = next(m["content"] for m in prompt.body["messages"] if m["role"] == "user")
     code = ("```python\n" + f"x{nth} = 1\n" * 400 + "```" for nth in range(BLOCKS))

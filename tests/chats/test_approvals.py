@@ -32,7 +32,7 @@ from stenolog.domain.entry import NewEntry
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import Control
 from stenolog.engine import AgentTool
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import tool
 
 from .given import until
@@ -44,10 +44,10 @@ def sell(cats: int) -> str:
     return f"{cats} sold"
 
 
-def answering(*calls: ToolCall) -> Callable[[ModelCall], object]:
+def answering(*calls: ToolCall) -> Callable[[ModelRequest], object]:
     """Return a model that makes these calls, and then is done."""
 
-    def reply(prompt: ModelCall) -> object:
+    def reply(prompt: ModelRequest) -> object:
         return "Done." if any(m["role"] == "tool" for m in prompt.body["messages"]) else [*calls]
 
     return reply

@@ -14,7 +14,7 @@ from stenolog.adapters.chats.commands import CommandContext, TypedCommand, call,
 from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
 from stenolog.engine import RoundRobin
 from stenolog.errors import ModelError
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 
 from .given import at_once, echo, team, until
 
@@ -274,7 +274,7 @@ def test_a_refusal_may_have_a_reason(log: Log) -> None:
         """Sell."""
         return "sold"
 
-    def reply(prompt: ModelCall) -> object:
+    def reply(prompt: ModelRequest) -> object:
         last = prompt.body["messages"][-1]
         return ToolCall(id="1", name="sell") if last["content"] == "sell" else f"I heard {last['content']}"
 

@@ -17,7 +17,7 @@ from stenolog.chats import split, utf16_length
 from stenolog.contrib.telegram import Telegram
 from stenolog.contrib.telegram import chat as telegram_chat
 from stenolog.engine import RoundRobin
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.parts import FilePart, ImagePart
 
 from .given import BOT, OTHER, ROLE, asked, echo, run, said, served, team, until
@@ -162,7 +162,7 @@ class Busy(Model):
     def __init__(self, telegram: StandIn) -> None:
         self.telegram = telegram
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         yield ResponseDelta(0, "act", '{"type":"note","text":"edit a.py"}', "command-line")
         await until(lambda: self.telegram.sent)
         yield ResponseDelta(1, "act", '{"type":"note","text":"edit b.py"}', "command-line")
@@ -190,7 +190,7 @@ def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, 
         await until(lambda: any(m.text == "and this" for m in said(log)))
         return "seen"
 
-    def reply(prompt: ModelCall) -> object:
+    def reply(prompt: ModelRequest) -> object:
         if prompt.body["messages"][-1]["role"] == "tool" or "and this" in str(prompt.body):
             return f"heard {'both' if 'and this' in str(prompt.body) else 'one'}"
         return ToolCall(id="1", name="look")
@@ -212,7 +212,7 @@ def test_what_is_said_while_agents_work_is_heard_by_the_next_step(api: StandIn, 
 def test_several_agents_behind_one_bot_have_their_names_above_their_answers(api: StandIn, log: Log) -> None:
     passing = RoundRobin(pass_token=".....")
 
-    def reply(prompt: ModelCall) -> str:
+    def reply(prompt: ModelRequest) -> str:
         return "....." if "said" in str(prompt.body) else "I said it."
 
     api.say("Hello")
@@ -320,7 +320,7 @@ def test_what_nobody_has_said_is_no_message(api: StandIn, log: Log) -> None:
 
 
 def test_reset_is_a_new_start_for_the_agents_and_loses_nothing(api: StandIn, log: Log) -> None:
-    def reply(prompt: ModelCall) -> str:
+    def reply(prompt: ModelRequest) -> str:
         return (
             f"{sum(m['role'] == 'user' for m in prompt.body['messages'])} messages, the last: {asked(prompt)}"
         )
@@ -350,7 +350,7 @@ def test_an_answer_goes_to_the_topic_that_it_was_asked_in(api: StandIn, log: Log
         """Look."""
         return "seen"
 
-    def reply(prompt: ModelCall) -> object:
+    def reply(prompt: ModelRequest) -> object:
         is_done = prompt.body["messages"][-1]["role"] == "tool"
         return "Seen." if is_done else ToolCall(id="1", name="look")
 

@@ -6,7 +6,7 @@ import asyncio
 
 import stenolog
 from stenolog import Log, ToolCall
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import tool
 
 from .given import BOT, run, served, until
@@ -25,7 +25,7 @@ def shop(*sales: int) -> tuple[stenolog.Team, list[int]]:
 
     calls = [ToolCall(id=f"{n}", name="sell", arguments=f'{{"loaves": {n}}}') for n in sales]
 
-    def reply(prompt: ModelCall) -> object:
+    def reply(prompt: ModelRequest) -> object:
         return "Sold." if prompt.body["messages"][-1]["role"] == "tool" else calls
 
     model = Scripted(reply, endless=True)

@@ -22,12 +22,12 @@ def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
     with stenolog.open("talks.db") as log:
         conversation = log["demo"]
         conversation.append(UserMessage(text="Go."))
-        presence = LivenessLock(log.datastore.file, "one")
-        claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
+        lock = LivenessLock(log.datastore.file, "one")
+        claim = Claim(0, "coder", "model", 2, 1, "key", lock.owner, 1_767_225_600_000_000)
         wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
         Claims(log.recorder, conversation.stream).take(wanted, 2)
-    yield presence
-    presence.close()
+    yield lock
+    lock.close()
 
 
 def test_nothing_is_under_way(demo: Cli) -> None:

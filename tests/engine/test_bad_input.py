@@ -15,7 +15,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.requests import prove
 from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent, StreamDelta
-from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, call, heard, opened, run, worked
 from tests.requests.judging import HERE, MODELS, faults
@@ -50,7 +50,7 @@ class Streams(Model):
     def __init__(self, *pieces: Any) -> None:
         self.pieces: tuple[Any, ...] | None = pieces
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         pieces, self.pieces = self.pieces, None
         for piece in WELL if pieces is None else pieces:
             if isinstance(piece, BaseException):

@@ -15,7 +15,7 @@ import stenolog
 from stenolog import LlmError, Team
 from stenolog.engine import Agent, EntryAppended, RetryPolicy
 from stenolog.errors import ModelError, StoreTimeoutError
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, answers, call, results, run, worked
 
@@ -122,7 +122,7 @@ def test_the_next_run_of_the_process_writes_a_result_that_could_not_be_written_b
 def test_a_retry_of_a_host_whose_clock_is_ahead_waits_as_long_as_was_meant(
     tmp_path: Path, ahead: timedelta
 ) -> None:
-    def flaky(prompt: ModelCall) -> str:
+    def flaky(prompt: ModelRequest) -> str:
         if not asked:
             asked.append(1)
             raise ModelError("overloaded", "busy")

@@ -34,7 +34,7 @@ from stenolog.domain.decide import decide
 from stenolog.engine import compact
 from stenolog.errors import IllegalCommandError, ModelError
 from stenolog.events import Control, PositionRange, Receipt
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.context import context, middle
 from stenolog.projections.requests import lanes
 from stenolog.testing import entries
@@ -288,7 +288,7 @@ def test_what_was_taken_out_of_context_since_is_not_read(tmp_path: Path, scope: 
 def test_what_is_taken_out_of_context_while_the_summary_is_written_comes_back_by_none(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
 
-        def says(prompt: ModelCall) -> str:
+        def says(prompt: ModelRequest) -> str:
             if conversation.position == 13:
                 conversation.append(ModeSwitch(hides=[PositionRange(first=2, last=5)]), expected=13)
             return "All." if "Question 0" in str(prompt.body) else "The rest."
@@ -324,7 +324,7 @@ def test_where_a_summary_was_taken_out_of_context_another_one_is_written(tmp_pat
 def test_a_summariser_that_fails_changes_nothing_and_is_asked_again_the_next_time(tmp_path: Path) -> None:
     turns = iter([ModelError("unauthorized", "no such key"), "They looked."])
 
-    def says(prompt: ModelCall) -> object:
+    def says(prompt: ModelRequest) -> object:
         return next(turns)
 
     with opened(tmp_path / "t.db") as conversation:

@@ -18,7 +18,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
 from stenolog.errors import ModelError
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.testing import CrashPoint, crash_points
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import Clock, call, run, worked
@@ -46,7 +46,7 @@ class Told(NamedTuple):
     text: str
 
 
-def told(prompt: ModelCall) -> Told:
+def told(prompt: ModelRequest) -> Told:
     messages = prompt.body["messages"]
     return Told([message["role"] for message in messages], json.dumps(messages))
 
@@ -76,10 +76,10 @@ def tools(world: World) -> list[Any]:
     return [look, feed, pet]
 
 
-def calls_once(*names: str) -> Callable[[ModelCall], object]:
+def calls_once(*names: str) -> Callable[[ModelRequest], object]:
     """Return a model that calls these tools at once, and answers when it has their results."""
 
-    def turn(prompt: ModelCall) -> object:
+    def turn(prompt: ModelRequest) -> object:
         if "tool" in told(prompt).roles:
             return "It is a cat, and it has been fed."
         return ["Let me see.", *(call(name, f"c{n}") for n, name in enumerate(names))]
@@ -87,10 +87,10 @@ def calls_once(*names: str) -> Callable[[ModelCall], object]:
     return turn
 
 
-def fails_first(world: World) -> Callable[[ModelCall], object]:
+def fails_first(world: World) -> Callable[[ModelRequest], object]:
     """Return a model that is overloaded twice."""
 
-    def turn(prompt: ModelCall) -> object:
+    def turn(prompt: ModelRequest) -> object:
         world.failures += 1
         if world.failures < 3:
             raise ModelError("overloaded", "busy")
@@ -99,7 +99,7 @@ def fails_first(world: World) -> Callable[[ModelCall], object]:
     return turn
 
 
-def says(text: str) -> Callable[[ModelCall], object]:
+def says(text: str) -> Callable[[ModelRequest], object]:
     return lambda prompt: text
 
 
@@ -133,7 +133,7 @@ def delegating(world: World, clock: Clock, calls: int, **options: Any) -> Team:
     """Return an agent that has a worker feed something, several times at once."""
     reader = Agent("reader", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
 
-    def lead(prompt: ModelCall) -> object:
+    def lead(prompt: ModelRequest) -> object:
         if "tool" in told(prompt).roles:
             return "Done."
         return [call("ask_reader", f"d{nth}", f'{{"task": "Feed number {nth}."}}') for nth in range(calls)]

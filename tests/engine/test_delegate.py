@@ -19,7 +19,7 @@ from stenolog.domain.limits import delegated_usage
 from stenolog.engine import Agent, AgentTool, EntryAppended, Limits
 from stenolog.errors import CallerError, ModelError, ReplayMismatchError
 from stenolog.events import Usage
-from stenolog.models import ModelCall, ModelResponse, Scripted
+from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import call, opened, run, told, worked
 
@@ -91,7 +91,7 @@ def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
 def costly() -> Agent:
     """Return an agent that uses ten thousand tokens a step, and never ends."""
 
-    def spends(prompt: ModelCall) -> ModelResponse:
+    def spends(prompt: ModelRequest) -> ModelResponse:
         return ModelResponse((TextPart(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000))
 
     return Agent("reader", llm=Scripted(spends, endless=True), limits=Limits(same_error=None, same_call=None))
@@ -166,7 +166,7 @@ def test_workers_of_one_name_do_not_wait_for_each_other(tmp_path: Path) -> None:
             await first.wait()
         return "three"
 
-    def counts(prompt: ModelCall) -> object:
+    def counts(prompt: ModelRequest) -> object:
         return "Three." if '"tool_calls": [{"id": "n1"' in json.dumps(prompt.body) else call("count", "n1")
 
     async def main() -> None:
@@ -197,13 +197,13 @@ def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
         ran.append("count")
         return "three"
 
-    def counts(prompt: ModelCall) -> object:
+    def counts(prompt: ModelRequest) -> object:
         if "tool" not in [message["role"] for message in prompt.body["messages"]]:
             return call("count", "n1")
         streams.set()
         return "Three. " * 20
 
-    def asks(prompt: ModelCall) -> object:
+    def asks(prompt: ModelRequest) -> object:
         done = "tool" in [message["role"] for message in prompt.body["messages"]]
         return "There are three." if done else call("ask_reader", "c1", TASK)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stenolog import Team, UserMessage
 from stenolog.engine import Agent
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.requests.pipeline.edits import ANEW
 from tests.engine.given import opened, run, told, worked
 
@@ -40,7 +40,7 @@ def test_an_edit_after_the_answer_is_answered_too(tmp_path: Path) -> None:
 
 
 def test_an_edit_while_the_answer_is_written_is_answered_next(tmp_path: Path) -> None:
-    def first(prompt: ModelCall) -> str:
+    def first(prompt: ModelRequest) -> str:
         conversation.submit(EDITED)
         return "First."
 

@@ -10,7 +10,7 @@ import pytest
 from stenolog import Team
 from stenolog.engine import Agent, CircuitBreaker, RetryPolicy
 from stenolog.errors import ModelError
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from tests.engine.given import Clock, answers, errors, opened, run, worked
 
 
@@ -29,7 +29,7 @@ class TestModels:
         ids=repr,
     )
     def test_another_lane_works_on_beside_it(self, error: BaseException, tmp_path: Path) -> None:
-        def fails(prompt: ModelCall) -> object:
+        def fails(prompt: ModelRequest) -> object:
             raise error
 
         agents = [
@@ -48,7 +48,7 @@ class TestModels:
     def test_one_error_in_a_group_is_told_as_it_is(self, tmp_path: Path) -> None:
         clock = Clock()
 
-        def fails(prompt: ModelCall) -> object:
+        def fails(prompt: ModelRequest) -> object:
             raise ExceptionGroup("in a task group", [ModelError("overloaded", "busy", retry_after=7.0)])
 
         model = Scripted(fails, "There.")
@@ -69,7 +69,7 @@ class TestBreaker:
     ) -> None:
         clock, asked = Clock(), list[str]()
 
-        def down_at_first(prompt: ModelCall) -> object:
+        def down_at_first(prompt: ModelRequest) -> object:
             asked.append(prompt.lane)
             if len(asked) <= 2:
                 raise ModelError("overloaded", "busy")

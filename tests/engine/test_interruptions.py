@@ -12,7 +12,7 @@ import pytest
 
 from stenolog import AssistantMessage, Conversation, LlmError, Team, TextPart, ToolResult
 from stenolog.engine import Agent, RetryPolicy
-from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted, Timeouts
+from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted, Timeouts
 from stenolog.tools import tool
 from tests.engine.given import call, opened, run, told, worked
 
@@ -22,7 +22,7 @@ ONCE = RetryPolicy(attempts={})
 class Stalls(Scripted):
     """Says a word, and then nothing for long."""
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         yield ResponseDelta(0, "text", "Hm")
         await asyncio.sleep(20)
 
@@ -30,7 +30,7 @@ class Stalls(Scripted):
 class FailsBehind(Scripted):
     """Fails once its answer is out."""
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         yield ModelResponse((TextPart(text="There."),))
         yield ModelResponse((TextPart(text="Or not."),))
         raise ConnectionError("cut")

@@ -14,10 +14,10 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.engine import regenerate
 from stenolog.events import PositionRange
-from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
+from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted
 
 
-def reply(prompt: ModelCall) -> str:
+def reply(prompt: ModelRequest) -> str:
     """Return a mail of a length that depends on what was wished for."""
     return "short" if "Shorter" in str(prompt.body) else f"a long mail of {prompt.lane}"
 
@@ -99,7 +99,7 @@ def test_the_same_wish_is_done_once_and_another_one_anew(conversation: Conversat
 def test_the_model_is_shown_the_answer_that_is_to_be_changed_as_it_stands_now(room: Conversation) -> None:
     seen = list[str]()
 
-    def listen(prompt: ModelCall) -> str:
+    def listen(prompt: ModelRequest) -> str:
         seen.append(str(prompt.body["messages"][-1]["content"]))
         return "better"
 
@@ -159,7 +159,7 @@ class Held(Scripted):
 
     moment: asyncio.Event
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         """Yield the next turn of the script, once the moment has come."""
         await self.moment.wait()
         async for piece in super().stream(prompt):

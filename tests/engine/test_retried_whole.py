@@ -13,7 +13,7 @@ from stenolog import Agent, AssistantMessage, LlmError, Team
 from stenolog.contrib.workflow import messages_in
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
-from stenolog.models import ModelCall, ModelResponse, ResponseDelta, Scripted
+from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted
 
 WHOLE = "Dear Ann, we owe you 412,000 dollars. Yours, Acme"
 
@@ -25,7 +25,7 @@ class Breaking(Scripted):
         super().__init__(lambda prompt: _rest(prompt), endless=True, piece=22)
         self.breaks = breaks
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         async for said in super().stream(prompt):
             yield said
             if self.breaks:
@@ -33,7 +33,7 @@ class Breaking(Scripted):
                 raise ModelError("network", "reset")
 
 
-def _rest(prompt: ModelCall) -> str:
+def _rest(prompt: ModelRequest) -> str:
     before = [m["content"] for m in prompt.body["messages"] if m["role"] == "assistant"]
     return WHOLE.removeprefix("".join(before))
 

@@ -70,15 +70,15 @@ def test_a_call_that_began_after_the_last_look_and_whose_process_died_is_not_run
     with opened(tmp_path / "t.db") as conversation, stenolog.open(tmp_path / "t.db") as other:
         conversation.extend([ModeSwitch(mode="agent", joins=["coder"]), UserMessage(text="Go")])
         agents = {"coder": Agent("coder", llm=Scripted("never"), tools=[feed])}
-        presence = LivenessLock(conversation.log.datastore.file, "one")
-        journal = Journal(conversation, presence, agents, Options())
+        lock = LivenessLock(conversation.log.datastore.file, "one")
+        journal = Journal(conversation, lock, agents, Options())
 
         other["demo"].append(AssistantMessage(agent="coder", tool_calls=[call("feed")]))
         begun = Claim(0, "coder", "tool 3/0", 3, 1, "", "somebody who died", 0)
         Claims(other.recorder, other["demo"].stream).take([begun], 3)
         for claim in journal.orphans():
             recover(journal, claim, agents, {"coder": {"feed": feed}}, Options(), DIED)
-        presence.close()
+        lock.close()
 
         (result,) = results(conversation)
         assert result.meta == UNKNOWN

@@ -16,7 +16,7 @@ import stenolog
 from stenolog import Agent, AssistantMessage, Team, TextPart, ToolCall
 from stenolog.adapters.store.claims import LivenessLock
 from stenolog.engine import StreamDelta
-from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import ToolContext, tool
 from tests.engine.workload import Files, Ledger, lines
 from tests.stores.workers import PATIENCE
@@ -34,7 +34,7 @@ class Echo(Model):
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.ledger.write("start", prompt.key, prompt.conversation, prompt.lane)
         messages = prompt.body["messages"]
         if messages[-1]["role"] != "tool":
@@ -105,7 +105,7 @@ class Slow(Model):
         self.waits = waits
         self.ledger = Ledger(files.models)
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.ledger.write("start", prompt.key, prompt.conversation, prompt.lane)
         if self.waits and prompt.lane == "slow":
             yield ResponseDelta(0, "text", "half")
@@ -209,7 +209,7 @@ class Writer(Model):
     provider = "writer"
     name = "writer"
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         text = f"{prompt.lane}:{prompt.key}"
         for letter in text:
             await asyncio.sleep(0)

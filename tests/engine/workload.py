@@ -21,7 +21,7 @@ from stenolog import Agent, Conversation, Team, TextPart, ToolCall
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.engine import EntryAppended, RetryPolicy, RunEvent
-from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool
 
 TALKS = ("one", "two", "three")
@@ -104,7 +104,7 @@ class Talker(Model):
         self.ledger = ledger
         self.pause = pause
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         chance, mark = Random(prompt.key), prompt.key[:16]
         named = (prompt.key, prompt.conversation, prompt.lane)
         self.ledger.write("start", *named)

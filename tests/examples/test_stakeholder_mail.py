@@ -14,7 +14,7 @@ import pytest
 import stenolog
 from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.workflow import TALK, plan, write
-from stenolog.models import ModelCall, Scripted
+from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.usage import usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
@@ -141,7 +141,7 @@ def test_its_log_is_clean(done: Path) -> None:
 
 
 def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start(tmp_path: Path) -> None:
-    def reply(prompt: ModelCall) -> str:
+    def reply(prompt: ModelRequest) -> str:
         about = json.dumps({"mails": [{"to": "Ann", "about": f"growth {prompt.key[:9]}"}]})
         return {"planner": about, "writer": "Dear Ann"}.get(prompt.lane.partition("/")[0], "Go on, @planner.")
 

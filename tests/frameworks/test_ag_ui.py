@@ -18,7 +18,7 @@ from hypothesis import given, settings
 import stenolog
 from stenolog import Agent, Entry, Log, Team
 from stenolog.adapters.frameworks.ag_ui_events import messages
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
@@ -62,7 +62,7 @@ class Breaking(Model):
         self.category = category
         self.asked = 0
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         self.asked += 1
         yield ResponseDelta(0, "text", "It is the ")
         if self.asked == 1:

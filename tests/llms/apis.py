@@ -10,7 +10,7 @@ import pytest
 
 from stenolog import ToolCall
 from stenolog.adapters.llms.anthropic import Anthropic
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.adapters.llms.gemini import Gemini
 from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.errors import ModelError
@@ -73,7 +73,7 @@ every = pytest.mark.parametrize("api", APIS.values(), ids=APIS.keys())
 both_of_openai = pytest.mark.parametrize("api", OPENAI.values(), ids=OPENAI.keys())
 
 
-async def closed_after(model: Model, asked: ModelCall) -> ModelResponse:
+async def closed_after(model: Model, asked: ModelRequest) -> ModelResponse:
     """Return the answer of a model that is closed then."""
     answer = (await heard(model, asked)).answer
     await model.close()

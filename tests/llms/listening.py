@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import AgentCard, Event, ModeSwitch, Tool, UserMessage
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.projections.requests import build
 from tests.requests.given import log
@@ -26,11 +26,11 @@ class Heard(NamedTuple):
     answer: ModelResponse
 
 
-def prompt(model: Model, *events: Event, key: str = "effect-1") -> ModelCall:
+def prompt(model: Model, *events: Event, key: str = "effect-1") -> ModelRequest:
     """Return the request of the agent `coder` after these events, as its model's API makes it."""
     card = ModeSwitch(cards={"coder": AgentCard(model=model.name, tools=[SHELL])})
     body = build(log(card, *(events or (HI,))), "coder", api=model.api).body
-    return ModelCall(body, key, "coder", "talk")
+    return ModelRequest(body, key, "coder", "talk")
 
 
 def ask(model: Model, *events: Event) -> Heard:
@@ -45,7 +45,7 @@ def failure(model: Model, *events: Event) -> ModelError:
     return raised.value
 
 
-async def heard(model: Model, asked: ModelCall) -> Heard:
+async def heard(model: Model, asked: ModelRequest) -> Heard:
     """Ask, and listen to the end."""
     async with aclosing(model.stream(asked)) as pieces:
         *said, answer = [piece async for piece in pieces]
@@ -53,7 +53,7 @@ async def heard(model: Model, asked: ModelCall) -> Heard:
     return Heard([piece for piece in said if isinstance(piece, ResponseDelta)], answer)
 
 
-async def _ask(model: Model, asked: ModelCall) -> Heard:
+async def _ask(model: Model, asked: ModelRequest) -> Heard:
     try:
         return await heard(model, asked)
     finally:

@@ -6,7 +6,7 @@ import asyncio
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, ToolCall, ToolResult
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse
 from tests.llms.listening import HI, SHELL, heard
 
 
@@ -23,7 +23,7 @@ def talked(model: Model, requests: int = 2) -> list[ModelResponse]:
 
 def _turn(model: Model, conversation: stenolog.Conversation) -> ModelResponse:
     body = conversation.request("coder", api=model.api).body
-    answer = asyncio.run(_answer(model, ModelCall(body, "effect-1", "coder", conversation.name)))
+    answer = asyncio.run(_answer(model, ModelRequest(body, "effect-1", "coder", conversation.name)))
     conversation.append(
         AssistantMessage(
             agent="coder",
@@ -39,7 +39,7 @@ def _turn(model: Model, conversation: stenolog.Conversation) -> ModelResponse:
     return answer
 
 
-async def _answer(model: Model, asked: ModelCall) -> ModelResponse:
+async def _answer(model: Model, asked: ModelRequest) -> ModelResponse:
     try:
         return (await heard(model, asked)).answer
     finally:

@@ -1,7 +1,7 @@
 """A simulated process: its own log, team and memory, all of which a kill takes away.
 
 This is the only module of the simulation that reaches into private parts of stenolog: fault points around
-transactions, the locks of runners, the bell, and the engine's memory of its process.
+transactions, the locks of runners, the notifier of commits, and the engine's memory of its process.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Process:
 
     def _ring(self) -> None:
         self._rings = False
-        self.log.datastore.bell.notify()
+        self.log.datastore.commit_notifier.notify()
 
     def _open(self) -> Log:
         log = stenolog.open(
@@ -140,7 +140,7 @@ class Process:
             synchronous="normal",
         )
         store: Any = log.datastore
-        store.bell = _Bell(self)
+        store.commit_notifier = _Notifier(self)
         store.writing, store.reading = self._writing(store.writing), self._reading(store.reading)
         return log
 
@@ -209,8 +209,8 @@ def crash(log: Log) -> None:
     log.recorder.close()
 
 
-class _Bell(CommitNotifier):
-    """A bell without a thread: the simulation rings it when another process has committed."""
+class _Notifier(CommitNotifier):
+    """A notifier without a thread: the simulation calls it when another process has committed."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(None)

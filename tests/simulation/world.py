@@ -14,7 +14,7 @@ from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
 from stenolog.engine import Agent, AgentTool, Parallel, RoundRobin, Team
 from stenolog.errors import ModelError
 from stenolog.events import Usage
-from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Timeouts
 from stenolog.requests import validate
 from stenolog.tools import BaseTool, ToolContext, ToolOutput
 
@@ -85,7 +85,7 @@ class Talker(Model):
         self.remembers = world.remembers[agent]
         self.timeouts = Timeouts(first_token=20.0, idle=20.0, total=120.0)
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         world, choose, me = self.world, self.world.decisions.choose, f"model.{self.agent}"
         world.asked += 1
         if broken := validate(str(self.api), prompt.body):
@@ -119,7 +119,7 @@ class Talker(Model):
             await asyncio.sleep(PAUSES[pause])
         return "as decided" if self.world.decisions.choose(f"model.{self.agent}.lost", 0.2) else ""
 
-    def _tools(self, prompt: ModelCall) -> list[str]:
+    def _tools(self, prompt: ModelRequest) -> list[str]:
         if self.agent == "zoe" or not prompt.body.get("tools", self.api == "plain"):
             return []
         known = ["look", "feed"]

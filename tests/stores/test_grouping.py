@@ -385,9 +385,9 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
                 heard.extend(other.execute("SELECT count(*) FROM stored_events").fetchone())
 
         log.datastore.commit_hooks.append(in_groups(lambda: ran.append("once")))
-        ring, log.datastore.bell.notify = log.datastore.bell.notify, listen  # type: ignore[method-assign]
+        ring, log.datastore.commit_notifier.notify = log.datastore.commit_notifier.notify, listen  # type: ignore[method-assign]
         at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
-        log.datastore.bell.notify = ring  # type: ignore[method-assign]
+        log.datastore.commit_notifier.notify = ring  # type: ignore[method-assign]
 
         assert ran == ["once"]
         # the writer before the group rings after it has let go: the group may be durable by then

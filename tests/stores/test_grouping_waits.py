@@ -85,7 +85,7 @@ def test_who_is_woken_by_a_group_may_append_too(log: Log) -> None:
             for text in echoes:
                 said(conversations[0], text)
 
-    with log.datastore.bell.subscribe(echo):
+    with log.datastore.commit_notifier.subscribe(echo):
         at_once(log, *(partial(conversation.append, HI) for conversation in conversations))
     assert [conversation.position for conversation in conversations] == [3, 2, 2]
 

@@ -51,9 +51,9 @@ def used(path: Path) -> stenolog.Log:
 @pytest.mark.usefixtures("umask")
 def test_a_log_and_all_files_beside_it_are_for_their_owner_alone(path: Path) -> None:
     with used(path) as log:
-        presence = LivenessLock(log.datastore.file, "one")
+        lock = LivenessLock(log.datastore.file, "one")
         found = modes(path.parent)
-        presence.close()
+        lock.close()
 
     assert {name.removeprefix(path.name) for name in found} >= {"", *SIDECARS}
     assert set(found.values()) == {0o600}

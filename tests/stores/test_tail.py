@@ -141,10 +141,10 @@ def test_nobody_looks_for_other_processes_once_nobody_listens(path: Path) -> Non
         said(log["demo"], "a")
         tail = log["demo"].tail(after=0, timeout=WAIT)
         next(tail)
-        assert log.datastore.bell._stop is not None
+        assert log.datastore.commit_notifier._stop is not None
         tail.close()  # type: ignore[attr-defined]
 
-        assert log.datastore.bell._stop is None
+        assert log.datastore.commit_notifier._stop is None
 
 
 def test_a_listener_that_fails_does_not_fail_the_append() -> None:

@@ -37,7 +37,7 @@ from stenolog.engine import (
     track_usage,
 )
 from stenolog.events import Usage, WorkflowRun
-from stenolog.models import Model, ModelCall, ModelResponse, Scripted
+from stenolog.models import Model, ModelRequest, ModelResponse, Scripted
 from stenolog.tools import tool
 from tests.engine.given import call, run
 from tests.systems.given import Room, left_out, roles, words
@@ -81,7 +81,7 @@ def reasons(room: Room) -> list[str]:
     return [entry.event.message for entry in room.entries() if isinstance(entry.event, LlmError)]
 
 
-def looks(prompt: ModelCall) -> object:
+def looks(prompt: ModelRequest) -> object:
     """Return a model that never has enough."""
     return call("ls", f"c{len(prompt.body['messages'])}")
 
@@ -299,7 +299,7 @@ class TestWorkers:
             assert (child.name, parent, meta["child"]["lane"][:7]) == ("room", None, "reader/")
 
     def test_workers_share_out_what_is_left_of_their_callers_budget(self, room: Room) -> None:
-        def spends(prompt: ModelCall) -> ModelResponse:
+        def spends(prompt: ModelRequest) -> ModelResponse:
             return ModelResponse(
                 (TextPart(text="Hm."), call("nothing")), usage=Usage(input=9_000, output=1_000)
             )

@@ -27,7 +27,7 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.engine import EntryAppended, RetryPolicy, compact
 from stenolog.events import WorkflowRun
 from stenolog.importers import import_file
-from stenolog.models import Model, ModelCall, ModelResponse, ResponseDelta, Scripted, Timeouts
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted, Timeouts
 from stenolog.parts import FilePart
 from stenolog.tools import ReadOutput, tool
 from tests.systems.given import Room, around, left_out, shown, words
@@ -192,7 +192,7 @@ def _asks(event: object) -> bool:
 
 
 def test_five_megabytes_cost_400_tokens_and_are_read_by_their_alias(room: Room) -> None:
-    def read(prompt: ModelCall) -> ToolCall:
+    def read(prompt: ModelRequest) -> ToolCall:
         shown = prompt.body["messages"][-2]["content"]
         path = shown.partition('path="')[2].partition('"')[0]
         return ToolCall(id="c2", name="read_output", arguments=json.dumps({"path": path, "limit": 28}))
@@ -243,7 +243,7 @@ def test_an_artifact_is_read_by_its_name(room: Room) -> None:
 class Stalls(Scripted):
     """Streams what it has to say, and then nothing comes any more."""
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         async for said in super().stream(prompt):
             if isinstance(said, ModelResponse):
                 await asyncio.sleep(3600)
@@ -258,9 +258,9 @@ def cut_off(room: Room) -> None:
 
 def test_continue_goes_on_from_what_had_streamed_before_the_timeout(room: Room) -> None:
     cut_off(room)
-    heard: list[ModelCall] = []
+    heard: list[ModelRequest] = []
 
-    def go_on(prompt: ModelCall) -> str:
+    def go_on(prompt: ModelRequest) -> str:
         heard.append(prompt)
         return "s and sys."
 

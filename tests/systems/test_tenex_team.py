@@ -29,7 +29,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.errors import CorruptLogError, ModelError
-from stenolog.models import ModelCall, ModelResponse, Scripted
+from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import opened, run, worked
 from tests.systems.given import Room, shown
@@ -39,14 +39,14 @@ NAMES = ("pm", "coder", "tester")
 AT_ONCE = RetryPolicy(attempts={"network": 3}, base=0.001)
 
 
-def team(answer: Callable[[ModelCall], object], **options: Any) -> Team:
+def team(answer: Callable[[ModelRequest], object], **options: Any) -> Team:
     """Return three agents that answer by one function, under TENEX's policy unless another is given."""
     policy = options.pop("policy", TENEX)
     made = [Agent(n, llm=Scripted(answer, endless=True), policy=policy, retries=AT_ONCE) for n in NAMES]
     return Team(made, **options)
 
 
-def echo(prompt: ModelCall) -> str:
+def echo(prompt: ModelRequest) -> str:
     return f"{prompt.lane} has heard you."
 
 
@@ -61,11 +61,11 @@ def answers(entries: list[Entry], agent: str = "") -> list[AssistantMessage]:
 class Late(Scripted):
     """Answers after a while, which chance has drawn."""
 
-    def __init__(self, answer: Callable[[ModelCall], object], seed: int) -> None:
+    def __init__(self, answer: Callable[[ModelRequest], object], seed: int) -> None:
         super().__init__(answer, endless=True)
         self._chance = Random(seed)
 
-    async def stream(self, prompt: ModelCall) -> Any:
+    async def stream(self, prompt: ModelRequest) -> Any:
         await asyncio.sleep(self._chance.random() / 100)
         async for piece in super().stream(prompt):
             yield piece
@@ -101,7 +101,7 @@ def test_who_was_asked_together_saw_the_same_and_gets_the_others_words_as_missed
     together = asyncio.Barrier(2)
 
     class Waits(Scripted):
-        async def stream(self, prompt: ModelCall) -> Any:
+        async def stream(self, prompt: ModelRequest) -> Any:
             await together.wait()
             async for piece in super().stream(prompt):
                 yield piece
@@ -128,7 +128,7 @@ def test_who_was_asked_together_saw_the_same_and_gets_the_others_words_as_missed
 def test_what_was_only_read_is_told_apart_from_what_was_answered(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
 
-        def answer(prompt: ModelCall) -> str:
+        def answer(prompt: ModelRequest) -> str:
             if "Faster" not in str(prompt.body):
                 conversation.append(UserMessage(text="Faster!", to=["coder"]))
             return f"I have {len(prompt.body['messages'])} messages."
@@ -168,7 +168,7 @@ class Backend:
         self.given: dict[str, tuple[str, str]] = {}
         self.began: list[tuple[str, str]] = []
 
-    def __call__(self, prompt: ModelCall) -> ModelResponse:
+    def __call__(self, prompt: ModelRequest) -> ModelResponse:
         where = (prompt.conversation, prompt.lane)
         if not prompt.session:
             self.began.append(where)
@@ -228,7 +228,7 @@ def hand_over(call: ToolContext, phase: str) -> str:
 def led() -> Team:
     """Return a team whose pm enters a phase, asks the coder, then the coder and the tester, and is done."""
 
-    def lead(prompt: ModelCall) -> object:
+    def lead(prompt: ModelRequest) -> object:
         sent = str(prompt.body["messages"])
         for cue, phase, words in (
             ("tests", "ship", "All done."),
@@ -240,7 +240,7 @@ def led() -> Team:
                 )  # fmt: skip
         return "@coder, build it."
 
-    def help(prompt: ModelCall) -> str:
+    def help(prompt: ModelRequest) -> str:
         sent = str(prompt.body["messages"])
         return (
             f"{prompt.lane} tests."

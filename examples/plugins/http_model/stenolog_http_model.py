@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from urllib.request import Request, urlopen
 
 from stenolog import TextPart
-from stenolog.models import MODELS, Model, ModelCall, ModelError, ModelResponse, StreamItem, Transport
+from stenolog.models import MODELS, Model, ModelError, ModelRequest, ModelResponse, StreamItem, Transport
 
 
 class HttpModel(Model):
@@ -15,7 +15,7 @@ class HttpModel(Model):
     def __init__(self, name: str, *, url: str = "http://127.0.0.1:8080/v1/chat/completions") -> None:
         self.name, self.url = name, url
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         yield (sent := prompt.outgoing(Transport("POST", "/v1/chat/completions")))
         request = Request(self.url, sent.content, {"Content-Type": "application/json"})
         try:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
+from stenolog.adapters.llms.base import Model, ModelRequest, StreamItem, Timeouts
 from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .answer_buffer import Permit
@@ -71,7 +71,7 @@ class ACP(Model):
     def __repr__(self) -> str:
         return f"ACP({self._command.name!r})"
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         place = SessionPlace(prompt.conversation, prompt.lane)
         try:
             async with aclosing(self._residents.ask(place, prompt.session, prompt.body["prompt"])) as pieces:

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from stenolog.adapters.llms.base import Model, ModelCall, StreamItem, Timeouts
+from stenolog.adapters.llms.base import Model, ModelRequest, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.projections.requests.transport import PROMPT, Outgoing, Transport
 
@@ -102,7 +102,7 @@ class CommandLine(Model):
     def __repr__(self) -> str:
         return f"CommandLine({self._command.name!r}, mode={self._mode!r})"
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         text = prompt.body[PROMPT]
         if self._mode == "one-shot":
             answer = self._once(text, prompt.session)
@@ -188,7 +188,7 @@ class CommandLine(Model):
         return line.encode(), whole if told else None
 
 
-def _target(prompt: ModelCall) -> SessionPlace:
+def _target(prompt: ModelRequest) -> SessionPlace:
     return SessionPlace(prompt.conversation, prompt.lane)
 
 

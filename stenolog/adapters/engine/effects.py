@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
@@ -30,8 +30,8 @@ from stenolog.projections.timeline import cut_of
 from .agent import Agent
 from .dispatch import DispatchCheck
 from .effect_names import Key, key
-from .journal import Instead, Journal, Outcome, StartedEffect, since
-from .model_call import ModelCallRecord, StreamDraft, classify_error
+from .journal import ClaimedEffect, Instead, Journal, Outcome, since
+from .model_call import OngoingModelCall, StreamDraft, classify_error
 from .options import Options, StreamDelta
 from .retries import CircuitBreaker
 from .streaming import BREATH, stream_with_timeouts
@@ -78,66 +78,66 @@ class EffectHost(Protocol):
         """Stop keeping a draft: its answer is about to be appended."""
 
 
-async def do(host: EffectHost, begun: StartedEffect) -> None:
+async def do(host: EffectHost, claimed: ClaimedEffect) -> None:
     """Do the effect and record its result. Raises the errors that no event can express."""
-    if isinstance(begun.effect, RunTool):
-        await _run_tool(host, begun, begun.effect)
+    if isinstance(claimed.effect, RunTool):
+        await _run_tool(host, claimed, claimed.effect)
     else:
-        await _call_model(host, begun, begun.effect)
+        await _call_model(host, claimed, claimed.effect)
 
 
-async def _call_model(host: EffectHost, begun: StartedEffect, effect: CallModel) -> None:
+async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallModel) -> None:
     agent = host.agents[effect.lane.agent]
-    assert begun.request is not None, "a model call has its request"
+    assert claimed.request is not None, "a model call has its request"
     assert agent.llm is not None, "and a model"
     watch = host.options.world.stopwatch
-    receipt = begun.request.receipt
-    asking = ModelCallRecord(effect, agent.llm.name, receipt, StreamDraft(begun.claim.fence), watch())
+    receipt = claimed.request.receipt
+    ongoing = OngoingModelCall(effect, agent.llm.name, receipt, StreamDraft(claimed.claim.fence), watch())
     address = effect.lane.address
-    _tell_of_cut(host, address, begun.request)
+    _tell_of_cut(host, address, claimed.request)
     # A request that tells everything is for a new session: in the old one it would stand twice.
-    session = effect.lane.session if begun.request.policy.history.delta else ""
-    prompt = ModelCall(begun.request.body, begun.claim.key, address, host.conversation.name, session)
-    check = DispatchCheck(host.conversation, begun.request, agent.llm.api)
+    session = effect.lane.session if claimed.request.policy.history.delta else ""
+    prompt = ModelRequest(claimed.request.body, claimed.claim.key, address, host.conversation.name, session)
+    check = DispatchCheck(host.conversation, claimed.request, agent.llm.api)
 
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
-            asking.note(piece)
-            host.keep(asking.draft)
+            ongoing.note(piece)
+            host.keep(ongoing.draft)
         else:
-            asking.take(piece, watch())
-            host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), asking.draft)
+            ongoing.take(piece, watch())
+            host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), ongoing.draft)
 
     async def dispatch(outgoing: Outgoing) -> None:
-        asking.dispatched(outgoing)
-        await _check(host, asking, check.compare, outgoing)
+        ongoing.dispatched(outgoing)
+        await _check(host, ongoing, check.compare, outgoing)
 
     async def stream(model: Model) -> ModelResponse:
         return await stream_with_timeouts(model, prompt, take, dispatch)
 
     try:
         if host.options.is_checked():
-            await _check(host, asking, check.begin)
-        event = await _ask_model(host, agent.llm, stream, asking)
+            await _check(host, ongoing, check.begin)
+        event = await _ask_model(host, agent.llm, stream, ongoing)
     # The request differs from what the log says (see `dispatch`).
     except ModelError as error:
-        event = _failure(host, asking, error)
+        event = _failure(host, ongoing, error)
     except FATAL:
-        # No event says what came of it, so the effect is free to be begun again.
-        await host.write(host.journal.claims.release, begun.claim)
+        # No event says what came of it, so the effect is free to be claimed again.
+        await host.write(host.journal.claims.release, claimed.claim)
         raise
     except asyncio.CancelledError:
         # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
         if key(effect) not in host.stopped:
             raise
-        event = asking.cancelled(watch(), STOPPED)
+        event = ongoing.cancelled(watch(), STOPPED)
     await host.settle(
         partial(events_for, event),
-        begun.claim,
-        lambda error: partial(events_for, _failure(host, asking, error)),
+        claimed.claim,
+        lambda error: partial(events_for, _failure(host, ongoing, error)),
     )
     # Only now: until its answer is appended, the draft is all that a crash would leave of it.
-    host.forget(asking.draft)
+    host.forget(ongoing.draft)
 
 
 def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
@@ -150,13 +150,13 @@ def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
 
 
 async def _check(
-    host: EffectHost, asking: ModelCallRecord, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+    host: EffectHost, ongoing: OngoingModelCall, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
 ) -> None:
     """Check a request before it is sent. Raises `ModelError`; the request has no receipt then."""
     try:
         await host.write(check, *args, **kwargs)
     except ModelError:
-        asking.withdrawn()
+        ongoing.withdrawn()
         raise
 
 
@@ -164,7 +164,7 @@ async def _ask_model(
     host: EffectHost,
     model: Model,
     stream: Callable[[Model], Awaitable[ModelResponse]],
-    asking: ModelCallRecord,
+    ongoing: OngoingModelCall,
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
     watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
@@ -172,20 +172,20 @@ async def _ask_model(
     while breaker.is_tried:
         await asyncio.sleep(BREATH)
     if left := breaker.check(watch()):
-        return asking.held_back(left, host.conversation.log.edge.clock())
-    asking.begun = watch()
+        return ongoing.held_back(left, host.conversation.log.edge.clock())
+    ongoing.begun = watch()
     try:
         answer = await _answer(breaker, watch, partial(stream, model))
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
-            spent = await host.write(host.journal.spent, asking.effect.lane.address, answer.session)
+            spent = await host.write(host.journal.spent, ongoing.effect.lane.address, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
-        said = asking.answered(answer, watch(), _mentioned(host, asking, answer))
+        said = ongoing.answered(answer, watch(), _mentioned(host, ongoing, answer))
         return host.agents[said.agent].noted(said)
     except FATAL:
         raise
     except Exception as error:
-        return _failure(host, asking, error)
+        return _failure(host, ongoing, error)
 
 
 async def _answer(
@@ -207,30 +207,30 @@ async def _answer(
     return answer
 
 
-def _mentioned(host: EffectHost, asking: ModelCallRecord, answer: ModelResponse) -> Iterable[str]:
+def _mentioned(host: EffectHost, ongoing: OngoingModelCall, answer: ModelResponse) -> Iterable[str]:
     """Return the agents that the answer hands on to."""
     settings = host.journal.settings
     if not host.options.mentions:
         return ()
     text = text_of(tuple(answer.parts))
-    return mentioned(text, settings.members, asking.effect.lane.agent, settings.turns)
+    return mentioned(text, settings.members, ongoing.effect.lane.agent, settings.turns)
 
 
-def _failure(host: EffectHost, asking: ModelCallRecord, error: Exception) -> LlmError:
-    world, retries = host.options.world, host.agents[asking.effect.lane.agent].retries
-    return asking.failed(
+def _failure(host: EffectHost, ongoing: OngoingModelCall, error: Exception) -> LlmError:
+    world, retries = host.options.world, host.agents[ongoing.effect.lane.agent].retries
+    return ongoing.failed(
         error, world.stopwatch(), host.conversation.log.edge.clock(), retries, world.chance()
     )
 
 
-async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> None:
-    assert begun.call is not None, "a tool runs a call"
-    made, lane = begun.call, effect.lane
+async def _run_tool(host: EffectHost, claimed: ClaimedEffect, effect: RunTool) -> None:
+    assert claimed.call is not None, "a tool runs a call"
+    made, lane = claimed.call, effect.lane
     tools = host.tools.get(lane.agent, {})
     call = ToolContext(
         name=made.name,
         arguments=made.arguments,
-        key=begun.claim.key,
+        key=claimed.claim.key,
         lane=lane.address,
         conversation_name=host.conversation.name,
         id=made.id,
@@ -247,7 +247,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
             raise
         # Nothing more will come of it, and its result in the log already says that it was cancelled.
         if tool is None or tool.stops or tool.repeat == "safe":
-            await host.write(host.journal.claims.release, begun.claim)
+            await host.write(host.journal.claims.release, claimed.claim)
             return
         outcome = failed(GOES_ON)
     took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
@@ -260,7 +260,7 @@ async def _run_tool(host: EffectHost, begun: StartedEffect, effect: RunTool) -> 
         made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
-    await host.settle(result(outcome), begun.claim, lambda error: result(failure(error)))
+    await host.settle(result(outcome), claimed.claim, lambda error: result(failure(error)))
 
 
 MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")

@@ -47,7 +47,7 @@ Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
 """A function that returns the outcome to record in place of one that no log can hold."""
 
 
-class StartedEffect(NamedTuple):
+class ClaimedEffect(NamedTuple):
     """An effect under its claim: the request of a model call, or the call that a tool is to run."""
 
     effect: Effect
@@ -63,7 +63,7 @@ class Poll(NamedTuple):
     again at once.
     """
 
-    begun: tuple[StartedEffect, ...] = ()
+    claimed: tuple[ClaimedEffect, ...] = ()
     held: tuple[Key, ...] = ()
     unasked: tuple[CallModel, ...] = ()
     due: float | None = None
@@ -76,18 +76,18 @@ class Journal(LiveState):
     def __init__(
         self,
         conversation: Conversation,
-        presence: LivenessLock,
+        liveness_lock: LivenessLock,
         agents: Mapping[str, Agent],
         options: Options,
     ) -> None:
         self.waits = Waits(conversation, options.world.stopwatch)
         super().__init__(conversation)
-        self.presence = presence
+        self.liveness_lock = liveness_lock
         self.agents = agents
         self.options = options
         self.claims = Claims(conversation.log.recorder, conversation.stream)
         self.under_way: dict[int, Effect] = {}
-        """The effects that were begun, by the fence of their claim."""
+        """The claimed effects, by the fence of their claim."""
         self.unwanted: set[int] = set()
         """Those of them that the log has stopped since, even where their lane has more to do by now."""
 
@@ -108,25 +108,23 @@ class Journal(LiveState):
         self.under_way.pop(fence, None)
         self.unwanted.discard(fence)
 
-    def begin(self, begun: StartedEffect) -> StartedEffect:
-        """Mind an effect that is about to begin: whether the log stops it."""
-        self.under_way[begun.claim.fence] = begun.effect
-        return begun
+    def track(self, claimed: ClaimedEffect) -> ClaimedEffect:
+        """Remember a claimed effect, to see whether the log stops it."""
+        self.under_way[claimed.claim.fence] = claimed.effect
+        return claimed
 
-    def look(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
+    def poll(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
         """Claim the effects that are due and not `busy`, at most so many; `asked` backends were asked."""
         now = self.conversation.log.edge.clock()
         open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
         waits = [self._seconds_until(effect, now) for effect in open_ones]
-        claimed = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
+        others = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
         ready = [effect for effect, left in zip(open_ones, waits, strict=True) if not left]
-        held = tuple(key(effect) for effect in ready if key(effect) in claimed)
-        due = [effect for effect in ready if key(effect) not in claimed][:most]
+        held = tuple(key(effect) for effect in ready if key(effect) in others)
+        due = [effect for effect in ready if key(effect) not in others][:most]
         unasked = [e for e in due if isinstance(e, CallModel) and key(e) not in asked and self._remembers(e)]
         before = self.state.position
-        prepared = [
-            begun for effect in due if effect not in unasked and (begun := self._prepared(effect, now))
-        ]
+        prepared = [each for effect in due if effect not in unasked and (each := self._prepared(effect, now))]
         # Preparing has appended a refusal, so what was decided before it may no longer hold.
         if self.state.position != before:
             return Poll(again=True)
@@ -137,7 +135,7 @@ class Journal(LiveState):
             return Poll(again=True)
         pairs = list(zip(prepared, taken, strict=True))
         return Poll(
-            begun=tuple(self.begin(each._replace(claim=claim)) for each, claim in pairs if claim),
+            claimed=tuple(self.track(each._replace(claim=claim)) for each, claim in pairs if claim),
             held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
             unasked=tuple(unasked),
             due=min(filter(None, waits), default=None),
@@ -146,8 +144,8 @@ class Journal(LiveState):
     def orphans(self) -> list[Claim]:
         """Return the claims of dead processes, taken over: the outcomes of their effects are unknown."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
-        dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
-        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
+        dead = [claim for claim in ours if not self.liveness_lock.lives(claim.owner)]
+        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.liveness_lock.owner))]
         if taken:
             # The dead may have appended before they claimed these; without that, nothing would seem due.
             self.catch_up()
@@ -155,7 +153,7 @@ class Journal(LiveState):
             # The file of a dead runner goes only with its last claim: a missing file has its process looked
             # for.
             for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
-                self.presence.forget(owner)
+                self.liveness_lock.forget(owner)
         return taken
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
@@ -190,10 +188,17 @@ class Journal(LiveState):
             effect._replace(attempt=effect.attempt - 1), "process_exited", why, now, in_context=False
         )
 
-    def _prepared(self, effect: Effect, now: datetime) -> StartedEffect | None:
-        """Return the effect with all it needs; None where it cannot be begun, and the log says why."""
+    def _prepared(self, effect: Effect, now: datetime) -> ClaimedEffect | None:
+        """Return the effect with all it needs; None where it cannot be claimed, and the log says why."""
         claim = Claim(
-            0, effect.lane.address, effect.name, effect.cause, 1, "", self.presence.owner, microseconds(now)
+            0,
+            effect.lane.address,
+            effect.name,
+            effect.cause,
+            1,
+            "",
+            self.liveness_lock.owner,
+            microseconds(now),
         )
         if isinstance(effect, RunTool):
             made = self._answer_of(effect)
@@ -208,14 +213,14 @@ class Journal(LiveState):
                 )
                 return None
             named = tool_key(self.conversation, effect)
-            return StartedEffect(effect, claim._replace(key=named), call=self.call_of(effect))
+            return ClaimedEffect(effect, claim._replace(key=named), call=self.call_of(effect))
         request = self._request(effect)
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
         named = model_key(self.conversation, effect)
         receipt = RECEIPT.dump(request.receipt)
-        return StartedEffect(
+        return ClaimedEffect(
             effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request
         )
 

@@ -38,7 +38,7 @@ class LiveState:
         self._folds = folds.open_folds(
             conversation, (folds.STATE, folds.SETTINGS, folds.persistent(WATCH), folds.persistent(queue))
         )
-        self._look()
+        self._unpack()
         self._kept = self.state.position
 
     def catch_up(self) -> None:
@@ -77,12 +77,12 @@ class LiveState:
             fold.take(entry)
             if write:
                 fold.finish(entry, at_head=True)
-        self._look()
+        self._unpack()
         self.fresh.append(entry)
         if write:
             self._kept = entry.position
 
-    def _look(self) -> None:
+    def _unpack(self) -> None:
         self.state, self.settings, self.accounts, self.queue = (fold.state for fold in self._folds)
 
 

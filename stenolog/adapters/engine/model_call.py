@@ -116,7 +116,7 @@ LONGEST = 2_000
 
 
 @dataclass
-class ModelCallRecord:
+class OngoingModelCall:
     """A model call under way: what its events have in common."""
 
     effect: CallModel

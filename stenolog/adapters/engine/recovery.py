@@ -15,7 +15,7 @@ from stenolog.domain.errors import StoreTimeoutError
 
 from .agent import Agent
 from .effect_names import key
-from .journal import Instead, Journal, Outcome, StartedEffect
+from .journal import ClaimedEffect, Instead, Journal, Outcome
 from .model_call import Drafted, StreamDraft, load_draft
 from .options import Options
 from .retries import NO_RETRIES
@@ -32,7 +32,7 @@ def recover(
     options: Options,
     why: str,
     draft: StreamDraft | None = None,
-) -> StartedEffect | None:
+) -> ClaimedEffect | None:
     """Close an effect that was under way, in the log; or give it back, to be run again under the same key.
 
     `draft` is what it has streamed, where this process knows; else that is what was kept.
@@ -54,7 +54,7 @@ def recover(
     tool = tools.get(run.lane.agent, {}).get(call.name)
     # The tool may be run again: it changes nothing, or it tells calls of one idempotency key apart.
     if tool is not None and tool.repeat != "never":
-        return StartedEffect(run, claim, call=call)
+        return ClaimedEffect(run, claim, call=call)
     result = unknown_outcome(run.call, why)
     journal.settle(lambda _: (result,), claim)
     return None

@@ -22,7 +22,14 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from stenolog.adapters.llms.base import (
+    Model,
+    ModelRequest,
+    ModelResponse,
+    Progress,
+    ResponseDelta,
+    StreamItem,
+)
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.functions import as_runnables
@@ -116,7 +123,7 @@ class Replay:
         """The number of recorded model calls not replayed yet."""
         return sum(map(len, self._answers.values()))
 
-    def answer(self, prompt: ModelCall) -> RecordedAnswer:
+    def answer(self, prompt: ModelRequest) -> RecordedAnswer:
         """Return the recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
         waiting = self._answers[prompt.lane]
         if not waiting:
@@ -184,7 +191,7 @@ class Replay:
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
         return named.partition("@")[0] or PROVIDERS.get(self.settings.card_of(agent).provider, "openai-chat")
 
-    def _compare(self, prompt: ModelCall, recorded: RecordedAnswer, receipt: Receipt) -> None:
+    def _compare(self, prompt: ModelRequest, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")
         api = receipt.api.partition("@")[0]
         then = self.conversation.request(agent, receipt.view, api, task=task, policy=receipt.policy)
@@ -214,7 +221,7 @@ class _Model(Model):
         self.provider = provider  # type: ignore[misc]
         self.api = api
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
         event = end.event
         for index, part in enumerate(event.parts):

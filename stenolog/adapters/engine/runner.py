@@ -1,6 +1,6 @@
 """The engine's loop: poll the log, claim what is due, do it, append the result.
 
-A poll (`_look_now`) folds new entries, recovers the effects of dead processes, and claims what is due. Each
+A poll (`_poll_now`) folds new entries, recovers the effects of dead processes, and claims what is due. Each
 claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
 an answer streams, another process appends, or a retry is due. It ends when nothing is under way or due.
 
@@ -38,7 +38,7 @@ from . import recovery
 from .agent import Agent
 from .effect_names import Key, key
 from .effects import auto_approvals, do
-from .journal import Instead, Journal, Outcome, Poll, StartedEffect
+from .journal import ClaimedEffect, Instead, Journal, Outcome, Poll
 from .live_state import dequeue
 from .model_call import StreamDraft, keep_drafts
 from .options import EntryAppended, Options, RunEvent, StreamDelta
@@ -52,7 +52,7 @@ GRACE = 5.0
 """Seconds that effects have to end when the runner is closed."""
 # A crash of another runner is taken up within a quarter of a second (see decision 8).
 OTHERS = 0.25
-"""Seconds between two looks whether the runner that has an effect still lives."""
+"""Seconds between two polls while another runner has an effect: does that runner still live?"""
 
 
 class Runner:
@@ -73,7 +73,7 @@ class Runner:
         self.cuts: dict[str, int] = {}
         # One thread: the journal needs no lock, and a slow disk stops no stream.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
-        self._tasks: dict[Key, tuple[StartedEffect, asyncio.Task[None]]] = {}
+        self._tasks: dict[Key, tuple[ClaimedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}
@@ -82,16 +82,16 @@ class Runner:
         self._keeping: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
-        self._unbegun: set[int] = set()
-        """The fences of effects that were claimed and not begun yet."""
+        self._unstarted: set[int] = set()
+        """The fences of effects that were claimed and not started yet."""
         self._ident = 0
-        self._scribe: Journal | None = None
+        self._journal: Journal | None = None
 
     @property
     def journal(self) -> Journal:
         """The journal of the conversation; set once the runner was opened."""
-        assert self._scribe is not None, "open the runner first"
-        return self._scribe
+        assert self._journal is not None, "open the runner first"
+        return self._journal
 
     async def open(self, begin: Callable[[Journal], object]) -> None:
         """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
@@ -100,22 +100,22 @@ class Runner:
     async def run(self) -> AsyncGenerator[RunEvent, None]:
         """Go on until every lane waits for a person, or has stopped."""
         with self.conversation.log.recorder.listening(self._listener()):
-            # Not empty, so that the first look recovers: whose claims there are is not known yet.
+            # Not empty, so that the first poll recovers: whose claims there are is not known yet.
             held: Collection[Key] = (("", ""),)
             while True:
-                look = await self._look(self.options.parallel, recover=bool(held))
-                held = look.held
-                # Asked before `_streamed`, which clears it: an effect may have ended during the look.
-                again = look.again or self._is_woken
+                poll = await self._poll(self.options.parallel, recover=bool(held))
+                held = poll.held
+                # Asked before `_streamed`, which clears it: an effect may have ended during the poll.
+                again = poll.again or self._is_woken
                 for delta in self._streamed():  # the pieces of an answer come before its entry
                     yield delta
                 for entry in self._fresh():
                     yield EntryAppended(entry)
-                if again or await self._dequeue(look):
+                if again or await self._dequeue(poll):
                     continue
-                if not self._is_at_work(look) and not self._is_woken:
+                if not self._is_at_work(poll) and not self._is_woken:
                     return
-                async for delta in self._until_woken(look):
+                async for delta in self._until_woken(poll):
                     yield delta
 
     async def advance(self) -> list[Entry]:
@@ -123,12 +123,12 @@ class Runner:
         most = 1
         with self.conversation.log.recorder.listening(self._listener()):
             while True:
-                look = await self._look(most, recover=bool(most))
-                most = 0 if self._tasks else most  # one has begun: from now on this only looks
+                poll = await self._poll(most, recover=bool(most))
+                most = 0 if self._tasks else most  # one has begun: from now on this only polls
                 if self._tasks or self._asks:
-                    async for _ in self._until_woken(look):
+                    async for _ in self._until_woken(poll):
                         pass
-                elif not most or not (look.again or await self._dequeue(look)):
+                elif not most or not (poll.again or await self._dequeue(poll)):
                     break
         self._raise_failures()
         return self._fresh()
@@ -184,7 +184,7 @@ class Runner:
         self._drafts.pop(draft.fence, None)
 
     def wake(self) -> None:
-        """Look again: something may be there to do."""
+        """Poll again: something may be there to do."""
         if not self._is_woken:
             self._is_woken = True
             self._queue.put_nowait(None)
@@ -206,27 +206,27 @@ class Runner:
         self._ident = threading.get_ident()
         store, edge = self.conversation.log.recorder, self.conversation.log.edge
         claimed = partial(owners, store)
-        presence = LivenessLock(store.sidecar_path, edge.id(), in_memory=store.is_private, claimed=claimed)
+        lock = LivenessLock(store.sidecar_path, edge.id(), in_memory=store.is_private, claimed=claimed)
         try:
-            self._scribe = Journal(self.conversation, presence, self.agents, self.options)
+            self._journal = Journal(self.conversation, lock, self.agents, self.options)
         except BaseException:
-            presence.close()
+            lock.close()
             raise
-        begin(self._scribe)
+        begin(self._journal)
 
-    def _look_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
+    def _poll_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
         journal = self.journal
         journal.catch_up()
         # Looked for only while other runners have claims, as it reads the locks of all owners.
         orphans = journal.orphans() if recover else []
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
-        rerun = tuple(journal.begin(begun) for begun in found if begun is not None)
+        rerun = tuple(journal.track(each) for each in found if each is not None)
         for approval in auto_approvals(journal, self.tools):
             journal.settle(lambda _, said=approval: decide(journal.state, said))  # type: ignore[misc]
-        busy |= {key(begun.effect) for begun in rerun}
-        look = journal.look(busy, self._asked, max(0, most - len(busy)))
-        self._unbegun.update(begun.claim.fence for begun in look.begun)
-        return look._replace(begun=rerun + look.begun)
+        busy |= {key(each.effect) for each in rerun}
+        poll = journal.poll(busy, self._asked, max(0, most - len(busy)))
+        self._unstarted.update(each.claim.fence for each in poll.claimed)
+        return poll._replace(claimed=rerun + poll.claimed)
 
     def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         with suppress(ClaimLostError):
@@ -237,7 +237,7 @@ class Runner:
                 self.journal.settle(instead(error), claim)
         recovery.forget_result(claim)
 
-    def _recover(self, claim: Claim, why: str) -> StartedEffect | None:
+    def _recover(self, claim: Claim, why: str) -> ClaimedEffect | None:
         if (known := recovery.kept_result(claim)) is not None:
             outcome, instead = known
             # This process did the effect, but its runner could not write the result (see `recovery`).
@@ -259,15 +259,15 @@ class Runner:
 
         return events
 
-    def _hear(self) -> bool:
-        """Say the oldest message that waited for the lanes to come to rest; whether there was one."""
+    def _append_queued(self) -> bool:
+        """Append the oldest queued message again, if all lanes are at rest; return whether there was one."""
         journal = self.journal
         members = journal.state.members or tuple(self.agents)
         lanes = (lane for lane in journal.state.lanes.values() if lane.agent in members)
         if not journal.queue or any(lane.status in BUSY for lane in lanes):
             return False
         waited = self.conversation.entry(journal.queue[0])
-        if is_erased(waited.event):  # since the last look
+        if is_erased(waited.event):  # since the last poll
             journal.catch_up()
             return True
         journal.settle(lambda _: (dequeue(waited),) if waited.position in journal.queue else ())
@@ -275,58 +275,57 @@ class Runner:
 
     def _release(self) -> None:
         """Close the work under way, and release everything."""
-        if self._scribe is None:  # it was never opened
+        if (journal := self._journal) is None:  # it was never opened
             return
-        journal = self.journal
         # The file stays where claims are left behind: it shows others that their owner is dead.
         left = True
         try:
             for claim in journal.claims.all():
-                if claim.owner == journal.presence.owner:
+                if claim.owner == journal.liveness_lock.owner:
                     self._put_down_one(claim)
             left = False
         finally:
-            journal.presence.close(keep=left)
+            journal.liveness_lock.close(keep=left)
 
     def _put_down_one(self, claim: Claim) -> None:
         with suppress(ClaimLostError):
-            if claim.fence in self._unbegun or self._recover(claim, recovery.STOPPED) is not None:
+            if claim.fence in self._unstarted or self._recover(claim, recovery.STOPPED) is not None:
                 self.journal.claims.release(claim)
 
     # In the event loop.
 
-    async def _look(self, most: int, recover: bool) -> Poll:
+    async def _poll(self, most: int, recover: bool) -> Poll:
         self._raise_failures()
         busy = frozenset((*self._tasks, *self._asks))
-        look = await self.write(self._look_now, busy, most, recover)
-        for name, (begun, task) in self._tasks.items():
-            if name not in self.stopped and begun.claim.fence in self.journal.unwanted:
+        poll = await self.write(self._poll_now, busy, most, recover)
+        for name, (claimed, task) in self._tasks.items():
+            if name not in self.stopped and claimed.claim.fence in self.journal.unwanted:
                 self.stopped.add(name)
                 task.cancel()
-        for begun in look.begun:
-            self._start(begun)
-        for effect in look.unasked:
+        for each in poll.claimed:
+            self._start(each)
+        for effect in poll.unasked:
             self._asks[key(effect)] = asyncio.create_task(self._ask_backend(effect))
-        return look
+        return poll
 
-    async def _dequeue(self, look: Poll) -> bool:
+    async def _dequeue(self, poll: Poll) -> bool:
         """Append a queued message if the lanes are at rest; return whether one was appended."""
-        if self._is_at_work(look) or not self.journal.queue:
+        if self._is_at_work(poll) or not self.journal.queue:
             return False
-        return await self.write(self._hear)
+        return await self.write(self._append_queued)
 
-    def _is_at_work(self, look: Poll) -> bool:
+    def _is_at_work(self, poll: Poll) -> bool:
         """Return whether anything is under way, here or in another process, or due later."""
-        return bool(self._tasks or self._asks or look.held or look.due is not None)
+        return bool(self._tasks or self._asks or poll.held or poll.due is not None)
 
-    def _start(self, begun: StartedEffect) -> None:
-        name = key(begun.effect)
-        self._unbegun.discard(begun.claim.fence)
+    def _start(self, claimed: ClaimedEffect) -> None:
+        name = key(claimed.effect)
+        self._unstarted.discard(claimed.claim.fence)
         self._asked.discard(name)
         if name in self._tasks:  # the claim was taken from this runner, which has it again
             self._tasks[name][1].cancel()
-        task = asyncio.create_task(do(self, begun))
-        self._tasks[name] = begun, task
+        task = asyncio.create_task(do(self, claimed))
+        self._tasks[name] = claimed, task
         task.add_done_callback(lambda task: self._done(name, task))
 
     def _done(self, name: Key, task: asyncio.Task[None]) -> None:
@@ -372,8 +371,8 @@ class Runner:
         self._is_woken = False
         return [delta for delta in waiting if delta is not None]
 
-    async def _until_woken(self, look: Poll) -> AsyncGenerator[StreamDelta, None]:
-        timer = asyncio.create_task(self._wake_later(look))
+    async def _until_woken(self, poll: Poll) -> AsyncGenerator[StreamDelta, None]:
+        timer = asyncio.create_task(self._wake_later(poll))
         try:
             while (item := await self._queue.get()) is not None:
                 yield item
@@ -381,11 +380,11 @@ class Runner:
         finally:
             timer.cancel()
 
-    async def _wake_later(self, look: Poll) -> None:
-        """Look again when the next effect is due, and now and then while others are at one."""
-        waits = [OTHERS] if look.held else []
-        if look.due is not None:
-            waits.append(look.due)
+    async def _wake_later(self, poll: Poll) -> None:
+        """Poll again when the next effect is due, and now and then while others are at one."""
+        waits = [OTHERS] if poll.held else []
+        if poll.due is not None:
+            waits.append(poll.due)
         if waits:
             await self.options.world.sleep(min(waits))
             self.wake()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from stenolog.adapters.llms.base import Model, ModelCall, ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage
@@ -30,7 +30,7 @@ Dispatch: TypeAlias = Callable[[Outgoing], Awaitable[None]]
 
 
 async def stream_with_timeouts(
-    model: Model, prompt: ModelCall, take: Take, dispatch: Dispatch
+    model: Model, prompt: ModelRequest, take: Take, dispatch: Dispatch
 ) -> ModelResponse:
     """Return the answer to a prompt, its pieces handed on as they come. Raises `ModelError`.
 
@@ -78,7 +78,7 @@ def _forget(task: asyncio.Task[None]) -> None:
 class _Stream:
     """One stream, and since when the next piece is waited for."""
 
-    def __init__(self, model: Model, prompt: ModelCall, take: Take, dispatch: Dispatch) -> None:
+    def __init__(self, model: Model, prompt: ModelRequest, take: Take, dispatch: Dispatch) -> None:
         self.model = model
         self.prompt = prompt
         self.take = take

@@ -17,7 +17,7 @@ from stenolog.projections.requests.pipeline.identifiers import arguments_object
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .accumulator import PartAccumulator
-from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .base import Kind, ModelRequest, ModelResponse, ResponseDelta, Timeouts
 from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 
@@ -79,7 +79,9 @@ class Anthropic(HttpModel):
         """Return a reader for the events of one stream."""
         return AnthropicEvents()
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    async def _events(
+        self, prompt: ModelRequest, secrets: list[str]
+    ) -> AsyncGenerator[Outgoing | Json, None]:
         import anthropic
 
         try:

@@ -70,7 +70,7 @@ StreamItem: TypeAlias = Outgoing | ResponseDelta | Progress | ModelResponse
 COMPACT = Transport()
 
 
-class ModelCall(NamedTuple):
+class ModelRequest(NamedTuple):
     """One request on its way to a model.
 
     `body` is what the model's API made; `outgoing` gives it as bytes. `key` names this one attempt, made of
@@ -126,7 +126,7 @@ class Model(ABC):
     charges: Literal["listed", "stated", "nothing"] = "listed"
 
     @abstractmethod
-    def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """Yield pieces of the answer as they come, and at the end the whole answer, once.
 
         Before each attempt, a model yields the `Outgoing` that it is about to send, and sends these bytes.

@@ -31,7 +31,7 @@ class Destination(Protocol):
         """Return the state now, which has the failures so far."""
 
 
-class Calling:
+class CallRecorder:
     """A call of a model, for `with` or `async with`: its answer or its error is appended at the end.
 
     Give `answer` what the SDK returns, or iterate `stream` of what it returns, inside of the block. Whatever
@@ -56,7 +56,7 @@ class Calling:
         self._stream = kept
         return kept
 
-    def __enter__(self) -> Calling:
+    def __enter__(self) -> CallRecorder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -67,7 +67,7 @@ class Calling:
         if failed is not None:
             raise failed
 
-    async def __aenter__(self) -> Calling:
+    async def __aenter__(self) -> CallRecorder:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -101,11 +101,11 @@ def _numbered(error: LlmError, state: State) -> LlmError:
     return replace(error, attempt=before + (error.category != "cancelled"))
 
 
-def calling(conversation: Destination, request: Request, *, attempt: int | None = None) -> Calling:
+def calling(conversation: Destination, request: Request, *, attempt: int | None = None) -> CallRecorder:
     """Return a block for one call of a model, at whose end its answer or its error is appended.
 
     `attempt` counts the failures in a row; None: by the log, in which `state().lane(agent).attempt` has those
     so far. Whatever the block raises is raised, and an answer that is empty or has no end raises
-    `ModelError`; all of it is appended before. See `Calling`.
+    `ModelError`; all of it is appended before. See `CallRecorder`.
     """
-    return Calling(conversation, request, attempt)
+    return CallRecorder(conversation, request, attempt)

@@ -34,7 +34,7 @@ from stenolog.domain.values import Usage
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .accumulator import PartAccumulator
-from .base import Kind, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .base import Kind, ModelRequest, ModelResponse, ResponseDelta, Timeouts
 from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 
@@ -86,7 +86,9 @@ class Gemini(HttpModel):
         """Return a reader for the chunks of one stream."""
         return GeminiChunks(self.name)
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    async def _events(
+        self, prompt: ModelRequest, secrets: list[str]
+    ) -> AsyncGenerator[Outgoing | Json, None]:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 

@@ -16,7 +16,7 @@ from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
 from stenolog.projections.requests.transport import Outgoing
 
-from .base import Model, ModelCall, ModelResponse, Progress, ResponseDelta, StreamItem
+from .base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta, StreamItem
 
 C = TypeVar("C")
 
@@ -87,7 +87,7 @@ class HttpModel(Model):
         """Return a reader for the events of one stream."""
 
     @abstractmethod
-    def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    def _events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         """Yield the bytes before they are sent, and the events of one stream as plain JSON.
 
         Adds the client's keys to `secrets`.
@@ -95,7 +95,7 @@ class HttpModel(Model):
         Raises `ModelError` for any error of the SDK.
         """
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """Yield the answer in pieces, with the usage as the provider counts it, then the whole answer.
 
         Raises `ModelError`, without the client's keys in its message.

@@ -15,7 +15,7 @@ from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.projections.requests.apis import openai_chat, openai_responses
 from stenolog.projections.requests.transport import Outgoing, Transport
 
-from .base import ModelCall, Timeouts
+from .base import ModelRequest, Timeouts
 from .egress import behaviour, unchanged
 from .http_model import Clients, HttpModel
 from .openai_answers import ChatChunks, ResponsesEvents, refusal
@@ -73,7 +73,9 @@ class OpenAIModel(HttpModel):
         """Return whether a refused request is worth sending again with fewer of the `added` fields."""
         return False
 
-    async def _events(self, prompt: ModelCall, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    async def _events(
+        self, prompt: ModelRequest, secrets: list[str]
+    ) -> AsyncGenerator[Outgoing | Json, None]:
         event: Any = None
         try:
             client = self._given or await self._clients.get()
@@ -101,7 +103,7 @@ class OpenAIModel(HttpModel):
             raise ModelError("invalid_response", what)
 
     async def _opened(
-        self, client: AsyncOpenAI, prompt: ModelCall, outgoing: Outgoing
+        self, client: AsyncOpenAI, prompt: ModelRequest, outgoing: Outgoing
     ) -> AsyncStream[object]:
         """Return the stream of events as plain JSON."""
         import openai

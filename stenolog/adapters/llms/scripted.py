@@ -29,10 +29,10 @@ from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .base import Model, ModelCall, ModelResponse, ResponseDelta, Timeouts
+from .base import Model, ModelRequest, ModelResponse, ResponseDelta, Timeouts
 
 Reply: TypeAlias = str | AssistantPart | ModelResponse | BaseException
-Turn: TypeAlias = Reply | Sequence[str | AssistantPart] | Callable[[ModelCall], object]
+Turn: TypeAlias = Reply | Sequence[str | AssistantPart] | Callable[[ModelRequest], object]
 CHARACTERS = 4
 """So many characters of a prompt or an answer count as one token of its usage."""
 
@@ -44,7 +44,7 @@ class Scripted(Model):
     """Answers with one turn of the script after the other.
 
     A turn is a text, a part, a list of these, a `ModelResponse`, an error that is raised, or a function of
-    the `ModelCall` that gives one of them. A text streams in pieces of `piece` characters, with `pause`
+    the `ModelRequest` that gives one of them. A text streams in pieces of `piece` characters, with `pause`
     seconds before each. After the last turn it raises `ModelError`; `endless` begins anew instead.
     """
 
@@ -64,7 +64,7 @@ class Scripted(Model):
         self.name = name
         self.api = api
         self.timeouts = timeouts
-        self.prompts: list[ModelCall] = []
+        self.prompts: list[ModelRequest] = []
         self._turns = turns
         self._piece = piece
         self._pause = pause
@@ -76,7 +76,7 @@ class Scripted(Model):
         """The number of turns not used yet."""
         return len(self._turns) - self._next
 
-    async def stream(self, prompt: ModelCall) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         """Yield the next turn of the script."""
         self.prompts.append(prompt)
         answer = self._answer(prompt)
@@ -85,7 +85,7 @@ class Scripted(Model):
                 yield piece
         yield answer
 
-    def _answer(self, prompt: ModelCall) -> ModelResponse:
+    def _answer(self, prompt: ModelRequest) -> ModelResponse:
         if not self.remaining and self._endless:
             self._next = 0
         if not self.remaining:
@@ -116,7 +116,7 @@ class Scripted(Model):
             await asyncio.sleep(self._pause)
 
 
-def answer_of(turn: object, prompt: ModelCall) -> ModelResponse:
+def answer_of(turn: object, prompt: ModelRequest) -> ModelResponse:
     """Return a turn of a script as an answer, with a usage that is an estimate."""
     if isinstance(turn, ModelResponse):
         return turn
@@ -137,7 +137,7 @@ PART: TypeAdapter[AssistantPart] = TypeAdapter(AssistantPart)
 class ScriptFile(Scripted):
     """A script that is taken up again where a conversation stands."""
 
-    def _answer(self, prompt: ModelCall) -> ModelResponse:
+    def _answer(self, prompt: ModelRequest) -> ModelResponse:
         # Only the first request of a process: later ones are counted by the script itself.
         if not self._next:
             said = sum(message.get("role") == "assistant" for message in prompt.body["messages"])

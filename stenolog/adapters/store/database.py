@@ -72,7 +72,7 @@ class LogDatastore(SQLiteDatastore):
         self.deadline = deadline
         self.synchronous = synchronous
         self.in_memory = path == MEMORY
-        self.bell = CommitNotifier(None if self.in_memory else self._versions)
+        self.commit_notifier = CommitNotifier(None if self.in_memory else self._versions)
         self.commit_hooks: list[Callable[[sqlite3.Connection], None]] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self.thread_lock = threading.Lock()
@@ -156,7 +156,7 @@ class LogDatastore(SQLiteDatastore):
         if getattr(self, "_closed", True):
             return
         self._closed = True
-        self.bell.close()
+        self.commit_notifier.close()
         # A forked child must not close SQLite's connections: that would release its parent's locks.
         if os.getpid() != self._process:
             return

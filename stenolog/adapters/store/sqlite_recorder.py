@@ -292,7 +292,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         return self.load_cursor(conversation_rows.DELETIONS).position
 
     def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        return self.datastore.bell.subscribe(wake)
+        return self.datastore.commit_notifier.subscribe(wake)
 
     # The store as a whole
 
@@ -337,7 +337,7 @@ def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple
 
 
 class LogSubscription(ListenNotifySubscription[SqliteLogRecorder]):
-    """A subscription that the log's bell wakes."""
+    """A subscription that the log's `CommitNotifier` wakes."""
 
     def _loop_on_pull(self) -> None:
         # From before the first look. The library's own subscriptions begin to listen after it. There an entry

@@ -149,7 +149,7 @@ class TransactionStore(Protocol):
     file_lock: FileLock | None
     wal_preallocator: WalPreallocator | None
     commit_hooks: list[Callable[[sqlite3.Connection], None]]
-    bell: CommitNotifier
+    commit_notifier: CommitNotifier
     noted: durable_head.Note
     notes: bool
 
@@ -206,7 +206,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise
         finally:
             # Also after an interruption, which may have come behind the commit: a false alarm is harmless.
-            store.bell.notify()
+            store.commit_notifier.notify()
         if isinstance(error, RAISED):
             raise to_store_error(error, store.path) from error
 
