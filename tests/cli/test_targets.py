@@ -252,3 +252,25 @@ class TestSlips:
 
 def test_the_version_is_told_by_a_capital_v_too(cli: Cli) -> None:
     assert cli("-V").out == cli("--version").out == f"{stenolog.__version__}\n"
+
+
+def test_a_rename_without_a_new_name_is_no_rename_of_the_newest(demo: Cli) -> None:
+    assert demo("fork", "demo", "--after", "2", "--name", "newest").status == 0
+    ran = demo("rename", "de")
+
+    assert ran.status == 2
+    assert "say the new name too: stenolog rename de NEW" in ran.err
+    assert demo("rename", "other").out == "✓ newest is now other\n"
+
+
+@pytest.mark.parametrize("group", ["db", ""])
+def test_a_group_without_a_command_shows_its_help_which_is_no_error_message(demo: Cli, group: str) -> None:
+    ran = demo(*filter(None, [group]))
+
+    assert ran.err.startswith("Usage: stenolog")
+    assert "--help\n" not in ran.err.splitlines()[-1]
+    assert ran.status == 2
+
+
+def test_a_missing_choice_is_told_on_one_line(cli: Cli) -> None:
+    assert cli("completion").err.splitlines()[0] == "✗ Missing argument '{bash|zsh|fish}'."

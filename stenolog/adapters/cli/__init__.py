@@ -16,6 +16,12 @@ from .terminal import Color, say
 
 __all__ = ["run"]
 
+# Before click 8.2 there was no such error: the help was printed without one.
+NO_COMMAND: tuple[type[Exception], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+"""The error of a group that was called without a command; its message is the group's help."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
@@ -25,6 +31,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         if as_json:
             return fail(error, as_json=True, trace=False)
+        if isinstance(error, NO_COMMAND):
+            say(error.format_message())
+            return error.exit_code
         say(error.format_message(), mark="✗", style="red", color=_color(arguments))
         if error.ctx is not None:
             say(f"  see {error.ctx.command_path} --help")

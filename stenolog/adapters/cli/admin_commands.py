@@ -70,7 +70,11 @@ def rename_command(db: Path, words: tuple[str, ...]) -> CommandResult:
 
     Its digests stay what they are. An import of its file goes on with it.
     """
-    conversation, new = find_both(open_log(db), words)
+    log = open_log(db)
+    # Who forgets the new name would give that of the conversation meant to the newest one.
+    if len(words) == 1 and log.names(archived=True, prefix=words[0], limit=1):
+        raise click.UsageError(f"say the new name too: stenolog rename {words[0]} NEW")
+    conversation, new = find_both(log, words)
     old = conversation.name
     conversation.rename(new)
     return done(f"{old} is now {new}", old=old, conversation=new)

@@ -32,6 +32,10 @@ SHORT = {kind: short for short, kind in KINDS.items()}
 class OneOf(_Choice):
     """One of some words; the error of another one names the nearest."""
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return nothing: the message names the words already."""
+        return ""
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word."""
         if value not in self.choices:

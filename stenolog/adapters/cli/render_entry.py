@@ -17,6 +17,7 @@ from .call_positions import call_of, results_of
 from .entry_lines import erasure_words, kind_word
 from .layout import heading, wrapped
 from .lines import Piece, entry_data, field, line, paragraph
+from .time_argument import in_zone
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -51,7 +52,7 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
     topic = erasure_words(entry, conversation) if is_gone else data["topic"]
     yield wrapped(
         (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, kind_word(entry.event)[1]),
-        (f"  {data['at']}", "dim"), hang=2,
+        (f"  {in_zone(entry.time):%Y-%m-%d %H:%M}", "dim"), hang=2,
     )  # fmt: skip
     if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
         yield wrapped((cut, "yellow"))
@@ -60,7 +61,7 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
         yield line((f"call at {key.position}{which}", "dim"))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
     parts = fields.pop("parts", ())
-    record = {name: data[name] for name in ("id", "digest")}
+    record = {name: data[name] for name in ("id", "at", "digest")}
     record |= {name: fields.pop(name) for name in RECORD if name in fields}
     yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
     yield from _parts(parts, results_of(conversation, entry))

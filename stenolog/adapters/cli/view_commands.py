@@ -141,7 +141,7 @@ def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
 
     yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
     if settings.title:
-        yield wrapped(("title  ", "dim"), settings.title)
+        yield wrapped(("title  ", "dim"), settings.title, hang=7)
     if settings.parent:
         yield wrapped(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
     if state.blocked:
