@@ -132,7 +132,7 @@ def call(chat: Chat, typed: str) -> None:
     """Run the command that was typed. Raises `CallerError` for an unknown one."""
     name, _, rest = typed.partition(" ")
     if name not in COMMANDS:
-        near = closest(name, COMMANDS)
+        near = closest(name, COMMANDS, 0.6)  # of three letters, two that have changed places are enough
         hint = f"did you mean /{near}?" if near else "/help lists them"
         raise InvalidEventError(f"no command /{name}: {hint} (a message may begin with //)")
     COMMANDS[name](chat, rest.strip())
