@@ -228,6 +228,8 @@ class TestSlips:
             (("log", "--kind", "erorr"), "found 'erorr'; did you mean 'error'?"),
             (("export", "--as", "opnai"), "found 'opnai'; did you mean 'openai'?"),
             (("request", "--api", "antropic"), "found 'antropic'; did you mean 'anthropic'?"),
+            (("request", "demo", "9"), "a position is given by --at 9 here"),
+            (("show", "demo", "--at", "5"), "A position needs no option here: stenolog show [CONV"),
         ],
     )
     def test_of_commands_options_and_their_values(

@@ -12,6 +12,7 @@ from stenolog.domain.errors import PluginError
 
 from .app import app
 from .framework import fail
+from .suggest import where_the_position_goes
 from .terminal import Color, say
 
 __all__ = ["run"]
@@ -34,7 +35,12 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, NO_COMMAND):
             say(error.format_message())
             return error.exit_code
-        say(error.format_message(), mark="✗", style="red", color=_color(arguments))
+        say(
+            error.format_message() + where_the_position_goes(error),
+            mark="✗",
+            style="red",
+            color=_color(arguments),
+        )
         if error.ctx is not None:
             say(f"  see {error.ctx.command_path} --help")
         return error.exit_code

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+
+import click
 
 LIKE = 0.6
 """The least likeness of a suggestion, from 0 to 1."""
@@ -34,3 +37,18 @@ def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
         return ""
     *first, last = alike
     return f"; did you mean {', '.join(first)} or {last}?" if first else f"; did you mean {last}?"
+
+
+def where_the_position_goes(error: click.UsageError) -> str:
+    """Return how a command takes a position that was given the other way; empty for another mistake."""
+    if error.ctx is None:
+        return ""
+    command = error.ctx.command
+    extra = re.search(r"unexpected extra argument \((\d+)\)", error.message)
+    if extra and any("--at" in option.opts for option in command.params):
+        return f"; a position is given by --at {extra[1]} here"
+    arguments = (each for each in command.params if isinstance(each, click.Argument))
+    words = " ".join(each.make_metavar(error.ctx) for each in arguments)
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--at" and "POSITION" in words:
+        return f" A position needs no option here: {error.ctx.command_path} {words}"
+    return ""
