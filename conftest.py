@@ -53,10 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how long all the tests take, and which of them this run leaves out."""
     if config.option.markexpr != "not slow":
-        return "stenolog: all tests take about 8 minutes on two idle cores, 5 without those marked slow"
+        return "stenolog: all tests take about 11 minutes on two idle cores, 5 without those marked slow"
     return (
         "stenolog: all tests but those marked slow take about 5 minutes on two idle cores;\n"
-        "          -m slow runs the others (kills, corpus, fuzz), -m '' runs everything in about 8 minutes"
+        "          -m slow runs the others (kills, corpus, fuzz), -m '' runs everything in about 11 minutes"
     )
 
 

@@ -63,12 +63,12 @@ PREFACE = """\
 | `rename` | `old`, `conversation` |
 | `archive` | `conversation`, `archived` |
 | `delete` | `conversation`, `entries`; of a fork those of its own |
-| `erase` | `conversation`, `positions`, `by`, `reason`, `receipts`, `is_complete` |
+| `erase` | `conversation`, `positions`, `by`, `reason`, `recorded_at`, `is_complete` |
 | `db path` | `path`, `exists` |
 | `db backup` | `db`, `file`, `bytes` |
 | `db restore` | `path`, `conversations`, `entries`, `moved`, `file` |
 | `db salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
-| `db gc` | `blobs`, `bytes`, `kept`, `folded` |
+| `db gc` | `blobs`, `bytes`, `kept`, `is_complete` |
 | `db schema` | the JSON Schema; without a name, the known names with a sentence each |
 | `completion` | `shell`, `script`, `use` |
 

@@ -63,6 +63,17 @@ def test_the_data_walks_through_the_files_as_they_are_listed(
     assert _missed(visits.files, listed) == []
 
 
+def test_a_read_walks_through_the_files_as_they_are_listed(tmp_path: Path) -> None:
+    listed = _listed("How an entry is read")
+    with stenolog.open(tmp_path / "talks.db") as log:
+        append(log["demo"])
+    with stenolog.open(tmp_path / "talks.db") as log, Visits() as visits:
+        assert [entry.position for entry in log["demo"].entries()] == [1, 2]
+
+    assert len(listed) == 5
+    assert _missed(visits.files, listed) == []
+
+
 def test_a_request_passes_its_stages_as_they_are_listed() -> None:
     """Stage 7 works after each entry, and so stands by itself here."""
     listed = _listed("How a request is built")

@@ -1,4 +1,4 @@
-"""Entries whose words are gone (erased, damaged, lost), and the receipt that an erasure leaves."""
+"""Entries whose words are gone (erased, damaged, lost), and the entry that an erasure leaves."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def is_erased(event: Event) -> bool:
     return isinstance(event, Unknown) and event.topic == ERASED
 
 
-RECEIPT = "erasure"
-"""The key in a message's `meta`, below "stenolog", that makes it the receipt of an erasure."""
+META_KEY = "erasure"
+"""The key in a message's `meta`, below "stenolog", that makes it the entry of an erasure."""
 
 
 class Erasure(NamedTuple):
-    """The receipt of an erasure: positions, author and reason."""
+    """An erasure, as the log records it: positions, author and reason."""
 
     positions: tuple[int, ...]
     by: str
     reason: str
 
 
-def erasure_receipt(positions: Sequence[int], *, by: str, reason: str) -> UserMessage:
+def erasure_message(positions: Sequence[int], *, by: str, reason: str) -> UserMessage:
     """Return the message that records an erasure in the log; no model is sent it."""
     which = ", ".join(map(str, positions))
     what = f"Entr{'y' if len(positions) == 1 else 'ies'} {which} erased"
-    told: dict[str, Any] = {RECEIPT: {"positions": list(positions), "by": by, "reason": reason}}
+    told: dict[str, Any] = {META_KEY: {"positions": list(positions), "by": by, "reason": reason}}
     return UserMessage(
         text=f"{what}: {reason}" if reason else what,
         author=by,
@@ -47,12 +47,12 @@ def erasure_receipt(positions: Sequence[int], *, by: str, reason: str) -> UserMe
 
 
 def erasure_of(event: Event) -> Erasure | None:
-    """Return what a receipt says; None for any other event."""
-    # A person or an agent may write the same `meta`, which must not pass for a receipt.
+    """Return the erasure that a message records; None for any other event."""
+    # A person or an agent may write the same `meta`, which must not pass for an erasure.
     if not isinstance(event, UserMessage) or event.author_kind != "system":
         return None
     ours = event.meta.get("stenolog")
-    told = ours.get(RECEIPT) if isinstance(ours, dict) else None
+    told = ours.get(META_KEY) if isinstance(ours, dict) else None
     which = told.get("positions") if isinstance(told, dict) else None
     if not isinstance(told, dict) or not isinstance(which, list):
         return None

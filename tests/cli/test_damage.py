@@ -68,7 +68,7 @@ def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, pa
     assert told.status == 0
     assert "3  entry" in told.out
     told = cli("erase", "demo", "3", "4", "--yes", "--reason", "on request", "--by", "boss")
-    assert told.out == "✓ demo: erased: entries 3, 4\n· receipt: demo at 6\n"
+    assert told.out == "✓ demo: erased: entries 3, 4\n· recorded: demo at 6\n"
     told = cli("check", "log")
     assert told.status == 0
     assert "'demo' at position 6: boss erased 3, 4: on request" in told.err

@@ -77,5 +77,5 @@ def test_gc_tells_what_it_removed(cli: Cli, demo: Cli) -> None:
         log.blobs.put(b"nothing names it")
     ran = cli("db", "gc", "--json")
 
-    assert ran.envelope["data"] == {"blobs": 1, "bytes": 16, "kept": 0, "folded": True}
+    assert ran.envelope["data"] == {"blobs": 1, "bytes": 16, "kept": 0, "is_complete": True}
     assert cli("db", "gc").out == "✓ 0 blobs removed, 0 bytes\n"

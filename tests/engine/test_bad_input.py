@@ -186,10 +186,10 @@ class TestStreams:
             ((ModelResponse((TextPart(text=""),)),), "nothing in it"),
             ((ModelResponse((TextPart(text=" \n"),)),), "nothing in it"),
             ((ResponseDelta(0, "text", "I think"),), "without an answer"),
-            ((None,), "expected Said or Answer"),
-            (("text",), "expected Said or Answer"),
-            ((ResponseDelta(0, "text", None),), "expected Said or Answer"),  # type: ignore[arg-type]
-            ((ResponseDelta("x", "text", "a"),), "expected Said or Answer"),  # type: ignore[arg-type]
+            ((None,), "expected ResponseDelta, Progress or ModelResponse"),
+            (("text",), "expected ResponseDelta, Progress or ModelResponse"),
+            ((ResponseDelta(0, "text", None),), "expected ResponseDelta, Progress or ModelResponse"),  # type: ignore[arg-type]
+            ((ResponseDelta("x", "text", "a"),), "expected ResponseDelta, Progress or ModelResponse"),  # type: ignore[arg-type]
             ((ModelResponse((TextPart(text=HALF),)),), "surrogates"),
             ((ModelResponse((ToolCall(id=HALF, name=HALF, arguments=HALF),)),), "surrogates"),
             ((ModelResponse(("text",)),), ""),  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def test_a_process_that_has_the_conversation_in_memory_leaves_no_word_of_it_when
 def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stenolog.adapters.store.database.FOLD_MS", 1)
+    monkeypatch.setattr("stenolog.adapters.store.database.CHECKPOINT_MS", 1)
     with stenolog.open(path) as log, stenolog.open(path) as other:
         victim(log)
         with other.datastore.reading() as connection:
@@ -125,10 +125,10 @@ def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_
             reads.fetchone()
             log[f"{WORD}-0"].delete()
             assert holding(path) >= {"-wal"}
-            assert not log.collect().folded
+            assert not log.collect().is_complete
             reads.close()
 
-        assert log.collect().folded
+        assert log.collect().is_complete
         assert holding(path) == set()
 
 

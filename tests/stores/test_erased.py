@@ -116,7 +116,7 @@ class TestErase:
             head, logs = conversation.digest, verify(log).head
 
             done = conversation.erase(secret.position, reason="a zoo's secret", by="keeper")
-            assert (done.positions, done.receipts, done.is_complete) == ((42,), {"demo": 44}, True)
+            assert (done.positions, done.recorded_at, done.is_complete) == ((42,), {"demo": 44}, True)
             assert conversation.erase(secret.position).positions == ()
 
             assert log.search("zebra") == []
@@ -127,8 +127,8 @@ class TestErase:
                 "'demo' at position 42: erased",
                 "'demo' at position 44: keeper erased 42: a zoo's secret",
             )
-            receipt = conversation.timeline()[-1]
-            assert (receipt.author, receipt.text) == ("keeper", "Entry 42 erased: a zoo's secret")
+            record = conversation.timeline()[-1]
+            assert (record.author, record.text) == ("keeper", "Entry 42 erased: a zoo's secret")
             assert log.search("flies") == []
         for each in path.parent.iterdir():
             assert b"zebra" not in each.read_bytes(), each
@@ -161,10 +161,10 @@ class TestErase:
         conversation.erase(3)
 
         assert conversation.state().lane("a").status == "idle"
-        cancel, receipt = (entry.event for entry in conversation.entries(after=3))
+        cancel, record = (entry.event for entry in conversation.entries(after=3))
         assert isinstance(cancel, UserMessage)
         assert cancel.control is not None
-        assert erasure_of(receipt) is not None
+        assert erasure_of(record) is not None
         assert verify(log).ok
 
     def test_what_another_process_leaves_beside_the_log_is_not_used(self, path: Path) -> None:

@@ -146,14 +146,14 @@ def test_a_blob_that_another_entry_names_stays(log: Log) -> None:
     assert dict(log.blobs) == {shared: b"shared"}
 
 
-def test_a_receipt_is_not_erased_and_no_agent_is_asked_by_it(log: Log) -> None:
+def test_the_record_of_an_erasure_is_not_erased_and_no_agent_is_asked_by_it(log: Log) -> None:
     conversation = log["demo"]
     conversation.append(ModeSwitch(joins=["a"]), expected=0)
     conversation.append(UserMessage(text="secret", author_kind="system"))
-    receipts = conversation.erase(2, by="", reason="").receipts
+    recorded_at = conversation.erase(2, by="", reason="").recorded_at
     assert conversation.state().lane("a").status == "idle"
-    with pytest.raises(InvalidEventError, match="a receipt of an erasure cannot be erased"):
-        conversation.erase(receipts["demo"])
+    with pytest.raises(InvalidEventError, match="a record of an erasure cannot be erased"):
+        conversation.erase(recorded_at["demo"])
 
 
 def test_what_a_reader_keeps_in_the_way_goes_when_the_log_is_opened_next(tmp_path: Path) -> None:
@@ -272,13 +272,13 @@ def kill_in_the_middle(folder: Path, after: float) -> str:
         for name, (position, digest) in heads.items():
             assert log[name].entry(position).digest == digest
         erased = [item.position for item in log["demo"].timeline() if item.kind == "erased"]
-        receipts = [name for name in log.names() if "boss" in {item.author for item in log[name].timeline()}]
+        records = [name for name in log.names() if "boss" in {item.author for item in log[name].timeline()}]
         if not erased:
-            assert receipts == []
+            assert records == []
             assert "zebra" in str([entry.event for entry in log["demo"].entries(at=2)])
             assert len(log.blobs) == 1
             return "not done"
-        assert (erased, receipts) == ([2, 3], ["demo", "demo~1"])
+        assert (erased, records) == ([2, 3], ["demo", "demo~1"])
         assert len(log.blobs) == 0
         assert files_with(folder, ["zebra"]) == []
         return "done"

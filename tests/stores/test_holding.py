@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
 from stenolog.adapters.queries import window_cache
-from stenolog.adapters.store import damage
+from stenolog.adapters.store import checked_reading
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart
 from stenolog.parts import ImagePart
@@ -50,14 +50,14 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 ) -> None:
     conversation.request("coder")
     read: list[Entry] = []
-    following = damage.following
+    following = checked_reading.following
 
     def watched(*asked: Any) -> list[Entry] | None:
         found = following(*asked)
         read.extend(found or [])
         return found
 
-    monkeypatch.setattr(damage, "following", watched)
+    monkeypatch.setattr(checked_reading, "following", watched)
     conversation.append(UserMessage(text="And now?"))
     conversation.append(AssistantMessage(agent="coder", text="Now."))
 

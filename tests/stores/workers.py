@@ -110,7 +110,7 @@ def restore_and_die(path: str, backup: str, steps: int) -> None:
 
 
 def crash_after(path: str, texts: list[str]) -> None:
-    """Say something, and be killed before the write-ahead log is folded in."""
+    """Say something, and be killed before the write-ahead log is checkpointed."""
     log = stenolog.open(path)
     log["demo"].extend([UserMessage(text=text) for text in texts])
     os.kill(os.getpid(), signal.SIGKILL)

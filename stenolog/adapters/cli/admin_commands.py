@@ -149,8 +149,8 @@ def erase_command(
 
     def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), f"{conversation.name}: erased: {which}")
-        for name, receipt in erased.receipts.items():
-            yield f"· receipt: {name} at {receipt}"
+        for name, position in erased.recorded_at.items():
+            yield f"· recorded: {name} at {position}"
         if not erased.is_complete:
             words = f"others are reading: the words may still stand in {db}-wal; `stenolog db gc` goes on"
             yield line(("! ", "yellow"), words)

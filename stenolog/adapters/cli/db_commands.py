@@ -137,7 +137,7 @@ def db_gc_command(db: Path) -> CommandResult:
         if done.kept:
             kept = counted(done.kept, "blob")
             yield line(("· ", "cyan"), f"{kept} kept for entries that running processes may still append")
-        if not done.folded:
+        if not done.is_complete:
             yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
 
     return CommandResult(done, draw)

@@ -143,7 +143,7 @@ def _tool_called(entry: Entry, result: ToolResult, conversation: Conversation | 
 def erasure_words(
     entry: Entry, conversation: Conversation | None, known: dict[int, str] | None = None
 ) -> str:
-    """Return why and when an entry was erased; the receipts that are read for it are added to `known`."""
+    """Return why and when an entry was erased; the erasures that are read for it are added to `known`."""
     found = {} if known is None else known
     if entry.position not in found and conversation is not None:
         found |= erasures(conversation.entries(after=entry.position))

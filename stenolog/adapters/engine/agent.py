@@ -92,13 +92,13 @@ class Agent:
         chosen = policy(self.policy)
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
-    def noted(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return the answer with its notes, or with the error where they fail."""
+    def with_metadata(self, answer: AssistantMessage) -> AssistantMessage:
+        """Return the answer with its `metadata`, or with the error where that fails."""
         if self.metadata is None:
             return answer
         try:
             return replace(answer, meta={**answer.meta, **self.metadata(answer)})
-        # The answer is whole and paid for, so a fault of the notes must not lose it.
+        # The answer is whole and paid for, so a fault of `metadata` must not lose it.
         except Exception as error:
             return replace(answer, meta={**answer.meta, "stenolog": {"notes": f"failed: {error!r:.200}"}})
 

@@ -102,7 +102,7 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
 
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
-            ongoing.note(piece)
+            ongoing.update(piece)
             host.keep(ongoing.draft)
         else:
             ongoing.take(piece, watch())
@@ -181,7 +181,7 @@ async def _ask_model(
             spent = await host.write(host.journal.spent, ongoing.effect.lane.address, answer.session)
             answer = answer._replace(usage=since(spent, answer.usage))
         said = ongoing.answered(answer, watch(), _mentioned(host, ongoing, answer))
-        return host.agents[said.agent].noted(said)
+        return host.agents[said.agent].with_metadata(said)
     except FATAL:
         raise
     except Exception as error:

@@ -205,10 +205,10 @@ class Journal(LiveState):
             # Running it once more could do twice what the other system did already.
             if made.source is not None:
                 why = f"it was made in {made.source.system}, which may have run it"
-                self._note(unknown_outcome(effect.call, why))
+                self._append_decision(unknown_outcome(effect.call, why))
                 return None
             if self.is_foreign(effect.call):
-                self._note(
+                self._append_decision(
                     unknown_outcome(effect.call, "it came with a file, from a log that may have run it")
                 )
                 return None
@@ -287,9 +287,9 @@ class Journal(LiveState):
             retry_at=again,
             in_context=in_context,
         )
-        self._note(refused)
+        self._append_decision(refused)
 
-    def _note(self, event: Event) -> None:
+    def _append_decision(self, event: Event) -> None:
         """Append a decision made here; on a version conflict, decide again."""
         try:
             self.append(self.marked(event))

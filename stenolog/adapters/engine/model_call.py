@@ -142,7 +142,7 @@ class OngoingModelCall:
             self.first = now
         self.draft.add(piece)
 
-    def note(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         """Keep the latest state of the call."""
         self.draft.progress = progress
 

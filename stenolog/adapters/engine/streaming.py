@@ -170,7 +170,9 @@ def _sound(piece: object) -> ResponseDelta | Progress:
         case Progress(str(), str(), None | Usage(), str()):
             return piece
         case _:
-            raise ModelError("invalid_response", f"expected Said or Answer, found {piece!r:.200}")
+            raise ModelError(
+                "invalid_response", f"expected ResponseDelta, Progress or ModelResponse, found {piece!r:.200}"
+            )
 
 
 def _check_answer(answer: ModelResponse) -> ModelResponse:

@@ -11,7 +11,7 @@ from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
-from stenolog.domain.erasure import ERASED, erasure_of, erasure_receipt, is_erased
+from stenolog.domain.erasure import ERASED, erasure_message, erasure_of, is_erased
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
@@ -23,15 +23,15 @@ from stenolog.domain.values import Control
 class Erased(NamedTuple):
     """The positions that were erased, by whom and why.
 
-    `receipts` are the positions of the entries that say so, by conversation: forks that have the entries get
-    one too. `is_complete` is False while other processes keep words from being removed from the write-ahead
-    log or the blobs: opening the log later, or `Log.collect`, goes on with that.
+    `recorded_at` has the positions of the entries that say so, by conversation: forks that have the entries
+    get one too. `is_complete` is False while other processes keep words from being removed from the
+    write-ahead log or the blobs: opening the log later, or `Log.collect`, goes on with that.
     """
 
     positions: tuple[int, ...]
     by: str
     reason: str
-    receipts: dict[str, int]
+    recorded_at: dict[str, int]
     is_complete: bool
 
 
@@ -49,11 +49,11 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
         )
     while True:
         try:
-            receipts = _write(conversation, key, sorted(erasable), reason, who)
+            recorded_at = _write(conversation, key, sorted(erasable), reason, who)
             break
         except VersionConflictError:
             continue
-    return Erased(tuple(sorted(erasable)), who, reason, receipts, erasures.finish(log))
+    return Erased(tuple(sorted(erasable)), who, reason, recorded_at, erasures.finish(log))
 
 
 def _is_erasable(conversation: StreamHandle, position: int) -> bool:
@@ -62,7 +62,7 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
     (entry,) = conversation.entries(position - 1, position)
     if is_erased(entry.event):
         return False
-    what = "receipt of an erasure" if erasure_of(entry.event) else entry.event.kind
+    what = "record of an erasure" if erasure_of(entry.event) else entry.event.kind
     if isinstance(entry.event, ModeSwitch | Unknown) or what != entry.event.kind:
         raise InvalidEventError(f"{conversation.name!r} at position {position}: a {what} cannot be erased")
     return True
@@ -79,7 +79,7 @@ def _user() -> str:
 def _write(
     conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
 ) -> dict[str, int]:
-    """Erase the entries, stop the work that they began, in one transaction; return the receipts.
+    """Erase the entries, stop the work that they began, in one transaction; return where that is recorded.
 
     Without an answer its question would be asked again, and without a result its tool would run again.
     """
@@ -92,14 +92,14 @@ def _write(
         inherited = log.recorder.lineage(handle.stream)[-1].after
         there = [at for at in positions if stream == key or at <= inherited]
         position, stops = _stopped(handle, there)
-        events = [*stops, erasure_receipt(there, by=by, reason=reason)]
+        events = [*stops, erasure_message(there, by=by, reason=reason)]
         written[stream] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
-    receipts = log.recorder.erase(conversation.stream, positions, found, written)
+    recorded_at = log.recorder.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
     conversation.stream.head = None
     for stream in found:
         log.forget(stream)
-    return {found[stream]: position for stream, position in receipts.items()}
+    return {found[stream]: position for stream, position in recorded_at.items()}
 
 
 def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:

@@ -145,7 +145,7 @@ def named_by(datastore: LogDatastore, stream: int) -> set[str]:
 
 
 def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
-    """Remove the blobs that no entry names, all or some of them; `folded` is left to the caller.
+    """Remove the blobs that no entry names, all or some of them; `is_complete` is left to the caller.
 
     A blob counts as named wherever its sha256 stands in a payload.
     """

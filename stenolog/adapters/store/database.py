@@ -35,7 +35,7 @@ CACHE_KB = 16_000
 WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
 # Shorter than the deadline: folding can wait for the next time, and a delete must not wait for readers.
-FOLD_MS = 2_000
+CHECKPOINT_MS = 2_000
 """Milliseconds that `fold` waits for readers."""
 # With "normal" a commit is too fast for one more `stat` each time (see `check_place`).
 LOOK_SECONDS = 0.02
@@ -49,7 +49,7 @@ PRAGMAS = (
     "cell_size_check = ON",
     f"cache_size = -{CACHE_KB}",
     f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
-    # A long reader lets the write-ahead log grow; it is cut back to this when it has been folded in.
+    # A long reader lets the write-ahead log grow; a checkpoint cuts it back to this.
     f"journal_size_limit = {4 * WAL_BYTES}",
 )
 
@@ -86,8 +86,8 @@ class LogDatastore(SQLiteDatastore):
         # Until the file is open, so that `close` does nothing for a log that could not be opened.
         self._closed = True
         self._place: tuple[int, int] | None = None
-        self.noted = durable_head.NOTHING
-        self.notes = durable
+        self.last_head = durable_head.NONE_YET
+        self.keeps_note = durable
         self._looks_again = 0.0
         self.key = b""
         # A restore waits while a process opens the log; SQLite's own locks show only once a page was
@@ -130,7 +130,7 @@ class LogDatastore(SQLiteDatastore):
                     raise self.timed_out()
             else:
                 connection = self._take_reader()
-            # A cursor that is left open keeps the write-ahead log from being folded in.
+            # A cursor that is left open keeps the write-ahead log from being checkpointed.
             yield connection
         except RAISED as error:
             raise to_store_error(error, self.path) from error
@@ -151,7 +151,7 @@ class LogDatastore(SQLiteDatastore):
         return self._closed
 
     def close(self) -> None:
-        """Close every connection; the last one out folds the write-ahead log into the file."""
+        """Close every connection; the last one out checkpoints the write-ahead log."""
         # A datastore whose `__init__` raised is collected, too, and has no `_closed` then.
         if getattr(self, "_closed", True):
             return
@@ -237,13 +237,13 @@ class LogDatastore(SQLiteDatastore):
             raise
         return connection
 
-    def _look_around(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
+    def _look_around(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
         """Remember which file was opened; where it took the place of the noted one, note that."""
         self.key = file_safety.seal_key(connection)
         if self.in_memory:
             return
         file = schema.id_of(connection)
-        self.noted = durable_head.newest(connection, file)
+        self.last_head = durable_head.newest(connection, file)
         self._place = file_safety.file_identity(self.file)
         # A restored file has another id: from now on the note must speak of this one.
         if note is not None and note.file != file:
@@ -251,21 +251,21 @@ class LogDatastore(SQLiteDatastore):
                 raise self.timed_out()
             try:
                 # What was found may not be durable yet, so no entry is noted before the next commit.
-                self._write_note(durable_head.NOTHING._replace(file=file))
+                self._write_to_lock_file(durable_head.NONE_YET._replace(file=file))
             finally:
                 if self.file_lock:
                     self.file_lock.close()
 
-    def note(self, note: durable_head.Note) -> None:
+    def write_note(self, head: durable_head.DurableHead) -> None:
         """Note the durable head beside the log; the caller holds the lock. Raises nothing."""
-        self.noted = note
-        self._write_note(note)
+        self.last_head = head
+        self._write_to_lock_file(head)
 
-    def _write_note(self, note: durable_head.Note) -> None:
+    def _write_to_lock_file(self, head: durable_head.DurableHead) -> None:
         if self.file_lock:
             # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
             with suppress(OSError, struct.error):
-                self.file_lock.write(durable_head.packed(note))
+                self.file_lock.write(durable_head.packed(head))
 
     def check_place(self, now: float | None = None) -> None:
         """Raise `StoreError` where the file was removed or replaced since it was opened.
@@ -273,7 +273,7 @@ class LogDatastore(SQLiteDatastore):
         `now`: the monotonic time, from a writer.
         """
         # With "normal" the last entries may be lost anyway, so a writer looks only once in a while.
-        if now is not None and not self.notes:
+        if now is not None and not self.keeps_note:
             if now < self._looks_again:
                 return
             self._looks_again = now + LOOK_SECONDS
@@ -285,7 +285,7 @@ class LogDatastore(SQLiteDatastore):
                 "written to it. Close the log, and open it again"
             )
 
-    def _prepare(self, connection: sqlite3.Connection, note: durable_head.Note | None) -> None:
+    def _prepare(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
         """Make or migrate the tables where that is due. Several processes may call it at once."""
         # One transaction for both looks: another process may be making the tables.
         connection.execute("BEGIN")
@@ -350,17 +350,17 @@ class LogDatastore(SQLiteDatastore):
         with self.reading() as source:
             backups.copy(source, path)
 
-    def fold(self) -> bool:
+    def checkpoint_wal(self) -> bool:
         """Move the write-ahead log into the file and empty it; False where others are reading from it."""
         if self.in_memory:
             return True
         with self.writing(lazily=True) as connection:
-            # Commit hooks begin one, and SQLite does not fold within a transaction.
+            # Commit hooks begin one, and SQLite makes no checkpoint within a transaction.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            connection.execute(f"PRAGMA busy_timeout = {FOLD_MS}")
+            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
             try:
-                # TRUNCATE, since frames that were folded in still hold the words of deleted entries.
+                # TRUNCATE, since frames that are in the file already still hold the words of deleted entries.
                 (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")

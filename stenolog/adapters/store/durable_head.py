@@ -49,7 +49,7 @@ ADVICE = (
 )
 
 
-class Note(NamedTuple):
+class DurableHead(NamedTuple):
     """The newest record of the history, the newest entry by its notification id, and the newest claim.
 
     `file` is the id of the database file (see `schema.id_of`). Where entries alone were committed since, the
@@ -64,31 +64,31 @@ class Note(NamedTuple):
     claim: int
 
 
-NOTHING = Note(0, 0, b"", 0, b"", 0)
+NONE_YET = DurableHead(0, 0, b"", 0, b"", 0)
 
 
-def newest(connection: sqlite3.Connection, file: int) -> Note:
+def newest(connection: sqlite3.Connection, file: int) -> DurableHead:
     """Return the note of the log's current head."""
     record, record_digest, entry, entry_digest, claim = connection.execute(NEWEST).fetchone()
-    return Note(file, record or 0, record_digest or b"", entry or 0, entry_digest or b"", claim or 0)
+    return DurableHead(file, record or 0, record_digest or b"", entry or 0, entry_digest or b"", claim or 0)
 
 
-def packed(note: Note) -> bytes:
+def packed(note: DurableHead) -> bytes:
     """Return the note as it is written."""
     content = FORM.pack(MAGIC, *note)
     return content + SUM.pack(crc32(content))
 
 
-def parse(content: bytes) -> Note | None:
+def parse(content: bytes) -> DurableHead | None:
     """Return the note; None where there is none that is whole."""
     if len(content) < SIZE:
         return None
     magic, *fields = FORM.unpack_from(content)
     whole = magic == MAGIC and SUM.unpack_from(content, FORM.size) == (crc32(content[: FORM.size]),)
-    return Note(*fields) if whole else None
+    return DurableHead(*fields) if whole else None
 
 
-def read(path: str) -> Note | None:
+def read(path: str) -> DurableHead | None:
     """Return the note beside the database file; None where there is none."""
     try:
         with open(f"{path}-lock", "rb") as file:
@@ -109,7 +109,7 @@ def forget(path: str | os.PathLike[str]) -> None:
             os.close(file)
 
 
-def check_files(path: str) -> Note | None:
+def check_files(path: str) -> DurableHead | None:
     """Check the files before SQLite opens them, and return the note.
 
     Raises `CorruptLogError` for an empty file, and for a write-ahead log that belongs to another file.
@@ -133,7 +133,7 @@ def check_files(path: str) -> Note | None:
     return note
 
 
-def _check_unopened(path: str, note: Note) -> None:
+def _check_unopened(path: str, note: DurableHead) -> None:
     """Check a log with a write-ahead log, by connections that change neither of them."""
     uri = Path(path).as_uri()
     # `immutable` has SQLite read the file alone, without its write-ahead log. A file that cannot be read
@@ -147,17 +147,17 @@ def _check_unopened(path: str, note: Note) -> None:
                 f"`stenolog db restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
             )
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
-        # A connection that only reads does not fold the write-ahead log in when it is closed.
+        # A connection that only reads does not checkpoint the write-ahead log when it is closed.
         check(path, connection, note)
 
 
-def check(path: str, connection: sqlite3.Connection, note: Note) -> None:
+def check(path: str, connection: sqlite3.Connection, note: DurableHead) -> None:
     """Raise `CorruptLogError` where the log is shorter than its note, or another one."""
     if found := missing(connection, note):
         raise lost(path, note, found)
 
 
-def lost(path: str, note: Note, found: str) -> CorruptLogError:
+def lost(path: str, note: DurableHead, found: str) -> CorruptLogError:
     """Return the error of a log that has lost something."""
     advice = ADVICE.format(lock=f"{path}-lock")
     return CorruptLogError(
@@ -166,12 +166,12 @@ def lost(path: str, note: Note, found: str) -> CorruptLogError:
     )
 
 
-def in_words(note: Note) -> str:
+def in_words(note: DurableHead) -> str:
     """Return the note in words."""
     return f"a log up to entry {note.entry} and record {note.record} of its history"
 
 
-def missing(connection: sqlite3.Connection, note: Note) -> str:
+def missing(connection: sqlite3.Connection, note: DurableHead) -> str:
     """Return the entry found instead of a noted one; empty if all noted ones are there."""
     try:
         now = newest(connection, note.file)

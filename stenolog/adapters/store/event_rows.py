@@ -113,7 +113,7 @@ def page(
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
         rows += chunk
         size += _bytes(chunk)
-    # A cursor that is left open keeps the write-ahead log from being folded in.
+    # A cursor that is left open keeps the write-ahead log from being checkpointed.
     cursor.close()
     return rows
 

@@ -96,7 +96,7 @@ class LogHandle:
         return self.recorder.datastore
 
     def close(self) -> None:
-        """Give the file back; the write-ahead log is folded in."""
+        """Give the file back; the write-ahead log is checkpointed."""
         self.checkpoints.close()
         self.index.close()
         self.recorder.close()
@@ -248,7 +248,7 @@ class LogHandle:
         """
         erasures.go_on(self)
         found = self.recorder.collect_blobs()
-        return found._replace(folded=self.recorder.compact())
+        return found._replace(is_complete=self.recorder.compact())
 
     def existing(self, stream: Stream) -> int:
         """Return the key of a stream. Raises `ConversationNotFoundError` while it has no entries."""

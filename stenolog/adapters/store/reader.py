@@ -18,13 +18,13 @@ from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, Store
 from stenolog.domain.events import Event, Unknown
 from stenolog.domain.values import PositionRange
 
-from . import damage
+from . import checked_reading
 from .recorder import LogRecorder
 from .store_values import LAST, CommittedRow, Head, Row, Stream
 
 
 def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
-    """Yield the stored records with `after` < position <= `at`."""
+    """Yield the stored records with `after` < position <= `upto`, unchecked."""
     position, last = max(after, 0), LAST if upto is None else upto
     while position < last and (found := recorder.select_records(stream, position, last)):
         position = _checked(stream, position, len(found), found[0].position, found[-1].position)
@@ -35,14 +35,14 @@ def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None)
 def entries(
     recorder: LogRecorder, stream: Stream, after: int, upto: int | None, strict: bool = False
 ) -> Iterator[Entry]:
-    """Yield the entries after a position, each checked against its digest; see `damage.entries`."""
+    """Yield the entries after a position, each checked against its digest; see `checked_reading.entries`."""
     position, last = max(after, 0), LAST if upto is None else upto
     # Without the digest before it, the first entry cannot be checked, but is still read.
     before: object = None
     with suppress(PositionNotFoundError, StoredDataError):
         before = digest_at(recorder, stream, position)
     known = (before,) if isinstance(before, bytes) else ()
-    return damage.entries(recorder, stream, position, last, known, DECODERS, strict=strict)
+    return checked_reading.entries(recorder, stream, position, last, known, DECODERS, strict=strict)
 
 
 def of_kinds(
@@ -70,7 +70,7 @@ def of_kinds(
             position = rows[-1][0]
             for row in rows:
                 # Each with the digest before it, as the entries between were not read.
-                damage.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
+                checked_reading.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
             yield from _decoded(stream.name, rows)
         yield head
         position = head.position
@@ -192,7 +192,7 @@ def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> l
     # The conversation is gone, or the position is one that it inherits.
     if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
-    return damage.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
+    return checked_reading.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
 
 
 IMPORTED = "imported"

@@ -313,7 +313,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
             yield integrity.SqliteInspection(self.datastore, connection)
 
     def compact(self) -> bool:
-        return self.datastore.fold()
+        return self.datastore.checkpoint_wal()
 
     def backup(self, path: Path) -> None:
         self.datastore.backup(path)

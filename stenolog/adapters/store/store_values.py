@@ -45,7 +45,7 @@ class Stream:
 
 
 class Segment(NamedTuple):
-    """A run of a conversation's positions, `after` < position <= `at`, and the stream they are kept in."""
+    """A run of a conversation's positions, `after` < position <= `upto`, and the stream they are kept in."""
 
     stream: int
     after: int
@@ -282,11 +282,11 @@ ExportParts: TypeAlias = Iterator[ExportPart]
 class Collected(NamedTuple):
     """The result of a collection: the number of blobs removed, and their bytes.
 
-    `kept` counts the blobs that no entry names yet, but that a living process has stored. `folded`: the
+    `kept` counts the blobs that no entry names yet, but that a living process has stored. `is_complete`: the
     write-ahead log holds nothing of the removed blobs any more.
     """
 
     blobs: int = 0
     bytes: int = 0
     kept: int = 0
-    folded: bool = True
+    is_complete: bool = True

@@ -150,8 +150,8 @@ class TransactionStore(Protocol):
     wal_preallocator: WalPreallocator | None
     commit_hooks: list[Callable[[sqlite3.Connection], None]]
     commit_notifier: CommitNotifier
-    noted: durable_head.Note
-    notes: bool
+    last_head: durable_head.DurableHead
+    keeps_note: bool
 
     def check(self) -> None:
         """Raise `StoreError` where the datastore cannot be used any more."""
@@ -162,7 +162,7 @@ class TransactionStore(Protocol):
     def timed_out(self) -> StoreTimeoutError:
         """Return the error for a caller that has waited too long."""
 
-    def note(self, note: durable_head.Note) -> None:
+    def write_note(self, head: durable_head.DurableHead) -> None:
         """Note the durable head beside the log."""
 
 
@@ -241,24 +241,24 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         # Noted after COMMIT: after a power cut, a note ahead of its log would refuse a sound log.
         store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
-        note = None
+        head = None
         if writer.in_transaction:
             for keep_up in tuple(store.commit_hooks):
                 keep_up(writer)
-            if store.notes and writer.total_changes != self._before:
+            if store.keeps_note and writer.total_changes != self._before:
                 # Read within the transaction, so that it is what COMMIT makes durable.
-                note = durable_head.newest(writer, store.noted.file)
+                head = durable_head.newest(writer, store.last_head.file)
             writer.execute("COMMIT")
         # One statement, committed by itself: hooks that came since will find its rows by themselves.
-        elif store.notes and changes:
+        elif store.keeps_note and changes:
             inserted = writer.inserted
             # All changes were entries of one statement, whose last digest is known without a query.
             if inserted is not None and inserted[0] == changes:
-                note = store.noted._replace(entry=inserted[1], entry_digest=inserted[2])
+                head = store.last_head._replace(entry=inserted[1], entry_digest=inserted[2])
             else:
-                note = durable_head.newest(writer, store.noted.file)
-        if note is not None:
-            store.note(note)
+                head = durable_head.newest(writer, store.last_head.file)
+        if head is not None:
+            store.write_note(head)
 
     def end(self) -> None:
         """Roll back uncommitted rows, and let the next writer begin; does nothing the second time."""

@@ -183,7 +183,7 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
 
 
 def _erased_by(log: Sequence[Entry], position: int) -> str:
-    """Return who erased an entry, when and why, as its receipt says."""
+    """Return who erased an entry, when and why, as the log says."""
     for entry in log:
         told = erasure_of(entry.event)
         if told is not None and position in told.positions:

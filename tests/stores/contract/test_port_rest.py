@@ -144,7 +144,7 @@ def test_what_is_erased_leaves_its_hash_and_every_digest_holds(
     key, seal_key = demo.key, recorder.seal_key
     assert key is not None
     before = recorder.select_records(demo, 0, 9)
-    come_to = recorder.erase(demo, [2], {key: "demo"}, {key: (3, [item("receipt")])})
+    come_to = recorder.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])})
     after = other.select_records(Stream("demo"), 0, 9)
 
     assert come_to == {key: 4}
@@ -169,7 +169,7 @@ def test_an_erasure_that_was_decided_on_another_state_changes_nothing(
     assert key is not None
     for having, position in (({key: "demo"}, 2), ({key: "demo", 99: "fork"}, 3)):
         with pytest.raises(VersionConflictError):
-            recorder.erase(demo, [2], having, {key: (position, [item("receipt")])})
+            recorder.erase(demo, [2], having, {key: (position, [item("erased")])})
     assert recorder.select_events("demo")[1].state
     assert recorder.unfinished_erasures() == (set(), set(), 0)
 

@@ -1,11 +1,11 @@
-"""Reading around damage: each entry is checked against its digest, and a damaged one costs itself alone.
+"""Checked reading: each entry is checked against its digest, and a damaged one costs itself alone.
 
 The digest of an entry is made of the digest before it. Behind a damaged entry, both its stored digest and the
 one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
 it stands. `check log` names all of them.
 
-An entry is checked when a process first reads it through a log. The recorder remembers which positions of a
-stream are known to be sound; `check log` does not ask it.
+An entry is checked when a process first reads it here. The recorder remembers which positions of a stream are
+known to be sound; `check log` does not ask it. `entry_by_id`, `records` and the log's `tail` do not check.
 """
 
 from __future__ import annotations
