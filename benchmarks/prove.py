@@ -18,7 +18,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.parallel import cores
 from stenolog.adapters.verify.requests import check, prove
 from stenolog.importers import import_files
-from stenolog.projections.requests.receipts import checked
+from stenolog.projections.requests.proofs import checked
 from tests.requests.corpus import TRANSCRIPTS, files
 from tests.requests.sessions import conversation, session, session_log
 

@@ -15,8 +15,8 @@ from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill
 from .projections.analysis.whatif import WhatIf, whatif
-from .projections.context import Context, context, within
 from .projections.describe import call_in_words, describe
+from .projections.entry_context import Context, context, within
 from .projections.fold import transitions
 from .projections.requests.comparison import RequestDiff, diff
 from .projections.timeline import TimelineItem, changes, timeline

@@ -21,8 +21,8 @@ from .projections.requests import (
 from .projections.requests.apis import written_by
 from .projections.requests.apis.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
 from .projections.requests.apis.writer import Writer
-from .projections.requests.pipeline.prompt import Prefix
-from .projections.requests.receipts import Proof, proofs
+from .projections.requests.pipeline.prompt import Preamble
+from .projections.requests.proofs import Proof, proofs
 from .projections.requests.request import Message, Rendered
 from .projections.requests.rules import RULES
 from .projections.requests.tokens import COUNTERS as ESTIMATES
@@ -43,7 +43,7 @@ __all__ = [
     "LaneId",
     "Message",
     "Omission",
-    "Prefix",
+    "Preamble",
     "Proof",
     "Rendered",
     "Request",

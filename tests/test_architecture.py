@@ -16,7 +16,7 @@ import stenolog
 from stenolog import Agent, AgentCard, Conversation, ModeSwitch, Team, UserMessage
 from stenolog.context import Budget
 from stenolog.models import Scripted
-from stenolog.projections.requests.builder import build
+from stenolog.projections.requests.builder import build_reference
 from stenolog.testing import entries
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +80,7 @@ def test_a_request_passes_its_stages_as_they_are_listed() -> None:
     card = ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")})
     log = entries(card, *(UserMessage(text=f"{number}: which test fails?") for number in range(8)))
     with Visits() as visits:
-        built = build(log, "coder", policy=Budget(tokens=100))
+        built = build_reference(log, "coder", policy=Budget(tokens=100))
     last_pass = max(at for at, call in enumerate(visits.calls) if call == LAST_PASS)
     stages = [name for name in dict.fromkeys(visits.files[last_pass:]) if name in listed and name != BUDGET]
 

@@ -31,7 +31,7 @@ from stenolog.domain.state import in_words as spans_in_words
 from stenolog.domain.step import fold
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
-from .context import Context, context
+from .entry_context import Context, context
 from .tool_pairs import CallKey
 
 ItemKind: TypeAlias = Literal[

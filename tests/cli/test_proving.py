@@ -16,7 +16,7 @@ from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.cli import check_gate
 from stenolog.adapters.log import open as open_log
 from stenolog.events import Receipt
-from stenolog.projections.requests.receipts import proofs
+from stenolog.projections.requests.proofs import proofs
 from stenolog.projections.requests.transport import Transport
 
 Cli = Callable[..., Any]

@@ -35,7 +35,7 @@ from stenolog.engine import compact
 from stenolog.errors import IllegalCommandError, ModelError
 from stenolog.events import Control, PositionRange, Receipt
 from stenolog.models import ModelRequest, Scripted
-from stenolog.projections.context import context, middle
+from stenolog.projections.entry_context import context, middle
 from stenolog.projections.requests import lanes
 from stenolog.testing import entries
 from tests.engine.given import opened, run, worked

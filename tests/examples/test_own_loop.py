@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
-from stenolog.projections.requests.receipts import proofs
+from stenolog.projections.requests.proofs import proofs
 from tests.llms.conftest import server as server
 from tests.llms.server import SILENCE, Reply, Server, failure
 from tests.llms.stand_in import ADVICE, completion, environment, message

@@ -26,7 +26,7 @@ from stenolog.adapters.cli import run as command
 from stenolog.adapters.llms.base import Model
 from stenolog.domain.values import Receipt
 from stenolog.engine import Agent
-from stenolog.projections.requests.receipts import proofs
+from stenolog.projections.requests.proofs import proofs
 from tests.agents.given import PYTHON
 from tests.engine.given import Clock, run, worked
 from tests.llms.apis import CHAT, MESSAGES, Api, every

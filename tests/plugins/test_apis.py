@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from stenolog.errors import CallerError
-from stenolog.requests import Api, Message, Prefix, Rendered, law, register_api, validate
+from stenolog.requests import Api, Message, Preamble, Rendered, law, register_api, validate
 
 
-def render(messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]) -> Rendered:
     return Rendered({}, ())
 
 
-def another(messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+def another(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]) -> Rendered:
     return Rendered({}, ())
 
 

@@ -32,12 +32,12 @@ model = "scripted:says.json"
 API = """
 from stenolog.requests import Api, BodyBuilder, register_api, texts
 
-def render(messages, prefix, blobs):
-    body = BodyBuilder(blobs, prefix.counter)
+def render(messages, preamble, blobs):
+    body = BodyBuilder(blobs, preamble.counter)
     for message in messages:
         body.messages.append({"text": " ".join(texts(message))})
         body.explain(message, body.messages[-1]["text"])
-    return body.rendered({"model": prefix.model, "messages": body.messages})
+    return body.rendered({"model": preamble.model, "messages": body.messages})
 
 register_api(Api("telegraph", 1, render))
 """

@@ -16,7 +16,7 @@ from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.regression import fresh
 from stenolog.projections.requests import APIS, LaneId, build, builder, lanes
-from stenolog.projections.requests.receipts import invalid_requests
+from stenolog.projections.requests.proofs import invalid_requests
 from tests.requests.given import ASKED, log
 from tests.requests.histories import BLOBS, history
 
@@ -99,7 +99,7 @@ def test_of_a_new_agent_the_builder_and_a_session_give_the_same_request_at_every
     for length in range(len(random_log) + 1):
         made = build(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
 
-        assert made == builder.build(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
+        assert made == builder.build_reference(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
 
 
 def test_a_new_agent_is_no_lane_of_the_log_until_it_has_spoken(conversations: Log) -> None:

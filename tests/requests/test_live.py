@@ -38,8 +38,8 @@ FULL = policy(None)
 
 def written_at_once(request: Request, api: str) -> object:
     """Return the body, written in one go, of the pieces that the request is made of."""
-    view = request.explain._explain.view  # type: ignore[attr-defined]
-    return APIS[api].render(view.messages, view.front, BLOBS).body
+    inputs = request.explain._explain.inputs  # type: ignore[attr-defined]
+    return APIS[api].render(inputs.messages, inputs.preamble, BLOBS).body
 
 
 def check(
@@ -87,11 +87,11 @@ def test_an_empty_answer_ends_what_the_call_before_it_can_wait_for() -> None:
     check(log, LaneId("coder"), None, lambda length: True)
 
 
-def test_a_lane_that_only_listens_has_most_of_it_settled() -> None:
+def test_a_lane_that_only_listens_has_most_of_it_frozen() -> None:
     said = [UserMessage(text=f"{number}", author="Ada", to=["coder", "writer"]) for number in range(3 * LONG)]
     lives = check(entries(*said), LaneId("coder"), None, lambda length: length % 50 == 0)
 
-    assert [each.settled for each in lives if each.api.name == "openai-chat"] >= [LONG]
+    assert [each.shared for each in lives if each.api.name == "openai-chat"] >= [LONG]
 
 
 def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> None:

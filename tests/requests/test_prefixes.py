@@ -11,9 +11,9 @@ import pytest
 
 from stenolog import Entry
 from stenolog.domain.errors import InvalidPolicyError, UnsupportedVersionError
-from stenolog.projections.requests import lanes, receipts
+from stenolog.projections.requests import lanes, proofs
 from stenolog.projections.requests.incremental.session import RequestSession
-from stenolog.projections.requests.receipts import Checked, checked, invalid_requests
+from stenolog.projections.requests.proofs import Checked, checked, invalid_requests
 from stenolog.projections.requests.validation import LAWS, IncrementalValidator
 from stenolog.projections.requests.validation.checks import (
     Body,
@@ -47,7 +47,7 @@ def around(body: Body) -> Iterator[Finding]:
 def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set laws that find everything in a body: their findings are equal if the bodies are."""
     laws: tuple[Check, ...] = (each_message, around)
-    monkeypatch.setattr(receipts, "reading", lambda api: IncrementalValidator((*laws, *LAWS[api])))
+    monkeypatch.setattr(proofs, "reading", lambda api: IncrementalValidator((*laws, *LAWS[api])))
 
 
 def alone(log: list[Entry], positions: range) -> list[Checked]:
@@ -103,7 +103,7 @@ def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
         if "ledger" in json.dumps(message):
             yield at, "a ledger"
 
-    monkeypatch.setattr(receipts, "reading", lambda api: IncrementalValidator([no_errors]))
+    monkeypatch.setattr(proofs, "reading", lambda api: IncrementalValidator([no_errors]))
     log = session_log(2, 60)
     first = next(entry.position for entry in log if "ledger" in getattr(entry.event, "text", ""))
 
@@ -135,7 +135,7 @@ def test_requests_are_made_one_from_the_other(monkeypatch: pytest.MonkeyPatch) -
             super().__init__(window, api, blobs)  # type: ignore[arg-type]
             made.append(api)
 
-    monkeypatch.setattr(receipts, "RequestSession", Counted)
+    monkeypatch.setattr(proofs, "RequestSession", Counted)
 
     assert len(list(checked(session_log(1, 50), apis=APIS, all_prefixes=True))) == 50 * 3 * 2
     assert sorted(made) == sorted(APIS * 3)
@@ -155,7 +155,7 @@ def test_what_no_law_finds_fault_with_the_judges_take() -> None:
             return list(super().breaches(body))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipts, "reading", Judged)
+        patch.setattr(proofs, "reading", Judged)
         found = list(checked(session_log(4, 70), apis=tuple(MODELS), all_prefixes=True))
 
     assert [one for one in found if one.breaches] == []

@@ -30,7 +30,7 @@ from stenolog.domain.values import Receipt
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import APIS, PIPELINE, Api, build
 from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
-from stenolog.projections.requests.receipts import Proof, proofs
+from stenolog.projections.requests.proofs import Proof, proofs
 from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history

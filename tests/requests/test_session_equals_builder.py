@@ -126,10 +126,10 @@ def test_what_is_built_at_once_is_what_the_builder_builds(seed: int) -> None:
     for name, chosen in SMALL.items():
         made = build(log, "coder", policy=chosen, api="anthropic")
 
-        assert made == builder.build(log, "coder", policy=chosen, api="anthropic"), name
+        assert made == builder.build_reference(log, "coder", policy=chosen, api="anthropic"), name
 
 
-def test_an_empty_answer_that_stands_before_others_is_not_settled_with_them() -> None:
+def test_an_empty_answer_that_stands_before_others_is_not_frozen_with_them() -> None:
     """It is a further part of an earlier answer, and was built on a view from before that."""
     part = Origin(system="claude-code", id="m1")
     log = entries(
@@ -177,7 +177,7 @@ def test_a_message_that_the_api_adds_counts_for_both_in_a_budget(api: str) -> No
     for messages in (1, 2, 3):
         made = build(log, "coder", policy=Budget(messages=messages), api=api)
 
-        assert made == builder.build(log, "coder", policy=Budget(messages=messages), api=api)
+        assert made == builder.build_reference(log, "coder", policy=Budget(messages=messages), api=api)
 
 
 @pytest.mark.slow

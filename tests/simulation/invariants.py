@@ -18,7 +18,7 @@ from stenolog.domain.erasure import erasure_of, is_erased
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
 from stenolog.engine import LaneState
-from stenolog.projections.requests.builder import build
+from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import Request, validate
 
 TEAM = ("ann", "bob")
@@ -113,7 +113,7 @@ class Watcher:
         lanes = [lane for lane in here if lane.status != "closed" and lane.agent in self.apis]
         for lane in lanes if number is None or not lanes else [lanes[number % len(lanes)]]:
             api = self.apis[lane.agent]
-            expected = build(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
+            expected = build_reference(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
             if expected.sendable and (broken := validate(api, expected.body)):
                 raise BrokenInvariantError(f"law: {name}: the request of {lane.address} breaks {broken[0]}")
             for log in self._logs(known, logs):
@@ -255,7 +255,7 @@ class Watcher:
         receipt = event.receipt
         assert receipt is not None
         api = receipt.api.partition("@")[0]
-        built = build(
+        built = build_reference(
             known.entries[: receipt.view],
             event.agent,
             task=event.task,

@@ -31,7 +31,7 @@ from stenolog.adapters.verify.requests import prove
 from stenolog.context import LastN
 from stenolog.errors import InvalidEventError
 from stenolog.parts import ImagePart
-from stenolog.projections.requests.builder import build
+from stenolog.projections.requests.builder import build_reference
 from stenolog.tables import Table, attach_table
 
 WORDS = [f"zebra{number:02}quagga" for number in range(50)]
@@ -205,7 +205,7 @@ def test_who_erases_forgets_the_words_though_another_process_has_ended_the_erasu
 
         here = demo.request("a")
 
-    assert here == build(demo_of(tmp_path), "a")
+    assert here == build_reference(demo_of(tmp_path), "a")
 
 
 def demo_of(folder: Path) -> list[Entry]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stenolog import Log
 from stenolog.adapters.verify.integrity import verify
-from stenolog.projections.requests.receipts import invalid_requests
+from stenolog.projections.requests.proofs import invalid_requests
 from tests.transcripts.given import Import, importing
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stenolog import ToolCall
-from stenolog.requests import Api, BodyBuilder, Message, Prefix, Rendered, register_api, texts, tool_function
+from stenolog import ToolCall, requests
+from stenolog.requests import BodyBuilder, Message, Preamble, Rendered, texts, tool_function
 
 
-def render(messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]) -> Rendered:
+def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]) -> Rendered:
     """Write the messages of a lane as a body, and explain each."""
-    body = BodyBuilder(blobs, prefix.counter)
-    if prefix.persona:
-        body.messages.append({"role": "system", "content": prefix.persona})
-        body.explain_persona(prefix, message=0)
+    body = BodyBuilder(blobs, preamble.counter)
+    if preamble.persona:
+        body.messages.append({"role": "system", "content": preamble.persona})
+        body.explain_persona(preamble, message=0)
     for message in messages:
         written: dict[str, Any] = {"role": message.role, "content": "\n".join(texts(message))}
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
@@ -22,8 +22,8 @@ def render(messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, byte
             written["tool_name"] = message.tool
         body.messages.append(written)
         body.explain(message, written["content"])
-    tools = body.tools(prefix, lambda function: {"type": "function", "function": function})
-    return body.rendered({"model": prefix.model, "messages": body.messages, "tools": tools})
+    tools = body.tools(preamble, lambda function: {"type": "function", "function": function})
+    return body.rendered({"model": preamble.model, "messages": body.messages, "tools": tools})
 
 
-register_api(Api("ollama", 1, render))
+requests.register_api(requests.Api("ollama", 1, render))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
     from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt
     from stenolog.adapters.verify.requests import CheckedRequests, Proved
-    from stenolog.projections.requests.receipts import Checked
+    from stenolog.projections.requests.proofs import Checked
 
 
 NONE = line(("✓ ", "green"), counted(0, "conversation"))

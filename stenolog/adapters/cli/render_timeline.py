@@ -11,8 +11,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 from stenolog.domain.values import PositionRange
-from stenolog.projections.context import within
 from stenolog.projections.describe import USER
+from stenolog.projections.entry_context import within
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.timeline import TimelineItem
 

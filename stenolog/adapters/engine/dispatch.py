@@ -1,7 +1,8 @@
 """Check at dispatch: the request about to be sent is built again from the store, and compared.
 
 The engine builds requests from windows that it holds and advances. Here the entries are read through a fresh
-connection, and the request is built from the first of them. A call whose bytes differ is not made.
+connection, and the request is built from the first of them: by the same quick code, not by the builder that
+defines it, which tests compare it with. A call whose bytes differ is not made.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
-from stenolog.projections.context import Context, context, middle, summary_of
+from stenolog.projections.entry_context import Context, context, middle, summary_of
 from stenolog.projections.requests.rules import CUTS
 
 from .agent import Agent

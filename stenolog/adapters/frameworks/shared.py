@@ -27,7 +27,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.model import clean, deep_copy_json
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import PositionRange
-from stenolog.projections.context import read
+from stenolog.projections.entry_context import read_context
 from stenolog.projections.tool_pairs import pair
 
 Json: TypeAlias = Any
@@ -93,7 +93,7 @@ class InContext(NamedTuple):
 
 def context_of(entries: Sequence[Entry], settings: Settings) -> InContext:
     """Return the entries since the last reset, at least, that are in context under these settings."""
-    now = read(entries, settings, pair(()), ())
+    now = read_context(entries, settings, pair(()), ())
     here = (entry for entry in entries if entry.position not in now.out)
     edited: dict[int, list[int]] = {}
     for old, new in now.replaced_by.items():

@@ -1,7 +1,7 @@
 """The request of a lane of a stored conversation: only what is in its window is read.
 
-A window under a policy with a cap is marked every so many entries, in the place where checkpoints are kept;
-the next request takes it up from there. A policy without one shows everything, and everything is read.
+A window under a policy with a cap leaves a snapshot every so many entries, as a checkpoint of a fold; the
+next request takes it up from there. A policy without one shows everything, and everything is read.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from stenolog.projections.requests.tokens import Counter
 from . import folds
 from .folds import PersistentFold
 from .token_counters import COUNTERS
-from .window_cache import CachedWindow, Key, SnapshotWriter, windows_of
+from .window_cache import CachedWindow, Key, WindowListener, windows_of
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 WINDOW = "window "
-MARK = folds.Json(WindowSnapshot)
+SNAPSHOT = folds.Json(WindowSnapshot)
 
 
 def request(
@@ -100,17 +100,17 @@ def _fresh(
     policy: PolicyLike,
     counters: Mapping[str, Counter],
 ) -> CachedWindow:
-    """Return a window, made of its marks and the entries since."""
+    """Return a window, made of its last snapshot and the entries since."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
-    marks = _marks(lane, chosen, counter) if caps(chosen) else None
-    mark = START if marks is None else folds.load_checkpoint(conversation, marks, at)[0]
-    window = Window(lane, chosen, counter, mark, _rows(conversation, mark), conversation.log.blobs)
-    marking = (
-        SnapshotWriter() if marks is None else SnapshotPolicy(conversation, marks, window, at_head=at is None)
+    kept = _snapshots(lane, chosen, counter) if caps(chosen) else None
+    snapshot = START if kept is None else folds.load_checkpoint(conversation, kept, at)[0]
+    window = Window(lane, chosen, counter, snapshot, _rows(conversation, snapshot), conversation.log.blobs)
+    listener = (
+        WindowListener() if kept is None else SnapshotWriter(conversation, kept, window, at_head=at is None)
     )
-    held = CachedWindow(window, conversation.log.blobs, marking, by_card=policy is None)
-    held.extend(conversation.entries(mark.position, at))
+    held = CachedWindow(window, conversation.log.blobs, listener, by_card=policy is None)
+    held.extend(conversation.entries(snapshot.position, at))
     if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
         return _fresh(conversation, lane, at, policy, counters)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before
@@ -119,48 +119,48 @@ def _fresh(
     return held
 
 
-class SnapshotPolicy(SnapshotWriter):
-    """Marks a window on its way, so that the next process takes it up from there."""
+class SnapshotWriter(WindowListener):
+    """Writes snapshots of a window on its way, so that the next process takes it up from there."""
 
     def __init__(
         self,
         conversation: StreamHandle,
-        marks: PersistentFold[WindowSnapshot],
+        kept: PersistentFold[WindowSnapshot],
         window: Window,
         *,
         at_head: bool,
     ) -> None:
-        self.conversation, self.marks, self.window, self.at_head = conversation, marks, window, at_head
+        self.conversation, self.kept, self.window, self.at_head = conversation, kept, window, at_head
         self._at, self._cuts = window.position, window.cuts
         self._last: Entry | None = None
 
     def take(self, entry: Entry) -> None:
         self._last = entry
         if folds.is_snapshot_position(entry) and not self._is_unfit:
-            folds.save_checkpoint(self.conversation, self.marks, entry, self.window.snapshot)
+            folds.save_checkpoint(self.conversation, self.kept, entry, self.window.snapshot)
 
     @property
     def _is_unfit(self) -> bool:
-        """True if no mark may be set here: a blob is missing, or the last cut may be undone."""
+        """True if no snapshot may be written here: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:
-        """Mark where the window is, if it is far enough or after a cut.
+        """Write a snapshot of the window, if it is far enough or after a cut.
 
-        After a cut the mark before names rows that are not needed any more.
+        After a cut the snapshot before names rows that are not needed any more.
         """
         is_far = self.window.position - self._at >= folds.WORTH_KEEPING
         if not self.at_head or self._last is None or self._is_unfit:
             return
         if is_far or self.window.cuts > self._cuts:
-            folds.save_checkpoint(self.conversation, self.marks, self._last, self.window.snapshot)
+            folds.save_checkpoint(self.conversation, self.kept, self._last, self.window.snapshot)
             self._at, self._cuts = self.window.position, self.window.cuts
 
 
-def _rows(conversation: StreamHandle, mark: WindowSnapshot) -> Iterator[Entry]:
-    """Yield the entries at a mark's rows; two runs are read at once where little is between them."""
-    held = {position for first, last in mark.rows for position in range(first, last + 1)}
-    for first, last in _joined(mark.rows):
+def _rows(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:
+    """Yield the entries at the rows of a snapshot; two runs are read at once where little is between them."""
+    held = {position for first, last in snapshot.rows for position in range(first, last + 1)}
+    for first, last in _joined(snapshot.rows):
         for entry in conversation.entries(first - 1, last):
             if entry.position in held:
                 if isinstance(entry.event, Damaged):
@@ -182,17 +182,17 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _marks(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
-    """Return the place of a window's marks: its name says the lane, the policy and the counter."""
+def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
+    """Return the fold whose checkpoints are a window's snapshots, named by lane, policy and counter."""
     asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, PIPELINE]
     name = WINDOW + json.dumps(asked, sort_keys=True)
-    return PersistentFold(Fold(name, START, lambda mark, entry: mark), MARK.dump, MARK.load)
+    return PersistentFold(Fold(name, START, lambda snapshot, entry: snapshot), SNAPSHOT.dump, SNAPSHOT.load)
 
 
-def marked(
+def with_snapshots(
     checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[PersistentFold[WindowSnapshot], Window]]:
-    """Yield each window that has marks of a stream, at its beginning, for a check of the marks."""
+    """Yield each window that has snapshots of a stream, at its beginning, for a check of the snapshots."""
     for name in checkpoints.names(stream):
         if name.startswith(WINDOW):
             agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))
@@ -201,4 +201,4 @@ def marked(
             except (StenologError, KeyError):
                 continue  # by a release, or with an extra, that is not here
             if (found.id, PIPELINE) == (version, pipeline):
-                yield _marks(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)
+                yield _snapshots(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)

@@ -44,7 +44,7 @@ class Key(NamedTuple):
     past: bool = False
 
 
-class SnapshotWriter:
+class WindowListener:
     """A listener to a window as it advances; this one does nothing, for windows without snapshots."""
 
     def take(self, entry: Entry) -> None:
@@ -61,15 +61,15 @@ class CachedWindow:
     """
 
     def __init__(
-        self, window: Window, blobs: Mapping[str, bytes], marking: SnapshotWriter, *, by_card: bool
+        self, window: Window, blobs: Mapping[str, bytes], listener: WindowListener, *, by_card: bool
     ) -> None:
         self.window = window
         self.digest = ""
         self.usable = True
-        self.lives: dict[str | Api, RequestSession] = {}
+        self.sessions: dict[str | Api, RequestSession] = {}
         self._blobs = blobs
         self._by_card = by_card
-        self._marking = marking
+        self._listener = listener
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Take the next entries in."""
@@ -77,24 +77,24 @@ class CachedWindow:
             before = self.window.settings
             self.window.take(entry)
             self.digest = entry.digest
-            self._marking.take(entry)
+            self._listener.take(entry)
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
-        self._marking.finish()
+        self._listener.finish()
 
     def request(self, api: str | Api) -> Request:
         """Return the request on an API."""
-        if api not in self.lives:
-            if len(self.lives) == MOST:
-                self.lives.clear()
-            self.lives[api] = RequestSession(self.window, api, self._blobs)
-        return self.lives[api].request()
+        if api not in self.sessions:
+            if len(self.sessions) == MOST:
+                self.sessions.clear()
+            self.sessions[api] = RequestSession(self.window, api, self._blobs)
+        return self.sessions[api].request()
 
     @property
     def weight(self) -> int:
         """The memory that the window takes, counted in entries."""
-        written = (live.writer for live in self.lives.values())
+        written = (session.writer for session in self.sessions.values())
         messages = sum(len(writer.builder.messages) for writer in written if writer is not None)
         return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
 

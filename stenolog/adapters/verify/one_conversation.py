@@ -96,7 +96,7 @@ class Check:
         ]
         self.windows = [
             (kept, Kepts(log, inspection, held.stream, kept), window)
-            for kept, window in requests.marked(log.checkpoints, held.stream, COUNTERS, log.blobs)
+            for kept, window in requests.with_snapshots(log.checkpoints, held.stream, COUNTERS, log.blobs)
         ]
 
     def run(self) -> None:
@@ -123,7 +123,7 @@ class Check:
         if self.forks is None or held.parent is None:
             return
         reached = self.forks.take(Place(held.parent, held.fork))
-        if reached is not None and not self.windows:  # the marks of windows are folded from the beginning
+        if reached is not None and not self.windows:  # the snapshots of windows are folded from the beginning
             self.previous, self.state, self.settings = reached
             self.position = held.fork
 

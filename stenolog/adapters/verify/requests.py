@@ -15,7 +15,7 @@ from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
 from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.state import Blocked, blocked_error
-from stenolog.projections.requests.receipts import Checked, Proof, checked, proofs
+from stenolog.projections.requests.proofs import Checked, Proof, checked, proofs
 from stenolog.projections.requests.tokens import Counter
 from stenolog.projections.requests.validation import LAWS
 

@@ -15,8 +15,8 @@ It records what it did with every entry, so that the explanation accounts for al
     7 fitted       drop the oldest units until the rest fits the budget (`budget`)
     8 rendered     write the body of one provider's API (`apis`)
 
-`build` gives the entries one by one to a view (`take`), which folds what the stages ask for: settings, the
-lane's memory, the pairs of calls and results. The stages work at three moments:
+`build_reference` gives the entries one by one to a view (`take`), which folds what the stages ask for:
+settings, the lane's memory, the pairs of calls and results. The stages work at three moments:
 
     on arrival         1, in part: whom the entry is for, under the scope of that moment (`View.take`)
     after each entry   7, under a budget (`take`)
@@ -40,7 +40,7 @@ from stenolog.domain.errors import AgentNotFoundError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
-from stenolog.projections.context import read
+from stenolog.projections.entry_context import read_context
 
 from .apis import Api, api_of
 from .explanation import Explanation, ready
@@ -59,7 +59,7 @@ from .tokens import COUNTERS, ESTIMATE, Counter
 DEFAULT_API = "openai-chat"
 
 
-def build(
+def build_reference(
     entries: Iterable[Entry],
     agent: str,
     *,
@@ -117,7 +117,7 @@ def take(view: View, entry: Entry) -> None:
 def contents(view: View) -> Contents:
     """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
     entries, lane, agent = view.entries, view.lane, view.lane.agent
-    context = read(entries, view.settings, view.pairing, view.summaries, agent)
+    context = read_context(entries, view.settings, view.pairing, view.summaries, agent)
     left_out = visible(entries, lane, context, view.memory.answered)  # 1
     shown = edited(entries, left_out, lane, context, view.policy.pins)  # 2
     messages = [message for entry in shown.shown for message in view.messages_of(entry)]  # 3 and 4
@@ -139,7 +139,7 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
     messages = [*around.first, *said, *preview_note(end), *around.behind]
     chosen = api_of(api)
     # Rendered before the omissions are listed: an API may leave out parts as well.
-    rendered = chosen.render(messages, around.prefix, blobs)  # 8
+    rendered = chosen.render(messages, around.preamble, blobs)  # 8
     # An entry that is out of context is told so, though the backend may have it.
     rules = {**dict.fromkeys(delivered, "delivered"), **shown.left_out}
     gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)

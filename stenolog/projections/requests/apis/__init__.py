@@ -7,13 +7,13 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.registry import Registry
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Message, Rendered
 
 from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .writer import Writer
 
-Render: TypeAlias = Callable[[Sequence[Message], Prefix, Mapping[str, bytes]], Rendered]
+Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]], Rendered]
 
 
 class Api(NamedTuple):
@@ -34,9 +34,9 @@ def written_by(name: str, version: int, writer: type[Writer]) -> Api:
 
 
 def _written(
-    writer: type[Writer], messages: Sequence[Message], prefix: Prefix, blobs: Mapping[str, bytes]
+    writer: type[Writer], messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]
 ) -> Rendered:
-    return writer(prefix, blobs).rendered(messages)
+    return writer(preamble, blobs).rendered(messages)
 
 
 APIS: Registry[Api] = Registry("an API")

@@ -25,7 +25,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
 from stenolog.projections.requests.request import Body, Message
 
@@ -52,30 +52,32 @@ class AnthropicWriter(Writer):
 
     def begin(self) -> None:
         super().begin()
-        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+        self.tools = [
+            _tool_shape(tool.name, tool.description, tool.parameters) for tool in self.preamble.tools
+        ]
 
     def write(self, messages: Sequence[Message]) -> None:
         builder, ids = self.builder, self.ids
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _assistant_turn(builder, list(run), self.prefix, ids)
+                _assistant_turn(builder, list(run), self.preamble, ids)
             else:
                 for message in run:
                     _user_message(builder, message, ids)
 
     def close(self, messages: Sequence[Message]) -> Body:
-        builder, prefix = self.builder, self.prefix
+        builder, preamble = self.builder, self.preamble
         conversation, late = _apart(messages)
         self.write(conversation)
         # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(builder.messages), 2)]
-        _late(builder, late, prefix, self.ids)
-        explain_tools(builder, prefix, self.tools)
-        said = anthropic_parameters(builder, prefix)
+        _late(builder, late, preamble, self.ids)
+        explain_tools(builder, preamble, self.tools)
+        said = anthropic_parameters(builder, preamble)
         cached = said.pop("cache", None) is not False
-        body: Body = {"model": prefix.model, "max_tokens": said.pop("max_tokens")}
-        if prefix.persona:
-            body["system"] = prefix.persona
+        body: Body = {"model": preamble.model, "max_tokens": said.pop("max_tokens")}
+        if preamble.persona:
+            body["system"] = preamble.persona
         if self.tools:
             body["tools"] = self.tools
         body |= said
@@ -116,10 +118,10 @@ def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     return conversation, late
 
 
-def _late(builder: BodyBuilder, late: list[Message], prefix: Prefix, ids: CallIds) -> None:
+def _late(builder: BodyBuilder, late: list[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write the notes behind the conversation, if the user spoke last: as a system turn, or quoted."""
     behind_user = bool(builder.messages) and builder.messages[-1]["role"] == "user"
-    as_turn = behind_user and takes_system_turns(prefix.model)
+    as_turn = behind_user and takes_system_turns(preamble.model)
     for message in late:
         if as_turn:
             text = "\n".join(_noted(message))
@@ -144,9 +146,9 @@ def _turn(builder: BodyBuilder, role: str) -> list[Body]:
     return builder.last("content")
 
 
-def _assistant_turn(builder: BodyBuilder, run: list[Message], prefix: Prefix, ids: CallIds) -> None:
+def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
-    blocks = [(message, list(_assistant_blocks(builder, message, prefix, ids))) for message in run]
+    blocks = [(message, list(_assistant_blocks(builder, message, preamble, ids))) for message in run]
     # Thinking must not stand last in a turn.
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         message, made = blocks[-1]
@@ -162,11 +164,11 @@ def _assistant_turn(builder: BodyBuilder, run: list[Message], prefix: Prefix, id
 
 
 def _assistant_blocks(
-    builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds
+    builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds
 ) -> Iterator[tuple[Body, str]]:
     """Yield the blocks of one message, each with the rule that mended it."""
     calls = iter(message.calls)
-    own_tools = _own_tools(message, prefix)
+    own_tools = _own_tools(message, preamble)
     for i, part in enumerate(message.parts):
         match part:
             case TextPart(text=text) | RefusalPart(text=text):
@@ -179,7 +181,7 @@ def _assistant_blocks(
                 block = {"type": "tool_use", "id": id, "name": name, "input": given}
                 yield block, rule or ("call-id" if new_id else "")
             case ReasoningPart():
-                thought = _thinking(part, message, prefix)
+                thought = _thinking(part, message, preamble)
                 if thought is None:
                     builder.omit(message, part, "foreign-reasoning")
                 else:
@@ -192,9 +194,9 @@ def _assistant_blocks(
                 pass
 
 
-def _thinking(part: ReasoningPart, message: Message, prefix: Prefix) -> Body | None:
+def _thinking(part: ReasoningPart, message: Message, preamble: Preamble) -> Body | None:
     """Return the thinking block, where this model family made it and signed it."""
-    if not goes_back(part, message, prefix, ANTHROPIC):
+    if not goes_back(part, message, preamble, ANTHROPIC):
         return None
     if part.encrypted:
         return {"type": "redacted_thinking", "data": part.encrypted}
@@ -203,12 +205,12 @@ def _thinking(part: ReasoningPart, message: Message, prefix: Prefix) -> Body | N
     return None
 
 
-def _own_tools(message: Message, prefix: Prefix) -> dict[int, Body]:
+def _own_tools(message: Message, preamble: Preamble) -> dict[int, Body]:
     """Return an answer's calls of Anthropic's own tools, each with its one result, by the part's index."""
     asked_for: dict[str, tuple[int, Body]] = {}
     whole: dict[int, Body] = {}
     for i, part in enumerate(message.parts):
-        if not isinstance(part, ProviderPart) or not goes_back(part, message, prefix, ANTHROPIC):
+        if not isinstance(part, ProviderPart) or not goes_back(part, message, preamble, ANTHROPIC):
             continue
         block, _ = arguments_object(part.raw)
         kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))

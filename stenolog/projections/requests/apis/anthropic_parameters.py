@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Body
 
 from ..explanation import RequestPart
@@ -45,23 +45,25 @@ SAMPLING = ("temperature", "top_p", "top_k")
 CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
-def anthropic_parameters(builder: BodyBuilder, prefix: Prefix) -> Body:
+def anthropic_parameters(builder: BodyBuilder, preamble: Preamble) -> Body:
     """Return the card's parameters in this API's words, `cache` among them, as its model takes them."""
-    told = parameters(builder, prefix, PARAMETERS, _say)
+    told = parameters(builder, preamble, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
-    paced = paces_itself(prefix.model)
+    paced = paces_itself(preamble.model)
     manual = isinstance(said.get("thinking"), dict) and said["thinking"].get("type") == "enabled"
     # Models that pace themselves refuse sampling parameters, and so does thinking on a budget.
     refused = SAMPLING if paced else ("temperature", "top_k") if manual else ()
     lost = {name: said.pop(name) for name in refused if name in said}
     if lost:
-        builder.omit_parameters(prefix, lost)
+        builder.omit_parameters(preamble, lost)
     if manual:
         limited = "max_tokens" in told
-        said |= _paced(builder, prefix) if paced else _thinking(builder, prefix, said, limited=limited)
+        said |= _paced(builder, preamble) if paced else _thinking(builder, preamble, said, limited=limited)
     choice = said.get("tool_choice")
     if choice:
-        said["tool_choice"] = _choice(builder, prefix, {"type": "auto", **choice}, free=manual and not paced)
+        said["tool_choice"] = _choice(
+            builder, preamble, {"type": "auto", **choice}, free=manual and not paced
+        )
     return said
 
 
@@ -83,39 +85,39 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _paced(builder: BodyBuilder, prefix: Prefix) -> Body:
+def _paced(builder: BodyBuilder, preamble: Preamble) -> Body:
     """Return thinking without a budget, for a model that takes none."""
-    _mended(builder, prefix, "thinking-mended")
+    _mended(builder, preamble, "thinking-mended")
     return {"thinking": {"type": "adaptive"}}
 
 
-def _thinking(builder: BodyBuilder, prefix: Prefix, said: Body, *, limited: bool) -> Body:
+def _thinking(builder: BodyBuilder, preamble: Preamble, said: Body, *, limited: bool) -> Body:
     """Return a budget that is large enough, in a token limit that leaves room for an answer behind it."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
     # The token limit counts thinking as well, so it must leave room for an answer behind it.
     room = limit if limit > budget else limit + budget
     if budget != given or (limited and room != limit):
-        _mended(builder, prefix, "thinking-mended")
+        _mended(builder, preamble, "thinking-mended")
     return {
         "thinking": {**said["thinking"], "budget_tokens": budget},
         "max_tokens": room if limited else limit + budget,
     }
 
 
-def _choice(builder: BodyBuilder, prefix: Prefix, choice: Body, *, free: bool) -> Body:
+def _choice(builder: BodyBuilder, preamble: Preamble, choice: Body, *, free: bool) -> Body:
     """Return the choice among the tools; with `free`, a forced one is left to the model."""
     # Thinking on a budget excludes a forced choice.
     if free and choice["type"] in ("any", "tool"):
-        _mended(builder, prefix, "choice-freed")
+        _mended(builder, preamble, "choice-freed")
         choice = {key: value for key, value in choice.items() if key != "name"} | {"type": "auto"}
     if choice["type"] == "none":
         return {"type": "none"}
     return choice
 
 
-def _mended(builder: BodyBuilder, prefix: Prefix, rule: str) -> None:
-    builder.parts.append(RequestPart(prefix.set_at, "reworded", rule, 0, 0, -1, "parameters"))
+def _mended(builder: BodyBuilder, preamble: Preamble, rule: str) -> None:
+    builder.parts.append(RequestPart(preamble.set_at, "reworded", rule, 0, 0, -1, "parameters"))
 
 
 def mark_prefix(body: Body) -> None:

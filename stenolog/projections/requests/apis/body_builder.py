@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stenolog.domain.model import deep_copy_json
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.identifiers import arguments_object, called, tool_name
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
 from stenolog.projections.requests.request import BlobText, Body, Message, Rendered, Section
 from stenolog.projections.requests.rules import NOT_CARRIED
@@ -31,14 +31,14 @@ OPENING = note("the conversation begins with your own words")
 """The message that an API puts before an agent's own words, where it wants the user to begin."""
 
 
-class BuilderCheckpoint(NamedTuple):
+class BuilderSavepoint(NamedTuple):
     """A position in a body: the number of messages, and the last one as it was."""
 
     messages: int
     last: Body | None
 
     def unchanged(self, messages: Sequence[Body] | str) -> int:
-        """Count the messages before the checkpoint that are unchanged at the beginning of `messages`."""
+        """Count the messages before the savepoint that are unchanged at the beginning of `messages`."""
         if self.last is None or len(messages) < self.messages:
             return 0
         return self.messages - (messages[self.messages - 1] is not self.last)
@@ -63,22 +63,21 @@ class BodyBuilder:
         self.missing = False
         self._handed_out = 0
 
-    @property
-    def checkpoint(self) -> BuilderCheckpoint:
-        """A checkpoint of the body; messages before it are not changed from now on."""
+    def savepoint(self) -> BuilderSavepoint:
+        """Return a savepoint for `rollback`; messages before it are not changed from now on."""
         self._handed_out = len(self.messages)
-        return BuilderCheckpoint(self._handed_out, self.messages[-1] if self.messages else None)
+        return BuilderSavepoint(self._handed_out, self.messages[-1] if self.messages else None)
 
-    def rollback(self, checkpoint: BuilderCheckpoint) -> None:
-        """Take back everything written since."""
-        del self.messages[checkpoint.messages :]
-        if checkpoint.last is not None:
-            self.messages[-1] = checkpoint.last
-        self._handed_out = checkpoint.messages
+    def rollback(self, savepoint: BuilderSavepoint) -> None:
+        """Take back everything written since a savepoint."""
+        del self.messages[savepoint.messages :]
+        if savepoint.last is not None:
+            self.messages[-1] = savepoint.last
+        self._handed_out = savepoint.messages
 
     @property
     def stays(self) -> int:
-        """Note how many messages are frozen; the last one handed out may be continued, in a copy."""
+        """The number of messages that no longer change: the last one handed out may go on, in a copy."""
         return max(self._handed_out - 1, 0)
 
     def last(self, key: str) -> list[Body]:
@@ -130,13 +129,13 @@ class BodyBuilder:
         return tokens if as_it_is else count_parts(parts, self.counter)
 
     def explain_persona(
-        self, prefix: Prefix, *, message: int = -1, written: Callable[[str], str] = str
+        self, preamble: Preamble, *, message: int = -1, written: Callable[[str], str] = str
     ) -> None:
         """Explain the texts before the conversation; `message` -1: they are outside of it.
 
         `written` gives a text as the API writes it.
         """
-        self._explain_sections(prefix.sections, message, "system", written)
+        self._explain_sections(preamble.sections, message, "system", written)
 
     def _explain_sections(
         self, sections: Iterable[Section], message: int, role: str, written: Callable[[str], str] = str
@@ -161,16 +160,16 @@ class BodyBuilder:
             Omitted(message.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
         )
 
-    def omit_parameters(self, prefix: Prefix, lost: Body) -> None:
+    def omit_parameters(self, preamble: Preamble, lost: Body) -> None:
         """Say which parameters of the card have no place on this API."""
         if not self.explaining:
             return
         names = ", ".join(lost)
         self.omitted.append(
-            Omitted(prefix.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
+            Omitted(preamble.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
         )
 
-    def explain_parameters(self, prefix: Prefix, said: Body) -> None:
+    def explain_parameters(self, preamble: Preamble, said: Body) -> None:
         """Explain the size of the schemas among the parameters."""
         if not self.explaining:
             return
@@ -178,19 +177,21 @@ class BodyBuilder:
         if read:
             tokens = count_json(read, self.counter)
             self.parts.append(
-                RequestPart(prefix.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
+                RequestPart(preamble.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
             )
 
-    def tools(self, prefix: Prefix, shape: Callable[[Body], Body] = lambda function: function) -> list[Body]:
+    def tools(
+        self, preamble: Preamble, shape: Callable[[Body], Body] = lambda function: function
+    ) -> list[Body]:
         """Return the tools that the lane is given, each in the `shape` of the API, and explain them.
 
         A tool comes as its `name`, `description` and `parameters`, a JSON Schema of an object.
         """
         tools = [
             shape({"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)})
-            for tool in prefix.tools
+            for tool in preamble.tools
         ]
-        explain_tools(self, prefix, tools)
+        explain_tools(self, preamble, tools)
         return tools
 
     def rendered(self, body: Body) -> Rendered:
@@ -264,17 +265,17 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 
-def explain_tools(builder: BodyBuilder, prefix: Prefix, tools: list[dict[str, Any]]) -> None:
+def explain_tools(builder: BodyBuilder, preamble: Preamble, tools: list[dict[str, Any]]) -> None:
     """Explain the tools of the card in one part, and the stubs in another."""
     if not builder.explaining:
         return
     for made, rule in ((False, "tools"), (True, "tool-stub")):
         written = [
             shape
-            for tool, shape in zip(prefix.tools, tools, strict=True)
-            if (tool.name in prefix.stubs) is made
+            for tool, shape in zip(preamble.tools, tools, strict=True)
+            if (tool.name in preamble.stubs) is made
         ]
         if written:
             tokens = count_json(written, builder.counter)
-            kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (prefix.set_at, "kept")
+            kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (preamble.set_at, "kept")
             builder.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))

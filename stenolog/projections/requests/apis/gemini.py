@@ -35,7 +35,7 @@ from stenolog.projections.requests.pipeline.identifiers import (
     called,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
@@ -66,32 +66,34 @@ class GeminiWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.ids = Calls()
-        self.tools = [_tool_shape(tool.name, tool.description, tool.parameters) for tool in self.prefix.tools]
+        self.tools = [
+            _tool_shape(tool.name, tool.description, tool.parameters) for tool in self.preamble.tools
+        ]
 
     def write(self, messages: Sequence[Message]) -> None:
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _model_turn(self.builder, run, self.prefix, self.ids)
+                _model_turn(self.builder, run, self.preamble, self.ids)
             else:
-                _user_turn(self.builder, list(run), self.prefix, self.ids)
+                _user_turn(self.builder, list(run), self.preamble, self.ids)
 
     def close(self, messages: Sequence[Message]) -> Body:
-        builder, prefix = self.builder, self.prefix
+        builder, preamble = self.builder, self.preamble
         self.write(messages)
-        explain_tools(builder, prefix, self.tools)
-        body: Body = {"model": prefix.model}
-        if prefix.persona:
-            body["systemInstruction"] = {"parts": [{"text": prefix.persona}]}
+        explain_tools(builder, preamble, self.tools)
+        body: Body = {"model": preamble.model}
+        if preamble.persona:
+            body["systemInstruction"] = {"parts": [{"text": preamble.persona}]}
         if self.tools:
             body["tools"] = [{"functionDeclarations": self.tools}]
-        body |= parameters(builder, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix))
+        body |= parameters(builder, preamble, PARAMETERS, lambda name, value: _say(name, value, preamble))
         body["contents"] = builder.messages.copy()
         return body
 
 
-def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
+def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
     """Return a neutral parameter in this API's words."""
-    new = since_gemini_3(prefix.model)
+    new = since_gemini_3(preamble.model)
     match name:
         case "max_tokens":
             return {"generationConfig": {"maxOutputTokens": value}}
@@ -102,7 +104,7 @@ def _say(name: str, value: Any, prefix: Prefix) -> Body | None:
         case "stop":
             return {"generationConfig": {"stopSequences": value}}
         # The older models refuse JSON beside tools.
-        case "output" if new or not prefix.tools:
+        case "output" if new or not preamble.tools:
             answer = {"responseMimeType": "application/json", "responseJsonSchema": value.schema}
             return {"generationConfig": answer}
         case "effort" if new:
@@ -126,20 +128,20 @@ def _content(builder: BodyBuilder, role: str, *, of_results: bool = False) -> li
     return builder.last("parts")
 
 
-def _model_turn(builder: BodyBuilder, run: Iterator[Message], prefix: Prefix, calls: Calls) -> None:
+def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, calls: Calls) -> None:
     for message in run:
-        made = list(answer_parts(builder, message, prefix, calls))
+        made = list(answer_parts(builder, message, preamble, calls))
         if made:
             _content(builder, "model").extend(part for part, _ in made)
             rule = next((mended for _, mended in made if mended), "")
             builder.explain(message, "".join(_size(part) for part, _ in made), rule=rule)
 
 
-def _user_turn(builder: BodyBuilder, run: list[Message], prefix: Prefix, calls: Calls) -> None:
+def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls) -> None:
     """Write the results, then their pictures where a result cannot hold them, then everything else."""
     after: list[Message] = []
     for message in run:
-        if message.role == "tool" and since_gemini_3(prefix.model):
+        if message.role == "tool" and since_gemini_3(preamble.model):
             _result(builder, message, calls)
         elif message.role == "tool":
             shown = tuple(media(message))
@@ -251,13 +253,13 @@ class Calls:
 
 
 def answer_parts(
-    builder: BodyBuilder, message: Message, prefix: Prefix, calls: Calls
+    builder: BodyBuilder, message: Message, preamble: Preamble, calls: Calls
 ) -> Iterator[tuple[Body, str]]:
     """Yield the parts of an answer, each with its original signature and the rule that repaired it."""
     keys = iter(message.calls)
-    raw = _raw_parts(message, prefix)
+    raw = _raw_parts(message, preamble)
     held: ReasoningPart | None = None
-    silent, must_sign = True, since_gemini_3(prefix.model)
+    silent, must_sign = True, since_gemini_3(preamble.model)
     for i, part in enumerate(message.parts):
         made, rule = None, ""
         match part:
@@ -270,7 +272,7 @@ def answer_parts(
                     # again unchanged.
                     made["thoughtSignature"], rule = UNSIGNED, rule or "unsigned-call"
                 must_sign = False
-            case ReasoningPart(signature=signed) if signed and goes_back(part, message, prefix, GOOGLE):
+            case ReasoningPart(signature=signed) if signed and goes_back(part, message, preamble, GOOGLE):
                 _let_go(builder, message, held)
                 held = part
             case ProviderPart() if i in raw:
@@ -305,11 +307,11 @@ def _let_go(builder: BodyBuilder, message: Message, thought: ReasoningPart | Non
         builder.omit(message, thought, "trailing-thinking")
 
 
-def _raw_parts(message: Message, prefix: Prefix) -> dict[int, Body]:
+def _raw_parts(message: Message, preamble: Preamble) -> dict[int, Body]:
     """Return the opaque parts of an answer to send back, by index; a call and its answer only together."""
     found: dict[int, tuple[str, Body]] = {}
     for i, part in enumerate(message.parts):
-        if isinstance(part, ProviderPart) and goes_back(part, message, prefix, GOOGLE):
+        if isinstance(part, ProviderPart) and goes_back(part, message, preamble, GOOGLE):
             raw, broken = arguments_object(part.raw)
             kinds = RAW & raw.keys()
             if len(kinds) == 1 and not broken and raw.keys() <= {*kinds, "thoughtSignature"}:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Set
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Message
 
 GENERATION = re.compile(r"gpt-\d+|o\d+")
@@ -38,11 +38,11 @@ def family(model: str) -> str:
 
 
 def goes_back(
-    part: ReasoningPart | ProviderPart, message: Message, prefix: Prefix, providers: Set[str]
+    part: ReasoningPart | ProviderPart, message: Message, preamble: Preamble, providers: Set[str]
 ) -> bool:
     """Return whether one of these providers, and a model of the current model's family, made the part."""
     maker = part.model if isinstance(part, ProviderPart) and part.model else message.model
-    return part.provider in providers and same_family(maker, prefix.model)
+    return part.provider in providers and same_family(maker, preamble.model)
 
 
 def same_family(maker: str, model: str) -> bool:

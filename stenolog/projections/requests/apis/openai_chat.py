@@ -30,7 +30,7 @@ from stenolog.projections.requests.pipeline.identifiers import (
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import note, placeholder
 from stenolog.projections.requests.request import BlobText, Body, Message
 
@@ -84,21 +84,21 @@ class ChatWriter(Writer):
     """Writes the body of `POST /v1/chat/completions`."""
 
     def begin(self) -> None:
-        builder, prefix = self.builder, self.prefix
+        builder, preamble = self.builder, self.preamble
         self.asked = parameters(
-            builder, prefix, PARAMETERS, lambda name, value: _say(name, value, prefix.model)
+            builder, preamble, PARAMETERS, lambda name, value: _say(name, value, preamble.model)
         )
         # The card decides for servers that are not known by the model's name.
         wanted = self.asked.pop("reasoning_content", None)
-        self.reasons = wanted if isinstance(wanted, bool) else asks_for_reasoning(prefix.model)
-        said = [prefix.persona] if prefix.persona else []
-        builder.explain_persona(prefix, message=0)
+        self.reasons = wanted if isinstance(wanted, bool) else asks_for_reasoning(preamble.model)
+        said = [preamble.persona] if preamble.persona else []
+        builder.explain_persona(preamble, message=0)
         if self.asked.get("response_format") == {"type": "json_object"}:
             said.append(JSON_NOTE)
             builder.explain(json_note(), JSON_NOTE, index=0)
         if said:
             builder.messages.append({"role": "system", "content": "\n\n".join(said)})
-        self.tools = [_tool_shape(tool) for tool in prefix.tools]
+        self.tools = [_tool_shape(tool) for tool in preamble.tools]
 
     def write(self, messages: Sequence[Message]) -> None:
         builder, ids = self.builder, self.ids
@@ -108,7 +108,7 @@ class ChatWriter(Writer):
                 _flush(builder, late_media)
             match message.role:
                 case "assistant":
-                    _assistant(builder, message, self.prefix, ids, reasons=self.reasons)
+                    _assistant(builder, message, self.preamble, ids, reasons=self.reasons)
                 case "tool":
                     _tool(builder, message, ids)
                     # Tool messages hold text alone, and nothing may stand between the results of one answer.
@@ -121,8 +121,8 @@ class ChatWriter(Writer):
 
     def close(self, messages: Sequence[Message]) -> Body:
         self.write(messages)
-        explain_tools(self.builder, self.prefix, self.tools)
-        body: Body = {"model": self.prefix.model, "messages": self.builder.messages.copy()}
+        explain_tools(self.builder, self.preamble, self.tools)
+        body: Body = {"model": self.preamble.model, "messages": self.builder.messages.copy()}
         if self.tools:
             body["tools"] = self.tools
         return body | self.asked
@@ -167,7 +167,7 @@ def _spoken(message: Message) -> list[str]:
 
 
 def _assistant(
-    builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds, *, reasons: bool
+    builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds, *, reasons: bool
 ) -> None:
     content: list[Body] = []
     thoughts: list[str] = []
@@ -183,11 +183,11 @@ def _assistant(
             case RefusalPart(text=text):
                 content.append({"type": "text", "text": text})
             case ToolCall() as call:
-                shape, mended = _call(message, len(calls), call, prefix, ids)
+                shape, mended = _call(message, len(calls), call, preamble, ids)
                 calls.append(shape)
                 rule = rule or mended
             case ReasoningPart() if reasons:
-                if _is_readable(part) and goes_back(part, message, prefix, PROVIDERS):
+                if _is_readable(part) and goes_back(part, message, preamble, PROVIDERS):
                     thoughts.append(part.text)
                 else:
                     builder.omit(message, part, "foreign-reasoning")
@@ -228,10 +228,10 @@ def _flat(content: list[Body]) -> str | list[Body] | None:
     return content
 
 
-def _call(message: Message, nth: int, call: ToolCall, prefix: Prefix, ids: CallIds) -> tuple[Body, str]:
+def _call(message: Message, nth: int, call: ToolCall, preamble: Preamble, ids: CallIds) -> tuple[Body, str]:
     """Return the shape of a call, and the rule that mended it (empty: none had to)."""
     id, new_id = ids.give(message.calls[nth], call)
-    if call.form == "custom" and fits_tool_name(call.name) and same_family(message.model, prefix.model):
+    if call.form == "custom" and fits_tool_name(call.name) and same_family(message.model, preamble.model):
         custom = {"name": call.name, "input": call.arguments}
         return {"id": id, "type": "custom", "custom": custom}, "call-id" if new_id else ""
     name = tool_name(called(call))

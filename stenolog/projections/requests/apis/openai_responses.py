@@ -33,7 +33,7 @@ from stenolog.projections.requests.pipeline.identifiers import (
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import placeholder
 from stenolog.projections.requests.request import BlobText, Body, Message
 
@@ -106,8 +106,8 @@ class ResponsesWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.has_thought, self.looked_at = False, 0
-        self.tools = [_tool_shape(tool) for tool in self.prefix.tools]
-        self.asked = parameters(self.builder, self.prefix, PARAMETERS, _say)
+        self.tools = [_tool_shape(tool) for tool in self.preamble.tools]
+        self.asked = parameters(self.builder, self.preamble, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
                 _write_input(self.builder, json_note(), self.ids)
@@ -118,17 +118,17 @@ class ResponsesWriter(Writer):
         builder, ids = self.builder, self.ids
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _answers(builder, run, self.prefix, ids)
+                _answers(builder, run, self.preamble, ids)
             else:
                 for message in run:
-                    _write_input(builder, _compacted(builder, message, self.prefix, ids), ids)
+                    _write_input(builder, _compacted(builder, message, self.preamble, ids), ids)
 
     def close(self, messages: Sequence[Message]) -> Body:
         self.write(messages)
-        explain_tools(self.builder, self.prefix, self.tools)
-        body: Body = {"model": self.prefix.model, "store": False}
-        if self.prefix.persona:
-            body["instructions"] = self.prefix.persona
+        explain_tools(self.builder, self.preamble, self.tools)
+        body: Body = {"model": self.preamble.model, "store": False}
+        if self.preamble.persona:
+            body["instructions"] = self.preamble.persona
         if self.tools:
             body["tools"] = self.tools
         body |= self.asked
@@ -138,7 +138,7 @@ class ResponsesWriter(Writer):
 
     def _reasons(self) -> bool:
         """Return whether the model has reasoned in this conversation, or will reason."""
-        if encrypts_reasoning(self.prefix.model) or "reasoning" in self.asked:
+        if encrypts_reasoning(self.preamble.model) or "reasoning" in self.asked:
             return True
         items, stays = self.builder.messages, self.builder.stays
         # Frozen items are looked at once.
@@ -192,10 +192,10 @@ def _counted_text(item: Body) -> str:
             return compact(item)
 
 
-def _answers(builder: BodyBuilder, run: Iterator[Message], prefix: Prefix, ids: CallIds) -> None:
+def _answers(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write consecutive messages of the lane; omit reasoning that nothing follows."""
     said = [
-        (message, made) for message in run for made in _calls_last([*_items(builder, message, prefix, ids)])
+        (message, made) for message in run for made in _calls_last([*_items(builder, message, preamble, ids)])
     ]
     while said and said[-1][1].item["type"] == "reasoning":
         message, made = said.pop()
@@ -216,10 +216,10 @@ def _calls_last(made: list[Written]) -> list[Written]:
     return made
 
 
-def _items(builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds) -> Iterator[Written]:
+def _items(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Iterator[Written]:
     """Yield the items of one message: texts of one phase that follow each other are one message."""
     calls = iter(message.calls)
-    is_own = same_family(message.model, prefix.model)
+    is_own = same_family(message.model, preamble.model)
     for (spoken, phase), parts in groupby(message.parts, key=_message_of):
         if spoken:
             said = tuple(parts)
@@ -235,7 +235,7 @@ def _items(builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds)
                     ids.forms[key] = OUTPUTS[made.item["type"]]
                 yield made or _call(part, id, "call-id" if new_id else "")
             elif isinstance(part, ReasoningPart | ProviderPart):
-                native = _native(part, ids) if goes_back(part, message, prefix, PROVIDERS) else None
+                native = _native(part, ids) if goes_back(part, message, preamble, PROVIDERS) else None
                 if native is None:
                     builder.omit(
                         message, part, "foreign-reasoning" if isinstance(part, ReasoningPart) else ""
@@ -347,12 +347,12 @@ def _found(content: str | list[Body]) -> list[Any] | None:
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _compacted(builder: BodyBuilder, message: Message, prefix: Prefix, ids: CallIds) -> Message:
+def _compacted(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Message:
     """Write the items that OpenAI made of a summary's messages; return the rest of the message."""
     said: list[Part] = []
     compacted = False
     for part in message.parts:
-        fits = isinstance(part, ProviderPart) and goes_back(part, message, prefix, PROVIDERS)
+        fits = isinstance(part, ProviderPart) and goes_back(part, message, preamble, PROVIDERS)
         item = _provider_item(part.raw, ids) if isinstance(part, ProviderPart) and fits else None
         if item is None:
             said.append(part)

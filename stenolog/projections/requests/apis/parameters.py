@@ -15,7 +15,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.model import deep_copy_json
 from stenolog.projections.requests.pipeline.identifiers import tool_name
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Body
 
 from .body_builder import BodyBuilder
@@ -45,7 +45,7 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 """A translation of a neutral name and its value to an API; None: the provider has no equivalent."""
 
 
-def parameters(builder: BodyBuilder, prefix: Prefix, own: frozenset[str], say: Say) -> Body:
+def parameters(builder: BodyBuilder, preamble: Preamble, own: frozenset[str], say: Say) -> Body:
     """Return the card's parameters as an API sends them: neutral names by `say`, and the wire's `own`.
 
     Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
@@ -54,12 +54,12 @@ def parameters(builder: BodyBuilder, prefix: Prefix, own: frozenset[str], say: S
     said: Body = {}
     given: Body = {}
     lost: Body = {}
-    for name, value in set_by(prefix.card).items():
+    for name, value in set_by(preamble.card).items():
         known = READERS[name](value) if name in READERS else None
         if isinstance(known, Choice):
-            _check_choice(known, value, prefix)
+            _check_choice(known, value, preamble)
         made = None if known is None else say(name, known)
-        if name in ABOUT_TOOLS and not prefix.tools:
+        if name in ABOUT_TOOLS and not preamble.tools:
             lost[name] = value
         elif made is not None:
             said = merged(said, made)
@@ -68,10 +68,10 @@ def parameters(builder: BodyBuilder, prefix: Prefix, own: frozenset[str], say: S
         else:
             lost[name] = value
     if lost:
-        builder.omit_parameters(prefix, lost)
+        builder.omit_parameters(preamble, lost)
     # The provider's own names win: who writes them means this very API.
     whole = merged(said, given)
-    builder.explain_parameters(prefix, whole)
+    builder.explain_parameters(preamble, whole)
     return whole
 
 
@@ -92,12 +92,12 @@ def merged(below: Body, above: Body) -> Body:
     return below | above | both
 
 
-def _check_choice(choice: Choice, given: Any, prefix: Prefix) -> None:
-    known = {tool_name(tool.name): tool.name for tool in prefix.tools}
+def _check_choice(choice: Choice, given: Any, preamble: Preamble) -> None:
+    known = {tool_name(tool.name): tool.name for tool in preamble.tools}
     if choice.tool and choice.tool not in known:
         names = ", ".join(map(repr, known.values())) or "none"
         raise CallerError(
-            f"agent {prefix.speaker!r}: tool_choice {given!r} names a tool that it does not have; "
+            f"agent {preamble.speaker!r}: tool_choice {given!r} names a tool that it does not have; "
             f"known are {names}"
         )
 

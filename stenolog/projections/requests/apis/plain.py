@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.attribution import call_in_prose
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import escape, label, placeholder, unforged
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
@@ -28,9 +28,9 @@ class PlainWriter(Writer):
     def begin(self) -> None:
         self.turns: list[str] = []
         self.names: dict[CallKey, str] = {}
-        if self.prefix.persona:
-            self.turns.append(f"System: {unforged(self.prefix.persona)}")
-            self.builder.explain_persona(self.prefix, message=0, written=unforged)
+        if self.preamble.persona:
+            self.turns.append(f"System: {unforged(self.preamble.persona)}")
+            self.builder.explain_persona(self.preamble, message=0, written=unforged)
 
     def write(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -47,12 +47,12 @@ class PlainWriter(Writer):
             )
             # A tool that gave nothing back is said to have answered.
             if words or message.role == "tool":
-                self.turns.append(f"{_label(message, self.names, self.prefix)}: {unforged(words)}")
+                self.turns.append(f"{_label(message, self.names, self.preamble)}: {unforged(words)}")
                 self.builder.explain(message, self.turns[-1], index=len(self.turns) - 1)
 
     def close(self, messages: Sequence[Message]) -> Body:
         self.write(messages)
-        return {"model": self.prefix.model, "prompt": "\n\n".join(self.turns)}
+        return {"model": self.preamble.model, "prompt": "\n\n".join(self.turns)}
 
     def body(self, messages: Sequence[Message]) -> Body:
         written = len(self.turns)
@@ -61,10 +61,10 @@ class PlainWriter(Writer):
         return made
 
 
-def _label(message: Message, names: Mapping[CallKey, str], prefix: Prefix) -> str:
+def _label(message: Message, names: Mapping[CallKey, str], preamble: Preamble) -> str:
     """Return the speaker's label; a tool has one also if its result is shown as text."""
     if message.role == "assistant":
-        role, name = "Assistant", prefix.speaker
+        role, name = "Assistant", preamble.speaker
     elif message.by == "tool" or message.role == "tool":
         role, name = "Tool", message.tool or (names.get(message.call, "") if message.call else "")
     else:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stenolog.projections.requests.pipeline.identifiers import CallIds
-from stenolog.projections.requests.pipeline.prompt import Prefix
+from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Body, Message, Rendered
 
 from ..body_digest import MessageHash, PrefixHash
@@ -19,14 +19,14 @@ from .body_builder import BodyBuilder
 
 
 class Writer(ABC):
-    """Writes for one lane under one prefix. What it has handed out it never changes.
+    """Writes for one lane under one preamble. What it has handed out it never changes.
 
     `explaining` False: nobody will ask where the parts came from.
     """
 
-    def __init__(self, prefix: Prefix, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
-        self.prefix = prefix
-        self.builder = BodyBuilder(blobs, prefix.counter, explaining=explaining)
+    def __init__(self, preamble: Preamble, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
+        self.preamble = preamble
+        self.builder = BodyBuilder(blobs, preamble.counter, explaining=explaining)
         self.ids: Any = CallIds()
         # What was written to stay never changes, so each message is hashed once.
         self._known = PrefixHash(self.builder.messages)
@@ -34,8 +34,8 @@ class Writer(ABC):
 
     def begin(self) -> None:
         """Write the parts before the conversation, which are explained first."""
-        if self.prefix.persona:
-            self.builder.explain_persona(self.prefix)
+        if self.preamble.persona:
+            self.builder.explain_persona(self.preamble)
 
     @abstractmethod
     def write(self, messages: Sequence[Message]) -> None:
@@ -47,9 +47,9 @@ class Writer(ABC):
 
     def body(self, messages: Sequence[Message]) -> Body:
         """Return the body of the written messages and of these, which are dropped again."""
-        checkpoint, ids = self.builder.checkpoint, self.ids.count
+        savepoint, ids = self.builder.savepoint(), self.ids.count
         made = self.close(messages)
-        self.builder.rollback(checkpoint)
+        self.builder.rollback(savepoint)
         self.ids.back(ids)
         return made
 

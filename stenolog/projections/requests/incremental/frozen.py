@@ -103,7 +103,7 @@ class FrozenAndTail(NamedTuple):
     `left_out` has the rule for each position behind that is not shown.
     """
 
-    settled: FrozenPrefix
+    frozen: FrozenPrefix
     number: int
     rows: int
     units: list[Unit]
@@ -136,7 +136,7 @@ def stands_earlier(entry: Entry, lane: LaneId) -> bool:
     return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
 
 
-def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
+def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
     """Return whether an entry changes the frozen prefix.
 
     It does if it may change what is in context, if its place is inside the prefix, or if it is the
@@ -146,15 +146,15 @@ def unsettles(settled: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: 
     if changes_context(event):
         return True
     if isinstance(event, ToolResult):
-        return not shown and bool(pair and pair.call and pair.call.key.position <= settled.last)
+        return not shown and bool(pair and pair.call and pair.call.key.position <= frozen.last)
     receipt = getattr(event, "receipt", None)
-    return receipt is not None and receipt.view < settled.last
+    return receipt is not None and receipt.view < frozen.last
 
 
-def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
-    """Settle as many of the units as can be; their number. `answered` is the lane's last answer."""
+def freeze(frozen: FrozenPrefix, heard: TailContents, answered: int) -> int:
+    """Freeze as many of the units as can be; return their number. `answered` is the lane's last answer."""
     for number in chain(_ends(heard.made), _behind_changes(heard)):
-        before = _answer(heard.made[:number]) or settled.answer
+        before = _answer(heard.made[:number]) or frozen.answer
         # A result, or a further part of the same foreign message, may still come into this group.
         if before is not None and _is_open(before) and _goes_on(heard.made, number):
             continue
@@ -170,8 +170,8 @@ def settle(settled: FrozenPrefix, heard: TailContents, answered: int) -> int:
         # An own error goes once the lane has answered, so it cannot be frozen before that.
         if any(row.entry.position > answered and _is_own_error(row) for row in rows):
             continue
-        settled.add(heard.units[:number], rows, heard.left_out, last)
-        settled.answer = before
+        frozen.add(heard.units[:number], rows, heard.left_out, last)
+        frozen.answer = before
         return number
     return 0
 

@@ -5,8 +5,8 @@
         print(session.request().size)
 
 A request begins with nearly all of the one before it. So a session keeps what no later entry can change, as
-messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows. `builder.build`
-defines what a request is; a session gives the same, and a test compares the two.
+messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows. What a request is
+defines `builder.build_reference`; a session gives the same, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stenolog.projections.requests.pipeline.budget import since_last_turn
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.omissions import dropped
 from stenolog.projections.requests.pipeline.prompt import (
-    Prefix,
+    Preamble,
     Surroundings,
     surround,
     tools_called,
@@ -44,20 +44,20 @@ from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
 
 
-class _View(NamedTuple):
+class _Inputs(NamedTuple):
     """All that a request is made of: what is told, what stands around it, and what had been delivered."""
 
     told: FrozenAndTail
     first: tuple[Message, ...]
     rest: tuple[Message, ...]
-    front: Prefix
+    preamble: Preamble
     delivered: frozenset[int]
     end: Message | None
 
     @property
     def messages(self) -> list[Message]:
         """Everything that is written, in order."""
-        units = islice(self.told.settled.units, self.told.number)
+        units = islice(self.told.frozen.units, self.told.number)
         return [*self.first, *chain.from_iterable(units), *self.rest]
 
 
@@ -65,7 +65,7 @@ class _View(NamedTuple):
 class _Asked:
     """Explains a request once somebody asks: all of it is written again, and each part explained."""
 
-    view: _View
+    inputs: _Inputs
     api: Api
     blobs: Mapping[str, bytes]
     runs: tuple[Omission, ...]
@@ -73,16 +73,16 @@ class _Asked:
     number: int
 
     def __call__(self, rendered: Rendered | None = None) -> Explanation:
-        view, told = self.view, self.view.told
-        messages = view.messages
-        made = rendered or self.api.render(messages, view.front, self.blobs)
-        rules = dict.fromkeys(view.delivered, "delivered")
+        inputs, told = self.inputs, self.inputs.told
+        messages = inputs.messages
+        made = rendered or self.api.render(messages, inputs.preamble, self.blobs)
+        rules = dict.fromkeys(inputs.delivered, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
-            left_out = told.settled.left_out if nth < told.rows else told.left_out
+            left_out = told.frozen.left_out if nth < told.rows else told.left_out
             if row.entry.position in left_out:
                 rules[row.entry.position] = left_out[row.entry.position]
         entries = [row.entry for row in self.rows[: self.number]]
-        gone = dropped(self.runs, entries, rules, messages, made.omitted, view.front.counter)
+        gone = dropped(self.runs, entries, rules, messages, made.omitted, inputs.preamble.counter)
         unread = {position for position, rule in rules.items() if rule != "delivered"}
         read = {entry.position for entry in entries if entry.position not in unread}
         read.update(position for part in made.parts for position in part.positions)
@@ -92,15 +92,15 @@ class _Asked:
 class RequestSession:
     """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
-    `settled`: so many messages at the beginning of the last body are the very objects that stood in the body
+    `shared`: so many messages at the beginning of the last body are the very objects that stood in the body
     before it; all bodies share them, and nobody may change them.
     """
 
     def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
         self.window, self.api, self.blobs = window, api_of(api), blobs
-        self.settled = 0
+        self.shared = 0
         self.writer: Writer | None = None
-        self._writer_rests_on: tuple[FrozenPrefix, Prefix, tuple[Message, ...]] | None = None
+        self._writer_rests_on: tuple[FrozenPrefix, Preamble, tuple[Message, ...]] | None = None
         self._written = 0
         self._around: Surroundings
         self._around_rests_on: object = None
@@ -109,50 +109,50 @@ class RequestSession:
         """Return the request of the window now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
-        view = self._view()
-        explain = _Asked(view, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows))
-        body, explained = self._written_down(view, explain)
+        inputs = self._inputs()
+        explain = _Asked(inputs, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows))
+        body, explained = self._written_down(inputs, explain)
         lazy = LazyExplanation(explained)
         request = finished(
-            window, self.api, body, lazy, view.end, window.contents, surely_fits=window.surely_fits
+            window, self.api, body, lazy, inputs.end, window.contents, surely_fits=window.surely_fits
         )
         messages = conversation(body)
         if self.writer is not None and isinstance(messages, list):
             return replace(request, encoded=self.writer.encoded(messages))
         return request
 
-    def _written_down(self, view: _View, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
+    def _written_down(self, inputs: _Inputs, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
         """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
         if self.api.writer is None:
-            rendered = self.api.render(view.messages, view.front, self.blobs)
+            rendered = self.api.render(inputs.messages, inputs.preamble, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self.writer
-        writer = self._at_work(view, self.api.writer)
-        checkpoint, told = writer.builder.checkpoint, view.told
+        writer = self._at_work(inputs, self.api.writer)
+        savepoint, told = writer.builder.savepoint(), inputs.told
         if self._written < told.number:
             # Only the units that were frozen since the last request.
-            fresh = islice(told.settled.units, self._written, told.number)
+            fresh = islice(told.frozen.units, self._written, told.number)
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
-        body = writer.body(view.rest)
-        self.settled = checkpoint.unchanged(conversation(body)) if writer is before else 0
+        body = writer.body(inputs.rest)
+        self.shared = savepoint.unchanged(conversation(body)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
         if writer.builder.missing:
             self.writer = None
         return body, explain
 
-    def _view(self) -> _View:
+    def _inputs(self) -> _Inputs:
         window = self.window
         if depends_on_tail(window):
             told, delivered, entries = _render_all(window)
         else:
             told, delivered, entries = window.frozen_and_tail(), frozenset[int](), []
         said = [message for unit in told.units for message in unit]
-        end = said[-1] if said else told.settled.end
-        around = self._surround({**told.settled.tools, **tools_called(said)}, entries)
+        end = said[-1] if said else told.frozen.end
+        around = self._surround({**told.frozen.tools, **tools_called(said)}, entries)
         rest = (*said, *preview_note(end), *around.behind)
-        return _View(told, around.first, rest, around.prefix, delivered, end)
+        return _Inputs(told, around.first, rest, around.preamble, delivered, end)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
         """Return the text around the conversation; rebuild it if something that it depends on has changed."""
@@ -166,14 +166,14 @@ class RequestSession:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
 
-    def _at_work(self, view: _View, writer: type[Writer]) -> Writer:
+    def _at_work(self, inputs: _Inputs, writer: type[Writer]) -> Writer:
         """Return the writer of the frozen prefix: a new one if that has changed."""
         # What stands before the conversation is part of the body's beginning, so a change of it writes all
         # anew.
-        rests_on = (view.told.settled, view.front, view.first)
+        rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)
         if self.writer is None or self._writer_rests_on != rests_on:
-            self.writer = writer(view.front, self.blobs, explaining=False)
-            self.writer.write(view.first)
+            self.writer = writer(inputs.preamble, self.blobs, explaining=False)
+            self.writer.write(inputs.first)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
 
@@ -204,7 +204,7 @@ def build(
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    The same as `builder.build`, which defines it, in time proportional to the log under every policy.
+    The same as by `builder.build_reference`, which defines it, but in time proportional to the log.
     `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
     `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
     an entry needs one, `InvalidPolicyError`.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
-from stenolog.projections.context import SummaryRecord
+from stenolog.projections.entry_context import SummaryRecord
 from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
 from stenolog.projections.tool_pairs import Call, Pair
 

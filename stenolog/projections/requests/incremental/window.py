@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import Policy
-from stenolog.projections.context import read
+from stenolog.projections.entry_context import read_context
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
 from stenolog.projections.requests.pipeline.budget import Cap, caps, caps_now, fit, tidy
 from stenolog.projections.requests.pipeline.edits import (
@@ -38,10 +38,10 @@ from .frozen import (
     TailContents,
     WindowRow,
     changes_context,
+    freeze,
     is_plain,
-    settle,
     stands_earlier,
-    unsettles,
+    thaws,
 )
 from .snapshot import START, WindowSnapshot, runs
 
@@ -72,7 +72,7 @@ class Window(View):
         self.private = list(snapshot.private)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
-        self.settled = FrozenPrefix()
+        self.frozen = FrozenPrefix()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
         self.rows = [self._row(entry) for entry in self.entries]
@@ -106,8 +106,8 @@ class Window(View):
     def take(self, entry: Entry) -> Arrival:
         """Take the next entry of the log in, and drop entries that exceed the policy."""
         arrival = super().take(entry)
-        if unsettles(self.settled, entry, arrival.pair, shown=not arrival.rule):
-            self.settled = FrozenPrefix()
+        if thaws(self.frozen, entry, arrival.pair, shown=not arrival.rule):
+            self.frozen = FrozenPrefix()
         if not arrival.rule:
             self._add(self._row(entry))
         if self._caps:
@@ -122,17 +122,17 @@ class Window(View):
 
     def frozen_and_tail(self) -> FrozenAndTail:
         """Split the window into its frozen prefix and its tail."""
-        settled = self.settled
-        heard = self._tail_contents(settled)
-        number = settle(settled, heard, self.memory.answered)
+        frozen = self.frozen
+        heard = self._tail_contents(frozen)
+        number = freeze(frozen, heard, self.memory.answered)
         rest = [unit for unit in heard.units[number:] if unit]
-        return FrozenAndTail(settled, len(settled.units), settled.rows, rest, heard.left_out)
+        return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, heard.left_out)
 
     def drop(self, gone: Collection[int], rule: str) -> None:
         """Let entries go for good."""
         super().drop(gone, rule)
         self.rows = [row for row in self.rows if row.entry.position not in gone]
-        self.settled = FrozenPrefix()
+        self.frozen = FrozenPrefix()
 
     @property
     def surely_fits(self) -> bool:
@@ -149,20 +149,20 @@ class Window(View):
             if self._counts(row.entry, cap):
                 self._sizes[i] = self._sizes[i].plus(row.size)
 
-    def _tail_contents(self, settled: FrozenPrefix) -> TailContents:
+    def _tail_contents(self, frozen: FrozenPrefix) -> TailContents:
         """Return the contents of the rows behind the frozen ones."""
-        rows = self.rows[settled.rows :]
+        rows = self.rows[frozen.rows :]
         entries = [row.entry for row in rows]
         if self._is_plain(rows):
             seen, edits = Edited(entries, {}, set()), {}
         else:
-            made = [made for made in self.summaries if made.summary.position not in settled.left_out]
-            context = read(entries, self.settings, self.pairing, made, self.lane.agent)
+            made = [made for made in self.summaries if made.summary.position not in frozen.left_out]
+            context = read_context(entries, self.settings, self.pairing, made, self.lane.agent)
             left_out = visible(entries, self.lane, context, self.memory.answered)
             seen = edited(entries, left_out, self.lane, context, self.policy.pins)
             edits = context.edits
         messages = {row.entry.position: row.messages for row in rows}
-        grouping = ToolGrouper(self.style, settled.answer, settled.called)
+        grouping = ToolGrouper(self.style, frozen.answer, frozen.called)
         for entry in seen.shown:
             for message in messages[entry.position]:
                 grouping.hear(message)
@@ -214,7 +214,7 @@ class Window(View):
         is_back = super()._take_cut_back()
         if is_back:
             self.rows = [self._row(entry) for entry in self.entries]
-            self.settled, self._sizes = FrozenPrefix(), self._bounds()
+            self.frozen, self._sizes = FrozenPrefix(), self._bounds()
         return is_back
 
     def _keep_within_caps(self, entry: Entry, arrival: Arrival) -> None:

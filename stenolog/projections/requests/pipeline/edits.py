@@ -16,8 +16,8 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessag
 from stenolog.domain.parts import TextPart, says_something
 from stenolog.domain.policy import Pins
 from stenolog.domain.state import Summary
-from stenolog.projections.context import Context, within
 from stenolog.projections.describe import was_retried
+from stenolog.projections.entry_context import Context, within
 from stenolog.projections.requests.request import Message
 
 from .lane import LaneId, pinned

@@ -42,7 +42,7 @@ class Surroundings(NamedTuple):
     """The messages around the conversation: the note before it, system text and tools, the note behind it."""
 
     first: tuple[Message, ...]
-    prefix: Prefix
+    preamble: Preamble
     behind: tuple[Message, ...]
 
 
@@ -54,7 +54,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     if view.continues_session:
         seen, card_set = view.state.lane(view.lane.address).seen, view.memory.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
-    front = prefix(
+    preamble = preamble_of(
         view.lane.address,
         card,
         sections,
@@ -66,7 +66,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     # The persona stands in this very request, so a reminder need not say it again.
     stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
     behind = trailing_note(view, replace(card, persona="") if stands else card, shown)
-    return Surroundings((note,) if note else (), front, (behind,) if behind else ())
+    return Surroundings((note,) if note else (), preamble, (behind,) if behind else ())
 
 
 def tools_called(messages: Iterable[Message]) -> dict[str, None]:
@@ -254,7 +254,7 @@ DEFAULT_MODEL = "unspecified"
 """The model named in a body where neither a card nor an answer names one."""
 
 
-class Prefix(NamedTuple):
+class Preamble(NamedTuple):
     """The text before the conversation, with the model and the tools.
 
     `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
@@ -272,7 +272,7 @@ class Prefix(NamedTuple):
     counter: Counter = ESTIMATE
 
 
-def prefix(
+def preamble_of(
     speaker: str,
     card: AgentCard,
     sections: tuple[Section, ...],
@@ -281,8 +281,8 @@ def prefix(
     model: str = "",
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
-) -> Prefix:
-    """Return the prefix of a lane, from its card and its history.
+) -> Preamble:
+    """Return the preamble of a lane, from its card and its history.
 
     `called` are the names of the tools that it called, each once, and `model` is the one it last answered
     with.
@@ -294,7 +294,7 @@ def prefix(
     tools = tuple(declared.values())
     # Whatever was called is declared, since Anthropic refuses tool blocks without tools.
     stubs = tuple(construct(Tool, name=name) for name in called if tool_name(name) not in declared)
-    return Prefix(
+    return Preamble(
         speaker=speaker,
         model=card.model or model or DEFAULT_MODEL,
         persona="\n\n".join(section.text for section in sections),

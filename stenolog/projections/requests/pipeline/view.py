@@ -17,7 +17,7 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State, Summary
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.triggers import response_of
-from stenolog.projections.context import SummaryRecord, summary_of
+from stenolog.projections.entry_context import SummaryRecord, summary_of
 from stenolog.projections.requests.request import EMPTY_BLOBS, Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import Pair, ToolCallIndex

@@ -23,7 +23,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import says_something
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.context import Context
+from stenolog.projections.entry_context import Context
 from stenolog.projections.tool_pairs import Call
 
 from .lane import INTERRUPTIONS, LaneId

@@ -61,7 +61,7 @@ class Sent(NamedTuple):
 
     @property
     def api(self) -> str:
-        """The wire's name, without its version."""
+        """The API's name, without its version."""
         return self.receipt.api.partition("@")[0]
 
     def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
@@ -155,15 +155,15 @@ def _prove(
         waiting[sent.receipt.view].append(sent)
     lane, chosen = group[0].lane, policy(group[0].receipt.policy)
     why = "the lane took no part yet"
-    live: dict[str, RequestSession] = {}
+    sessions: dict[str, RequestSession] = {}
     try:
         empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
         for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
             for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
                 # A session goes on while its window does; a new policy on the card begins a new window.
-                if sent.api not in live or live[sent.api].window is not window:
-                    live[sent.api] = RequestSession(window, apis[sent.api], blobs)
-                yield _compared(sent, live[sent.api].request(), log, blobs)
+                if sent.api not in sessions or sessions[sent.api].window is not window:
+                    sessions[sent.api] = RequestSession(window, apis[sent.api], blobs)
+                yield _compared(sent, sessions[sent.api].request(), log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
@@ -264,7 +264,7 @@ def checked(
     for lane in lanes(log):
         checks: list[_Check] = []
         for window in _windows(log, lane, positions, blobs, counters):
-            if not checks or checks[0].live.window is not window:
+            if not checks or checks[0].session.window is not window:
                 checks = [_Check(window, api, blobs) for api in (LAWS if apis is None else apis)]
             yield from (check.judged() for check in checks)
 
@@ -301,10 +301,10 @@ class _Check:
     """The requests of a window on an API, one after another, before its laws."""
 
     def __init__(self, window: Window, api: str, blobs: Mapping[str, bytes]) -> None:
-        self.live = RequestSession(window, api, blobs)
+        self.session = RequestSession(window, api, blobs)
         self.reading = reading(api)
 
     def judged(self) -> Checked:
         """Return the request of the window now."""
-        window, broken = self.live.window, self.reading.breaches(self.live.request().body)
-        return Checked(window.position, window.lane.address, self.live.api.name, tuple(broken))
+        window, broken = self.session.window, self.reading.breaches(self.session.request().body)
+        return Checked(window.position, window.lane.address, self.session.api.name, tuple(broken))

@@ -51,10 +51,10 @@ class Context(NamedTuple):
 
 def context(log: Sequence[Entry]) -> Context:
     """Read the context off the whole log."""
-    return read(log, settings(log), pair(log), tuple(_summary_records(log)))
+    return read_context(log, settings(log), pair(log), tuple(_summary_records(log)))
 
 
-def read(
+def read_context(
     entries: Sequence[Entry],
     now: Settings,
     pairing: ToolCallIndex,
