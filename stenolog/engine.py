@@ -2,6 +2,7 @@
 
 from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import PendingApproval
+from .adapters.engine.auto_context import AutoMemory, AutoSummary
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.forks import compact, regenerate
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
@@ -32,6 +33,8 @@ __all__ = [
     "INITIAL",
     "Agent",
     "AgentTool",
+    "AutoMemory",
+    "AutoSummary",
     "ByAddress",
     "CircuitBreaker",
     "Decision",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.base import Model
 from stenolog.adapters.llms.model_names import model_from_string
+from stenolog.adapters.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike
 from stenolog.domain.card import AgentCard
@@ -33,6 +34,8 @@ class Agent:
     "openai:gpt-5.2". `policy` is a value of `stenolog.context`; where it names no history, a model that
     `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
     `metadata` returns what is kept as `meta` with each of its answers, such as a score; it is pure and quick.
+    `summary`, an `AutoSummary`, has what its policy cuts summarised, and `memory`, an `AutoMemory`, has facts
+    written down for it, whenever they are due in a run.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Agent:
     limits: Limits = LIMITS
     retries: RetryPolicy = RETRIES
     metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
+    summary: Upkeep | None = None
+    memory: Upkeep | None = None
 
     # A dataclass has one type for a field: here `llm` also takes a model's name.
     if TYPE_CHECKING:
@@ -59,6 +64,8 @@ class Agent:
             limits: Limits = LIMITS,
             retries: RetryPolicy = RETRIES,
             metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None,
+            summary: Upkeep | None = None,
+            memory: Upkeep | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -71,6 +78,8 @@ class Agent:
         hint = "a model of stenolog.models, or its name, such as 'openai:gpt-5.2'"
         _check(self.name, "llm", self.llm, Model | None, hint)
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
+        _check(self.name, "summary", self.summary, Upkeep | None, "AutoSummary(by=…)")
+        _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
@@ -106,6 +115,26 @@ class Agent:
 def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:
     if not isinstance(given, kind):
         raise CallerError(f"agent {name!r}: {what}: expected {hint}, found {given!r:.100}")
+
+
+class Upkeep(ABC):
+    """Work that keeps an agent's context in order; `by` does it: an agent, or the name of one of the team."""
+
+    by: Agent | str
+
+    def worker(self, agents: Mapping[str, Agent], agent: str) -> Agent:
+        """Return the agent that does the work. Raises `CallerError` if it is unknown or has no model."""
+        found = agents.get(self.by) if isinstance(self.by, str) else self.by
+        if found is None or found.llm is None:
+            known = ", ".join(repr(name) for name, each in agents.items() if each.llm is not None)
+            raise CallerError(
+                f"agent {agent!r}: by: expected an agent with a model ({known}), found {self.by!r:.100}"
+            )
+        return found
+
+    @abstractmethod
+    async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
+        """Do the work if it is due. Raises `ModelError`, `IllegalCommandError`."""
 
 
 class WorkerTool(BaseTool):

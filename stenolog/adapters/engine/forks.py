@@ -32,6 +32,7 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
@@ -111,17 +112,19 @@ async def compact(
     over: int | None = None,
     keep: int = 20,
     task: str = TASK,
+    policy: PolicyLike = None,
 ) -> Entry | None:
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
     The last `keep` messages stay (fewer where these alone are too large), and so do open calls, what was last
     said to the agent, what the system says, what the agent's policy pins, and what others were last asked and
-    have not answered. `over` None: only once something was cut. The summariser reads what the agent may see,
+    have not answered. `over` None: only once something was cut. `policy`, where given, is the one that the
+    request is measured under, in the place of the agent's own. The summariser reads what the agent may see,
     as it is in context now. Gives the summary's entry; None where nothing was to be done. Raises `ModelError`
     where it fails, `IllegalCommandError` where a part of it was summarised, or taken out of context,
     meanwhile.
     """
-    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep)
+    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy)
     if plan is None:
         return None
     # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
@@ -129,9 +132,9 @@ async def compact(
     mark = short_key(sha256(whole.encode()).hexdigest())
     fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
     await asyncio.to_thread(hide_spans, fork, *plan.away)
-    reader = await asyncio.to_thread(_reader, fork, agent, summariser)
+    reader = await asyncio.to_thread(reader_of, fork, agent, summariser)
     said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
-    text, meta = await _ask_summariser(fork, reader, said)
+    text, meta = await ask_in_fork(fork, reader, said)
     if (
         # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
         await asyncio.to_thread(lambda: _away(context([*conversation.entries()]), agent, plan.last))
@@ -144,14 +147,18 @@ async def compact(
     return await asyncio.to_thread(merge_answer, conversation, summary, f"condensed-{mark}")
 
 
-def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -> CompactionPlan | None:
+def _plan(
+    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike
+) -> CompactionPlan | None:
     """Return the plan of the summary due now; None if none is due.
 
     A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
     """
-    request = conversation.request(agent)
+    request = conversation.request(agent, policy=policy)
     is_large = over is not None and request.size.tokens > over
-    if not is_large and not any(run.rule in CUTS for run in request.omissions):
+    # What was cut before the end of a summary is in that summary.
+    ended = max((s.last for summary in conversation.state().summaries for s in summary.spans), default=0)
+    if not is_large and not any(run.rule in CUTS and run.last > ended for run in request.omissions):
         return None
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)
@@ -164,8 +171,8 @@ def _plan(conversation: Conversation, agent: str, over: int | None, keep: int) -
     now = context(log)
     # The last summary that has ended is part of the plan: after it, the same spans need a new fork.
     holding = {summary.position for summary in now.summaries}
-    ended = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
-    return CompactionPlan(spans, _away(now, agent, spans[-1].last), max(ended, default=0))
+    past = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
+    return CompactionPlan(spans, _away(now, agent, spans[-1].last), max(past, default=0))
 
 
 def _away(now: Context, agent: str, last: int) -> Away:
@@ -175,16 +182,14 @@ def _away(now: Context, agent: str, last: int) -> Away:
     return Away(now.settings.context_from_of(agent), hides)
 
 
-def _reader(fork: Conversation, agent: str, summariser: Agent) -> Agent:
+def reader_of(fork: Conversation, agent: str, summariser: Agent) -> Agent:
     """Return the summariser; it takes the agent's place if that is shown only its own messages."""
     # A summariser of another name would not be shown an agent's private messages.
     is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
     return summariser if is_open else replace(summariser, name=agent)
 
 
-async def _ask_summariser(
-    fork: Conversation, summariser: Agent, said: UserMessage
-) -> tuple[str, dict[str, Any]]:
+async def ask_in_fork(fork: Conversation, summariser: Agent, said: UserMessage) -> tuple[str, dict[str, Any]]:
     """Return the summary, and the link to the fork; of a summariser that has failed before, a new attempt."""
     team, lane = Team([summariser], join=False), LaneState(summariser.name)
     team.options = replace(team.options, lane=lane.address)

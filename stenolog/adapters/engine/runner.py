@@ -42,6 +42,7 @@ from .journal import ClaimedEffect, Instead, Journal, Outcome, Poll
 from .live_state import dequeue
 from .model_call import StreamDraft, keep_drafts
 from .options import EntryAppended, Options, RunEvent, StreamDelta
+from .upkeep import UpkeepSchedule
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,14 +77,13 @@ class Runner:
         self._tasks: dict[Key, tuple[ClaimedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
-        self._asks: dict[Key, asyncio.Task[None]] = {}
-        """The backends that are being asked whether they remember."""
+        self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
         self._drafts: dict[int, StreamDraft] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
-        self._unstarted: set[int] = set()
-        """The fences of effects that were claimed and not started yet."""
+        self._unstarted: set[int] = set()  # fences of effects that were claimed and not started yet
+        self._upkeep = UpkeepSchedule(conversation, agents)
         self._ident = 0
         self._journal: Journal | None = None
 
@@ -296,8 +296,8 @@ class Runner:
 
     async def _poll(self, most: int, recover: bool) -> Poll:
         self._raise_failures()
-        busy = frozenset((*self._tasks, *self._asks))
-        poll = await self.write(self._poll_now, busy, most, recover)
+        await self._upkeep.run()
+        poll = await self.write(self._poll_now, frozenset((*self._tasks, *self._asks)), most, recover)
         for name, (claimed, task) in self._tasks.items():
             if name not in self.stopped and claimed.claim.fence in self.journal.unwanted:
                 self.stopped.add(name)

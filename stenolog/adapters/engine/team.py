@@ -38,6 +38,7 @@ from .options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
 from .retries import CircuitBreaker
 from .runner import Runner
 from .start import Input, OnInput, TeamSettings, start_run
+from .upkeep import upkeeps
 
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation
@@ -299,6 +300,8 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
     names = [agent.name for agent in agents]
     if len(set(names)) < len(names):
         raise CallerError(f"two agents have the same name: {names}")
+    for name, upkeep in upkeeps({agent.name: agent for agent in agents}):
+        upkeep.worker({agent.name: agent for agent in agents}, name)
     if not (turns is None or isinstance(turns, TurnPolicy | TurnRule)):
         raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
 

@@ -19,6 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.auto_context import REMEMBER, AutoMemory, AutoSummary
+from stenolog.adapters.engine.forks import TASK
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.base import Model
@@ -37,7 +39,16 @@ from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.usage import price_table
 
-from .schema import AgentTable, ServerTable, TeamFileSchema, UseTable, checked, plain
+from .schema import (
+    AgentTable,
+    MemoryTable,
+    ServerTable,
+    SummaryTable,
+    TeamFileSchema,
+    UseTable,
+    checked,
+    plain,
+)
 
 T = TypeVar("T")
 RETRIES: TypeAdapter[RetryPolicy] = TypeAdapter(RetryPolicy)
@@ -102,9 +113,12 @@ class TeamFileReader:
         except OSError as error:
             raise CallerError(f"{self.path}: {place}: {error.strerror or error}: {error.filename}") from None
 
-    def agent(self, name: str, given: AgentTable) -> Agent:
+    def agent(self, name: str, given: AgentTable, table: str = "agents") -> Agent:
         """Return an agent."""
-        make = partial(self._value, f"agents.{name}")
+        make = partial(self._value, f"{table}.{name}")
+        summary = make("summary", self._summary, given.summary)
+        memory = make("memory", self._memory, given.memory)
+        make("policy", _check_kept, given, summary, memory)
         return Agent(
             name,
             llm=make("model", self._model, given.model, given) if given.model else None,
@@ -114,6 +128,8 @@ class TeamFileReader:
             policy=make("policy", _policy, given.policy),
             limits=make("limits", lambda: Limits(**given.limits)),
             retries=make("retries", _retries, given.retries),
+            summary=summary,
+            memory=memory,
         )
 
     def turns(self) -> TurnRule | None:
@@ -144,6 +160,25 @@ class TeamFileReader:
                 options["health"] = _health(options["health"])
             self._models[key] = model_from_string(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
+
+    def _summary(self, given: SummaryTable | None) -> AutoSummary | None:
+        if given is None:
+            return None
+        return AutoSummary(self._helper(given.by), given.over, given.keep, given.task or TASK)
+
+    def _memory(self, given: MemoryTable | None) -> AutoMemory | None:
+        if given is None:
+            return None
+        return AutoMemory(self._helper(given.by), given.every, given.task or REMEMBER)
+
+    def _helper(self, name: str) -> Agent | str:
+        """Return the helper of that name, or the name itself of an agent of the team."""
+        if name in self.file.helpers:
+            return self.agent(name, self.file.helpers[name], "helpers")
+        if name not in self.file.agents:
+            known = ", ".join([*self.file.helpers, *self.file.agents])
+            raise CallerError(f"by: expected a helper or an agent of this file ({known}), found {name!r}")
+        return name
 
     def _persona(self, given: AgentTable) -> str:
         if not given.persona_file:
@@ -190,6 +225,21 @@ def _policy(given: Any) -> Policy | None:
         raise InvalidPolicyError(str(error).removeprefix(": ")) from None
 
 
+def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
+    """Raise `CallerError` for a policy that shows summaries or memories where nobody makes any."""
+    chosen = _policy(given.policy)
+    keeps = chosen.history.keeps if chosen else ()
+    if "summary" in keeps and not summary:
+        raise CallerError(
+            'it shows summaries, and nobody makes any: add summary = { by = "…" }, or choose last:N'
+        )
+    if "memory" in keeps and not memory and not any(use.use == REMEMBERS for use in given.tools):
+        raise CallerError(
+            f"it shows memories, and nobody keeps any: "
+            f'add memory = {{ by = "…" }}, or tools = ["{REMEMBERS}"]'
+        )
+
+
 def _health(given: Any) -> HealthCheck:
     """Return the health check of a program that keeps running."""
     if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
@@ -208,6 +258,7 @@ def _retries(given: Mapping[str, Any]) -> RetryPolicy:
     return RETRIES.validate_python({**given, "attempts": merged})
 
 
+REMEMBERS = "stenolog.tools:remember"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 

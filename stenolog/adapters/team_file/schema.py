@@ -57,6 +57,27 @@ class TimeoutsTable(Table):
         return {name: getattr(self, name) or None for name in self.model_fields_set}
 
 
+class SummaryTable(Table):
+    """A summary of what an agent's policy cuts: `by` whom, and the options of `AutoSummary`."""
+
+    by: str
+    over: Annotated[int, Field(ge=1)] | None = None
+    keep: Annotated[int, Field(ge=1)] | None = None
+    task: str = ""
+
+
+class MemoryTable(Table):
+    """Facts that are written down for an agent: `by` whom, and the options of `AutoMemory`."""
+
+    by: str
+    every: Annotated[int, Field(ge=1)] = 10
+    task: str = ""
+
+
+def _by(given: object) -> object:
+    return {"by": given} if isinstance(given, str) else given
+
+
 class AgentTable(Table):
     """An agent."""
 
@@ -70,6 +91,8 @@ class AgentTable(Table):
     limits: dict[str, Any] = {}
     retries: dict[str, Any] = {}
     timeouts: TimeoutsTable = TimeoutsTable()
+    summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
+    memory: Annotated[MemoryTable | None, BeforeValidator(_by)] = None
 
 
 class BreakerTable(Table):
@@ -111,6 +134,8 @@ class TeamFileSchema(Table):
     breaker: BreakerTable = BreakerTable()
     mcp: dict[str, ServerTable] = {}
     agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
+    helpers: dict[str, AgentTable] = {}
+    """Agents that take no turns: they write summaries and memories."""
 
 
 def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
@@ -146,9 +171,13 @@ def plain(words: str) -> str:
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
     """Return the table that has a key."""
     match loc:
-        case ("agents", _, "timeouts", *_):
+        case ("agents" | "helpers", _, "timeouts", *_):
             return TimeoutsTable
-        case ("agents", _, *_):
+        case ("agents" | "helpers", _, "summary", *_):
+            return SummaryTable
+        case ("agents" | "helpers", _, "memory", *_):
+            return MemoryTable
+        case ("agents" | "helpers", _, *_):
             return AgentTable
         case ("mcp", _, *_):
             return ServerTable

@@ -1,0 +1,157 @@
+"""Summaries and memories that an agent's context needs, made by another agent when they are due.
+
+    scribe = Agent("scribe", llm=…)
+    Agent("coder", llm=…, policy=SummaryAndRecent(20), summary=AutoSummary(by=scribe))
+    Agent("coder", llm=…, policy=MemoriesAndRecent(20), memory=AutoMemory(by=scribe, every=10))
+
+Both work in a fork, so no other agent sees how they were made. A run that was killed goes on with the fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.policy import FullHistory, policy
+from stenolog.domain.turn_taking import is_pass
+from stenolog.domain.values import TurnPolicy
+from stenolog.projections.fold import fold
+
+from .agent import Agent, Upkeep
+from .effect_names import short_key
+from .forks import TASK, ask_in_fork, compact, fork_of, merge_answer, reader_of
+
+KEEP = 20
+REMEMBER = (
+    "Write down what {agent} must not forget of this conversation: what the user wants, what was decided and "
+    "why, names and numbers. What was kept before and still holds belongs to it. One fact a line; answer "
+    "with the facts alone."
+)
+
+
+@dataclass(frozen=True)
+class AutoSummary(Upkeep):
+    """A summary of the older messages, made once the agent's policy cuts some of them.
+
+    With `over` it is also made once a request has more tokens than that. The last `keep` messages stay; None:
+    half of the policy's window, or 20. `by` is an agent, or the name of one of the team; `task` is what it is
+    asked.
+    """
+
+    by: Agent | str
+    over: int | None = None
+    keep: int | None = None
+    task: str = TASK
+
+    def __post_init__(self) -> None:
+        _check_by(self.by)
+        _check_count("over", self.over)
+        _check_count("keep", self.keep)
+
+    async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
+        chosen = policy((await asyncio.to_thread(conversation.settings)).card_of(agent).policy)
+        window, _ = chosen.history.window
+        # Half of the window: a summary for each message that falls out of it would cost a call each time.
+        keep = self.keep or (max(1, window // 2) if window else KEEP)
+        # A backend that remembers is sent little; what counts is what a new session would be sent.
+        measured = chosen | FullHistory() if chosen.history.delta else None
+        plain = replace(worker, summary=None, memory=None)
+        return await compact(
+            conversation, agent, plain, over=self.over, keep=keep, task=self.task, policy=measured
+        )
+
+
+@dataclass(frozen=True)
+class AutoMemory(Upkeep):
+    """Facts that the agent keeps, written anew after every `every` of its answers that were no passes.
+
+    `by` is an agent, or the name of one of the team; `task` is what it is asked, with the agent's name in the
+    place of `{agent}`. The facts take the place of those written before.
+    """
+
+    by: Agent | str
+    every: int = 10
+    task: str = REMEMBER
+
+    def __post_init__(self) -> None:
+        _check_by(self.by)
+        _check_count("every", self.every)
+
+    async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
+        due = await asyncio.to_thread(lambda: conversation.fold(MEMORIES).lane(agent))
+        if due.turns < self.every:
+            return None
+        mark = short_key(sha256(f"{conversation.stream.key}/{agent}/{due}".encode()).hexdigest())
+        fork = await asyncio.to_thread(fork_of, conversation, due.answered, f"{worker.name}~{mark}")
+        reader = reader_of(fork, agent, replace(worker, summary=None, memory=None))
+        task = self.task.replace("{agent}", agent)
+        said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
+        text, meta = await ask_in_fork(fork, reader, said)
+        made = AssistantMessage(
+            agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
+        )
+        return await asyncio.to_thread(merge_answer, conversation, made, f"{WRITTEN}{mark}")
+
+
+WRITTEN = "memory-"
+"""The beginning of the ids of memories that were written automatically."""
+
+
+class LaneMemories(NamedTuple):
+    """The position of an agent's last automatic memory, its answers since, and the position of the last."""
+
+    memory: int = 0
+    turns: int = 0
+    answered: int = 0
+
+
+class Memories(NamedTuple):
+    """Every agent's memories, and the word by which a turn is passed."""
+
+    lanes: dict[str, LaneMemories] = {}  # noqa: RUF012
+    pass_token: str = ""
+
+    def lane(self, agent: str) -> LaneMemories:
+        """Return those of an agent."""
+        return self.lanes.get(agent, LaneMemories())
+
+
+@fold(initial=Memories(), state=Memories, name="automatic-memories")
+def MEMORIES(known: Memories, entry: Entry) -> Memories:
+    """Count the answers of each agent since its last automatic memory."""
+    match entry.event:
+        case ModeSwitch(turns=turns, context_from=start, agents=agents):
+            if isinstance(turns, TurnPolicy):
+                known = known._replace(pass_token=str(turns.options.get("pass_token", "")))
+            if start is UNCHANGED:
+                return known
+            kept = {name: lane for name, lane in known.lanes.items() if agents and name not in agents}
+            return known._replace(lanes=kept)
+        case AssistantMessage(agent=agent, purpose="memory") if entry.id.startswith(WRITTEN):
+            first = known.lane(agent).memory or entry.position
+            return known._replace(lanes=known.lanes | {agent: LaneMemories(first)})
+        case AssistantMessage(agent=agent, purpose="answer", replaces=None, task="") as said:
+            if said.tool_calls or (known.pass_token and is_pass(said, known.pass_token)):
+                return known
+            lane = known.lane(agent)
+            lane = lane._replace(turns=lane.turns + 1, answered=entry.position)
+            return known._replace(lanes=known.lanes | {agent: lane})
+        case _:
+            return known
+
+
+def _check_by(by: object) -> None:
+    if not isinstance(by, Agent | str) or not by:
+        raise CallerError(f"by: expected an agent, or the name of one of the team, found {by!r:.100}")
+
+
+def _check_count(name: str, given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given > 0
+    if given is not None and not is_count:
+        raise CallerError(f"{name}: expected a whole number from 1 on, found {given!r:.100}")

@@ -1,0 +1,62 @@
+"""Upkeep: work on a conversation between model calls, such as a summary that an agent's context needs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.errors import IllegalCommandError, ModelError, OperationalError
+
+from .agent import Agent, Upkeep
+
+LOGGER = logging.getLogger("stenolog.engine")
+# A summariser that is down would otherwise be asked, and paid, again for each entry.
+PAUSE = 10
+"""The number of entries to wait for after an upkeep has failed."""
+
+
+class UpkeepSchedule:
+    """The upkeep of a conversation by one runner: tried once for each position that the runner sees.
+
+    A runner calls it before it looks what is to be done, so that a request about to be cut has its summary.
+    """
+
+    def __init__(self, conversation: Conversation, agents: Mapping[str, Agent]) -> None:
+        self._conversation = conversation
+        self._agents = agents
+        self._works = [*upkeeps(agents)]
+        self._seen = 0
+        self._paused: dict[int, int] = {}
+        """Per work that has failed, the position from which it is tried again."""
+
+    async def run(self) -> None:
+        """Do what is due now. A failure is a warning: the conversation goes on without."""
+        if not self._works:
+            return
+        position = await asyncio.to_thread(lambda: self._conversation.position)
+        if position == self._seen:
+            return
+        self._seen = position
+        for number, (name, upkeep) in enumerate(self._works):
+            if position < self._paused.get(number, 0):
+                continue
+            try:
+                await upkeep.apply(self._conversation, name, upkeep.worker(self._agents, name))
+            except (ModelError, OperationalError) as error:
+                self._paused[number] = position + PAUSE
+                LOGGER.warning(
+                    "%s: %s for %s failed: %s", self._conversation.name, type(upkeep).__name__, name, error
+                )
+            # What is in context has changed meanwhile: the next look plans anew.
+            except IllegalCommandError:
+                self._seen = 0
+
+
+def upkeeps(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Upkeep]]:
+    """Yield every upkeep of some agents, with the name of the agent that it is for."""
+    for name, agent in agents.items():
+        for upkeep in (agent.summary, agent.memory):
+            if upkeep is not None:
+                yield name, upkeep
