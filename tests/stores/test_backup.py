@@ -120,8 +120,8 @@ def test_a_backup_has_another_key_than_its_log(path: Path, tmp_path: Path) -> No
     with stenolog.open(path) as log:
         said(log["demo"], "a")
         log.backup(copy)
-        key = log.datastore.key
+        key = log.datastore.seal_key
 
     with stenolog.open(copy) as log:
-        assert log.datastore.key != key
+        assert log.datastore.seal_key != key
         assert texts(log["demo"]) == ["a"]

@@ -49,10 +49,10 @@ class WithTable(Followed):
 
     def take(self, row: CommittedRow, tracking: Tracking) -> None:
         begun = "INSERT OR IGNORE INTO conversations VALUES (?, ?) RETURNING stream"
-        if self.database.run(begun, (row.stream, row.name)):
-            *parents, own = self.log.recorder.lineage(Stream(row.name, row.stream))
-            inherit(self.database, row.stream, parents[-1].stream if parents else None, own.after)
-        Intake(self.database, lines).take([Committed(row.notification, row.stream, reader.decoded(row))])
+        if self.database.run(begun, (row.key, row.name)):
+            *parents, own = self.log.recorder.lineage(Stream(row.name, row.key))
+            inherit(self.database, row.key, parents[-1].key if parents else None, own.after)
+        Intake(self.database, lines).take([Committed(row.notification, row.key, reader.decoded(row))])
         self.insert_tracking(tracking)
 
 

@@ -87,19 +87,19 @@ def _write(
     found = log.recorder.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
     written: dict[int, tuple[int, list[PendingEntry]]] = {}
-    for stream, name in found.items():
-        handle = StreamHandle(log, log.remembered(Stream(name, stream)))
+    for holder, name in found.items():
+        handle = StreamHandle(log, log.remembered(Stream(name, holder)))
         inherited = log.recorder.lineage(handle.stream)[-1].after
-        there = [at for at in positions if stream == key or at <= inherited]
+        there = [at for at in positions if holder == key or at <= inherited]
         position, stops = _stopped(handle, there)
         events = [*stops, erasure_message(there, by=by, reason=reason)]
-        written[stream] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
+        written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
     conversation.stream.head = None
-    for stream in found:
-        log.forget(stream)
-    return {found[stream]: position for stream, position in recorded_at.items()}
+    for holder in found:
+        log.forget(holder)
+    return {found[holder]: position for holder, position in recorded_at.items()}
 
 
 def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:

@@ -101,7 +101,7 @@ def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int
         event = decoded(row.topic, row.payload)
         if event is not None and (text := words_of(event, source.blobs)):
             words.append((row.notification, text))
-            place = row.notification, row.stream, row.position, row.time
+            place = row.notification, row.key, row.position, row.time
             places.append(IndexPlace(*place, search_index.KINDS[event.kind], agent_of(event)))
     return words, places
 
@@ -132,7 +132,7 @@ def _text(blobs: Mapping[str, bytes], sha: str) -> str:
 
 
 @contextmanager
-def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
+def forgetting(found: Index, source: Source, key: int) -> Iterator[None]:
     """Take a conversation out of the index, if the block deletes it, and shed its bytes.
 
     Where that fails, the next search sheds them.
@@ -141,7 +141,7 @@ def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
         yield
         return
     with found.turn:
-        connection = _without(found, source, stream)
+        connection = _without(found, source, key)
         try:
             yield
         except BaseException:
@@ -153,13 +153,13 @@ def forgetting(found: Index, source: Source, stream: int) -> Iterator[None]:
             _shed(found)
 
 
-def _without(found: Index, source: Source, stream: int) -> IndexConnection | None:
+def _without(found: Index, source: Source, key: int) -> IndexConnection | None:
     """Return the index without the conversation, in a transaction; None where it had to be thrown away."""
     try:
         connection = found.open()
         search_index.begin(connection)
         last, position = _checked(source, connection).end.id, 0
-        while rows := source.recorder.committed(position, upto=last, stream=stream, limit=BATCH_ROWS):
+        while rows := source.recorder.committed(position, upto=last, key=key, limit=BATCH_ROWS):
             search_index.remove(connection, worded(source, rows)[0])
             position = rows[-1].position
         return connection

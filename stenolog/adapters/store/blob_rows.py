@@ -138,10 +138,10 @@ SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 REMOVE = "DELETE FROM blobs WHERE sha256 = ?"
 
 
-def named_by(datastore: LogDatastore, stream: int) -> set[str]:
+def named_by(datastore: LogDatastore, key: int) -> set[str]:
     """Return all that looks like a blob's sha256 in the entries of a stream."""
     with datastore.reading() as connection:
-        return _shas(state for (state,) in connection.execute(OF_STREAM, (stream,)))
+        return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
 
 
 def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:

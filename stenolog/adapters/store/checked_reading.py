@@ -56,11 +56,11 @@ def entries(
     for segment in recorder.lineage(stream, upto):
         if segment.upto <= after:
             continue
-        part = Stream(stream.name, segment.stream)
+        part = Stream(stream.name, segment.key)
         # The ancestors' segments are read by turns of their own.
         part.alone = True
         # What the digest may be is kept across segments: a fork's first entry follows its parent's.
-        reading.stream, reading.position = segment.stream, max(after, segment.after)
+        reading.key, reading.position = segment.key, max(after, segment.after)
         for entry in reading.segment(part, segment.upto):
             if strict and isinstance(entry.event, Damaged):
                 raise CorruptLogError(f"{stream.name!r} at position {entry.position}: {entry.event.reason}")
@@ -77,7 +77,7 @@ def following(
 ) -> list[Entry] | None:
     """Return the entries of the rows behind a position with this digest; None if any is damaged."""
     reading = _Reading(recorder, stream.name, (digest,), decoders)
-    reading.stream, reading.position = stream.key or 0, position
+    reading.key, reading.position = stream.key or 0, position
     found = reading.sound(rows)
     return found if len(found) == len(rows) else None
 
@@ -106,7 +106,7 @@ class _Reading:
         self.name = name
         self.before = before
         self.decoders = decoders
-        self.stream = 0
+        self.key = 0
         self.position = 0
 
     def segment(self, part: Stream, last: int) -> Iterator[Entry]:
@@ -138,7 +138,7 @@ class _Reading:
 
     def _known_sound(self, rows: Sequence[Row]) -> list[Entry]:
         """Return the entries of rows that this recorder has checked before; none where it has not."""
-        checked_first, checked_last = self.recorder.checked.get(self.stream, (0, 0))
+        checked_first, checked_last = self.recorder.checked.get(self.key, (0, 0))
         first, last = self.position + 1, self.position + len(rows)
         if (rows[0][0], rows[-1][0]) != (first, last) or first < checked_first or last > checked_last:
             return []
@@ -169,10 +169,10 @@ class _Reading:
         # Forgetting costs another check and nothing else.
         if len(checked) >= CHECKED_STREAMS:
             checked.clear()
-        begin, end = checked.get(self.stream, (first, last))
+        begin, end = checked.get(self.key, (first, last))
         # One run a stream: two that do not touch would leave unchecked positions between them.
         touches = first <= end + 1 and begin <= last + 1
-        checked[self.stream] = (min(begin, first), max(end, last)) if touches else (first, last)
+        checked[self.key] = (min(begin, first), max(end, last)) if touches else (first, last)
 
     def sound(self, rows: Sequence[Row]) -> list[Entry]:
         """Return the entries up to the first row that is not as it was written."""

@@ -107,56 +107,56 @@ class Checkpoints(Sidecar):
             for statement in PREPARE:
                 connection.execute(statement)
 
-    def get(self, stream: int, fold: str, version: str, upto: int) -> Checkpoint | None:
+    def get(self, key: int, fold: str, version: str, upto: int) -> Checkpoint | None:
         """Return the last checkpoint at or before `at`; None where there is none that is whole."""
-        for row in self._select(GET, stream, fold, version, upto):
+        for row in self._select(GET, key, fold, version, upto):
             try:
-                return _found(self._unsealed(row, stream, fold, version), upto)
+                return _found(self._unsealed(row, key, fold, version), upto)
             except (TypeError, ValueError, zlib.error):
                 # What does not unpack is damaged, and other runs of the stream may be as well.
-                self.drop(stream)
+                self.drop(key)
         return None
 
-    def runs(self, stream: int, fold: str, version: str) -> Iterator[CheckpointRun]:
+    def runs(self, key: int, fold: str, version: str) -> Iterator[CheckpointRun]:
         """Yield every intact run of a fold over a stream, by where it begins."""
         first = -1
-        while rows := self._select(NEXT, stream, fold, version, first):
+        while rows := self._select(NEXT, key, fold, version, first):
             first = rows[0][0]
             with suppress(TypeError, ValueError, zlib.error):
-                yield _run(self._unsealed(rows[0], stream, fold, version))
+                yield _run(self._unsealed(rows[0], key, fold, version))
 
-    def names(self, stream: int) -> list[str]:
+    def names(self, key: int) -> list[str]:
         """Return the names of the folds that have checkpoints."""
-        return [str(name) for (name,) in self._select(NAMES, stream)]
+        return [str(name) for (name,) in self._select(NAMES, key)]
 
-    def put(self, stream: int, fold: str, version: str, *runs: CheckpointRun) -> None:
+    def put(self, key: int, fold: str, version: str, *runs: CheckpointRun) -> None:
         """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
-        place = _key(stream, fold, version)
+        place = _key(key, fold, version)
         rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
-        self.work(lambda connection: _write(connection, (stream, fold, version), rows))
+        self.work(lambda connection: _write(connection, (key, fold, version), rows))
 
-    def _unsealed(self, row: Row, stream: int, fold: str, version: str) -> Row:
+    def _unsealed(self, row: Row, key: int, fold: str, version: str) -> Row:
         """Return the row without its seal.
 
         Raises `ValueError` where this log did not write it in this place.
         """
         *rest, seal = row
-        true = _sum(self.seals, _key(stream, fold, version), *rest)
+        true = _sum(self.seals, _key(key, fold, version), *rest)
         # A state decides what an agent does next, and others may be able to write this file.
         if not isinstance(seal, bytes) or not compare_digest(true, seal):
             raise ValueError("not what was written")
         return tuple(rest)
 
-    def drop(self, stream: int) -> None:
+    def drop(self, key: int) -> None:
         """Delete all checkpoints of a stream."""
-        self._select(DROP, stream)
+        self._select(DROP, key)
 
-    def erase_stream(self, stream: int) -> None:
+    def erase_stream(self, key: int) -> None:
         """Delete all checkpoints of a stream, so that no byte of them stays in the file."""
         if self.path == MEMORY:
-            self.drop(stream)
+            self.drop(key)
         else:
-            self.erase(DROP, stream)
+            self.erase(DROP, key)
 
     def _select(self, statement: str, *values: object) -> list[Row]:
         return self.work(lambda connection: connection.execute(statement, values).fetchall()) or []
@@ -204,8 +204,8 @@ def _run(row: Row) -> CheckpointRun:
     return CheckpointRun(last, digest, (*_unpacked(past), (changed, state)))
 
 
-def _key(stream: int, fold: str, version: str) -> bytes:
-    return f"{stream}\n{fold}\n{version}".encode(errors="surrogatepass")
+def _key(key: int, fold: str, version: str) -> bytes:
+    return f"{key}\n{fold}\n{version}".encode(errors="surrogatepass")
 
 
 def _sum(

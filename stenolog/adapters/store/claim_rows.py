@@ -25,19 +25,19 @@ DRAFT = """INSERT INTO drafts (fence, number, said)
 
 
 def take(
-    connection: sqlite3.Connection, stream: int, name: str, wanted: Sequence[Claim], expected: int
+    connection: sqlite3.Connection, key: int, name: str, wanted: Sequence[Claim], expected: int
 ) -> list[Claim | None]:
     """Return the claims with their fences; None for one that another process has."""
-    head = event_rows.head(connection, stream) or START
+    head = event_rows.head(connection, key) or START
     # Claims and appends never cross: an effect was decided on at this position, and at no other.
     if head.position != expected:
         raise VersionConflictError(name, expected=expected, found=head.position)
-    return [_insert(connection, stream, claim) for claim in wanted]
+    return [_insert(connection, key, claim) for claim in wanted]
 
 
-def of_stream(connection: sqlite3.Connection, stream: int) -> list[Claim]:
+def of_stream(connection: sqlite3.Connection, key: int) -> list[Claim]:
     """Return the claims on a conversation's effects, the oldest first."""
-    return [*map(Claim._make, connection.execute(OF, (stream,)).fetchall())]
+    return [*map(Claim._make, connection.execute(OF, (key,)).fetchall())]
 
 
 def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
@@ -45,13 +45,13 @@ def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
     return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE).fetchall()]
 
 
-def take_over(connection: sqlite3.Connection, stream: int, claim: Claim, owner: str) -> Claim | None:
+def take_over(connection: sqlite3.Connection, key: int, claim: Claim, owner: str) -> Claim | None:
     """Return the claim under a new fence, with its drafts; None if it is no longer there."""
     drafted = drafts(connection, claim.fence)
     # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
     if not delete(connection, claim.fence):
         return None
-    taken = _insert(connection, stream, claim._replace(owner=owner))
+    taken = _insert(connection, key, claim._replace(owner=owner))
     assert taken is not None, "the effect's only claim was just removed"
     add_drafts(connection, ((taken.fence, said) for said in drafted))
     return taken
@@ -73,6 +73,6 @@ def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
     return [said for (said,) in rows]
 
 
-def _insert(connection: sqlite3.Connection, stream: int, claim: Claim) -> Claim | None:
-    cursor = connection.execute(TAKE, (stream, *claim[1:]))
+def _insert(connection: sqlite3.Connection, key: int, claim: Claim) -> Claim | None:
+    cursor = connection.execute(TAKE, (key, *claim[1:]))
     return claim._replace(fence=cursor.lastrowid or 0) if cursor.rowcount else None

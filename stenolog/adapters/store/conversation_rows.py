@@ -71,9 +71,9 @@ def clean_text(text: str) -> str:
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 
-def name_of(connection: sqlite3.Connection, stream: int) -> str | None:
+def name_of(connection: sqlite3.Connection, key: int) -> str | None:
     """Return the name that the stream's conversation has now; None when it was deleted."""
-    row = connection.execute(NAME, (stream,)).fetchone()
+    row = connection.execute(NAME, (key,)).fetchone()
     return str(row[0]) if row else None
 
 
@@ -131,9 +131,9 @@ def every(connection: sqlite3.Connection) -> list[ConversationKey]:
     return [*map(ConversationKey._make, connection.execute(ALL).fetchall())]
 
 
-def forks(connection: sqlite3.Connection, stream: int) -> list[str]:
+def forks(connection: sqlite3.Connection, key: int) -> list[str]:
     """Return the names of the conversations forked from this one."""
-    return [_text(name) for (name,) in connection.execute(FORKS, (stream,))]
+    return [_text(name) for (name,) in connection.execute(FORKS, (key,))]
 
 
 def _text(name: object) -> str:
@@ -143,44 +143,44 @@ def _text(name: object) -> str:
     return name
 
 
-def lineage(connection: sqlite3.Connection, stream: int, last: int) -> tuple[Segment, ...]:
+def lineage(connection: sqlite3.Connection, key: int, last: int) -> tuple[Segment, ...]:
     """Return the segments that store the positions up to `last`.
 
     The oldest ancestor comes first, the stream itself last.
     """
     segments: list[Segment] = []
-    for key, fork in connection.execute(LINEAGE, (stream,)).fetchall():
+    for ancestor, fork in connection.execute(LINEAGE, (key,)).fetchall():
         if not isinstance(fork, int | None):
-            raise CorruptLogError(f"stream {key}: expected a fork position, found {type(fork).__name__}")
+            raise CorruptLogError(f"stream {ancestor}: expected a fork position, found {type(fork).__name__}")
         after = min(fork or 0, last)
-        segments.append(Segment(key, after, last))
+        segments.append(Segment(ancestor, after, last))
         last = after
     return tuple(reversed(segments))
 
 
-def rename(connection: sqlite3.Connection, stream: int, name: str) -> None:
+def rename(connection: sqlite3.Connection, key: int, name: str) -> None:
     """Give a stream another name."""
-    connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, stream))
-    add_change(connection, stream, RENAMED, name=name)
+    connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, key))
+    add_change(connection, key, RENAMED, name=name)
 
 
-def archive(connection: sqlite3.Connection, stream: int, at: int | None) -> None:
+def archive(connection: sqlite3.Connection, key: int, at: int | None) -> None:
     """Mark as archived at that time (microseconds since 1970), or with None as current again."""
-    connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, stream))
-    add_change(connection, stream, UNARCHIVED if at is None else ARCHIVED, value=at)
+    connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, key))
+    add_change(connection, key, UNARCHIVED if at is None else ARCHIVED, value=at)
 
 
-def delete(connection: sqlite3.Connection, stream: int) -> None:
+def delete(connection: sqlite3.Connection, key: int) -> None:
     """Delete the conversation, its entries and the rows beside it, but not its blobs."""
     (newest,) = connection.execute(NEWEST).fetchone()
     # With the newest entry, so that a noted entry of this conversation counts as deleted and not as lost.
-    add_change(connection, stream, DELETED, value=newest)
+    add_change(connection, key, DELETED, value=newest)
     # The record stays in the chain; of the name it keeps the hash alone.
-    erase_name(connection, stream)
-    connection.execute("DELETE FROM tracking WHERE stream = ?", (stream,))
-    connection.execute("DELETE FROM claims WHERE stream = ?", (stream,))
-    connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
-    connection.execute("DELETE FROM conversations WHERE stream = ?", (stream,))
+    erase_name(connection, key)
+    connection.execute("DELETE FROM tracking WHERE stream = ?", (key,))
+    connection.execute("DELETE FROM claims WHERE stream = ?", (key,))
+    connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (key,))
+    connection.execute("DELETE FROM conversations WHERE stream = ?", (key,))
     connection.execute(MARK_DELETION, (DELETIONS,))
 
 
@@ -211,7 +211,7 @@ def newest_change(connection: sqlite3.Connection) -> Newest:
 
 def add_change(
     connection: sqlite3.Connection,
-    stream: int,
+    key: int,
     what: str,
     *,
     value: int | None = 0,
@@ -222,13 +222,13 @@ def add_change(
     number, previous = newest_change(connection)
     # Without a salt, the hash of an erased name could be guessed.
     salt = os.urandom(SALT_BYTES) if name else b""
-    change = Change(number + 1, stream, what, value or 0, parent or 0, salt, name, b"")
+    change = Change(number + 1, key, what, value or 0, parent or 0, salt, name, b"")
     connection.execute(INSERT_CHANGE, change._replace(digest=history.digest_of(previous, change)))
 
 
-def erase_name(connection: sqlite3.Connection, stream: int) -> None:
+def erase_name(connection: sqlite3.Connection, key: int) -> None:
     """Erase the names of a conversation that is deleted."""
-    for number, salt, name in connection.execute(NAMED, (stream,)).fetchall():
+    for number, salt, name in connection.execute(NAMED, (key,)).fetchall():
         connection.execute(UNNAME, (hashed(salt, name), number))
 
 

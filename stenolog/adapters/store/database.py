@@ -89,7 +89,7 @@ class LogDatastore(SQLiteDatastore):
         self.last_head = durable_head.NONE_YET
         self.keeps_note = durable
         self._looks_again = 0.0
-        self.key = b""
+        self.seal_key = b""
         # A restore waits while a process opens the log; SQLite's own locks show only once a page was
         # read.
         with nullcontext() if self.in_memory else backups.opening(self.file, deadline):
@@ -239,7 +239,7 @@ class LogDatastore(SQLiteDatastore):
 
     def _look_around(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
         """Remember which file was opened; where it took the place of the noted one, note that."""
-        self.key = file_safety.seal_key(connection)
+        self.seal_key = file_safety.seal_key(connection)
         if self.in_memory:
             return
         file = schema.id_of(connection)

@@ -31,43 +31,43 @@ UNMARK = f"DELETE FROM tracking WHERE {MARKED} AND position <= ?"
 
 
 def conversations_with(
-    connection: sqlite3.Connection, stream: int, name: str, position: int
+    connection: sqlite3.Connection, key: int, name: str, position: int
 ) -> Iterator[tuple[int, str]]:
     """Yield the conversations that have an entry: the stream's own, and its forks from there on."""
-    yield stream, name
-    for fork, fork_name in connection.execute(WITH_ENTRY, (stream, position)).fetchall():
+    yield key, name
+    for fork, fork_name in connection.execute(WITH_ENTRY, (key, position)).fetchall():
         yield from conversations_with(connection, fork, fork_name, position)
 
 
 def overwrite(
     connection: sqlite3.Connection,
-    stream: int,
+    key: int,
     positions: Sequence[int],
-    streams: Collection[int],
-    key: bytes,
+    keys: Collection[int],
+    seal_key: bytes,
 ) -> None:
     """Overwrite payloads of a stream, and data derived from them in the same file; mark the rest.
 
-    `streams` are those of the conversations that have the entries. `key` seals the files beside the log from
-    now on.
+    `keys` are those of the conversations that have the entries. `seal_key` seals the files beside the log
+    from now on.
     """
     named: set[str] = set()
     for position in positions:
-        salt, payload = connection.execute(STORED, (stream, position)).fetchone()
+        salt, payload = connection.execute(STORED, (key, position)).fetchone()
         named |= blob_rows.shas_in(payload)
         # Length and hash stay, because the digest of the entry is made of them.
-        connection.execute(ERASE, (len(payload), content_hash(salt, payload), stream, position))
-        conversation_rows.add_change(connection, stream, ERASED, value=position)
+        connection.execute(ERASE, (len(payload), content_hash(salt, payload), key, position))
+        conversation_rows.add_change(connection, key, ERASED, value=position)
     if connection.execute(HAS_TABLES).fetchone():
         for (table,) in connection.execute(TABLES).fetchall():
             # Rows of tables that follow the log were made of the words.
             statement = f'DELETE FROM "{table}__rows" WHERE stream = ? AND position = ?'
-            connection.executemany(statement, [(stream, position) for position in positions])
-    # With another key, checkpoints that other processes made of the words are not used any more.
-    connection.execute(NEW_KEY, (key,))
+            connection.executemany(statement, [(key, position) for position in positions])
+    # With another seal key, checkpoints that other processes made of the words are not used any more.
+    connection.execute(NEW_KEY, (seal_key,))
     # A greater number for each erasure, so that `end` takes the marks of earlier ones alone.
     number = conversation_rows.newest_change(connection).number
-    for each in streams:
+    for each in keys:
         # A draft of a model that was shown the words may repeat them.
         connection.execute(DRAFTS, (each,))
         tracking_rows.advance(connection, STREAM_MARK, Cursor(number), each)

@@ -22,7 +22,7 @@ from .sidecar import delete_retired
 class Cache(Protocol):
     """A cache in memory of what streams say."""
 
-    def drop(self, stream: int) -> None:
+    def drop(self, key: int) -> None:
         """Remove all that comes from a stream."""
 
 
@@ -37,14 +37,14 @@ class Files(Protocol):
 
 def finish(log: Files) -> bool:
     """Remove erased words from the files beside the log and from blobs; return whether all are removed."""
-    streams, named, number = log.recorder.unfinished_erasures()
-    if not (streams or named):
+    keys, named, number = log.recorder.unfinished_erasures()
+    if not (keys or named):
         return True
     # Folds of the whole log have seen the words, too.
-    for stream in {checkpoints.WHOLE_LOG, *streams}:
+    for key in {checkpoints.WHOLE_LOG, *keys}:
         if log.windows is not None:
-            log.windows.drop(stream)
-        log.checkpoints.erase_stream(stream)
+            log.windows.drop(key)
+        log.checkpoints.erase_stream(key)
     # Taking words out of the index needs the very words, which are gone; so the file goes.
     log.index.discard()
     delete_retired(log.recorder.sidecar_path)

@@ -69,14 +69,14 @@ class Connection(sqlite3.Connection):
     inserted: tuple[int, int, bytes] | None = None
 
 
-def insert(connection: sqlite3.Connection, stream: int, records: Iterable[Record]) -> None:
+def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) -> None:
     """Write the records; `sqlite3.IntegrityError` where a position or an id is taken."""
-    insert_rows(connection, rows(stream, records))
+    insert_rows(connection, rows(key, records))
 
 
-def rows(stream: int, records: Iterable[Record]) -> list[Row]:
+def rows(key: int, records: Iterable[Record]) -> list[Row]:
     """Return the records as `insert_rows` takes them."""
-    return [(stream, r.position, r.id, r.time, r.topic, r.salt, r.digest, r.payload) for r in records]
+    return [(key, r.position, r.id, r.time, r.topic, r.salt, r.digest, r.payload) for r in records]
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
@@ -97,7 +97,7 @@ def _insert(rows: int) -> str:
 def page(
     connection: sqlite3.Connection,
     columns: str,
-    stream: int,
+    key: int,
     after: int,
     upto: int,
     topics: Sequence[str] = (),
@@ -107,7 +107,7 @@ def page(
     `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. `topics` as in `_only`.
     """
     only, others = _only(topics)
-    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (stream, after, upto, *others))
+    cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (key, after, upto, *others))
     rows: list[Row] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
@@ -136,34 +136,34 @@ def _bytes(rows: list[Row]) -> int:
         return 0
 
 
-def stretch(connection: sqlite3.Connection, stream: int, after: int, upto: int) -> tuple[int, Head] | None:
+def stretch(connection: sqlite3.Connection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
     """Return the number of rows after `after`, at most 4096, and the head at the last of them."""
-    count, last = connection.execute(STRETCH, (stream, after, upto)).fetchone()
-    digest = digest_at(connection, stream, last) if count else None
+    count, last = connection.execute(STRETCH, (key, after, upto)).fetchone()
+    digest = digest_at(connection, key, last) if count else None
     return None if digest is None else (count, Head(last, digest))
 
 
-def by_id(connection: sqlite3.Connection, stream: int, id: str) -> Record | None:
+def by_id(connection: sqlite3.Connection, key: int, id: str) -> Record | None:
     """Return the record with that entry id in the stream itself, not in what it inherits."""
-    row = connection.execute(BY_ID, (stream, id)).fetchone()
+    row = connection.execute(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
 
 
-def head(connection: sqlite3.Connection, stream: int) -> Head | None:
+def head(connection: sqlite3.Connection, key: int) -> Head | None:
     """Return the last position of the stream and its digest; None for a stream without entries."""
-    row = connection.execute(HEAD, (stream,)).fetchone()
+    row = connection.execute(HEAD, (key,)).fetchone()
     return Head._make(row) if row else None
 
 
-def head_until(connection: sqlite3.Connection, stream: int, newest: int) -> Head:
+def head_until(connection: sqlite3.Connection, key: int, newest: int) -> Head:
     """Return where the stream stood when the log's newest entry had this notification id."""
-    row = connection.execute(HEAD_UNTIL, (stream, newest)).fetchone()
+    row = connection.execute(HEAD_UNTIL, (key, newest)).fetchone()
     return Head._make(row) if row else START
 
 
-def digest_at(connection: sqlite3.Connection, stream: int, position: int) -> bytes | None:
+def digest_at(connection: sqlite3.Connection, key: int, position: int) -> bytes | None:
     """Return the digest stored at a position of the stream itself."""
-    row = connection.execute(DIGEST, (stream, position)).fetchone()
+    row = connection.execute(DIGEST, (key, position)).fetchone()
     return row[0] if row else None
 
 
@@ -172,17 +172,17 @@ def committed(
     after: int,
     *,
     upto: int = LAST,
-    stream: int | None = None,
+    key: int | None = None,
     limit: int = CHUNK_ROWS,
 ) -> list[CommittedRow]:
     """Return the next entries behind a notification id in commit order; of one `stream`, behind a position.
 
     At most `limit`, fewer where they are long.
     """
-    if stream is None:
+    if key is None:
         cursor = connection.execute(f"{BEHIND} LIMIT ?", (after, upto, limit))
     else:
-        cursor = connection.execute(f"{OF_STREAM} LIMIT ?", (stream, after, upto, limit))
+        cursor = connection.execute(f"{OF_STREAM} LIMIT ?", (key, after, upto, limit))
     rows: list[CommittedRow] = []
     size = 0
     while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
@@ -204,14 +204,14 @@ def newest(connection: sqlite3.Connection, upto: int = LAST) -> tuple[int, bytes
     return connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
 
 
-def notifications(connection: sqlite3.Connection, stream: int, first: int, last: int) -> list[int]:
+def notifications(connection: sqlite3.Connection, key: int, first: int, last: int) -> list[int]:
     """Return the notification ids of a range of positions."""
-    return [id for (id,) in connection.execute(NOTIFICATIONS, (stream, first, last)).fetchall()]
+    return [id for (id,) in connection.execute(NOTIFICATIONS, (key, first, last)).fetchall()]
 
 
 def select(
     connection: sqlite3.Connection,
-    stream: int,
+    key: int,
     after: int,
     upto: int,
     *,
@@ -222,7 +222,7 @@ def select(
     """Return the rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
     only, others = _only(topics)
     order = f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
-    values = (stream, after, upto, *others, -1 if limit is None else limit)
+    values = (key, after, upto, *others, -1 if limit is None else limit)
     return connection.execute(f"SELECT {CHECKED} {BETWEEN} {only} {order}", values).fetchall()
 
 
@@ -243,5 +243,5 @@ def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], posit
     """Return the digest of a conversation's entry at a position; None if it has no such entry."""
     for segment in segments:
         if segment.after < position <= segment.upto:
-            return digest_at(connection, segment.stream, position)
+            return digest_at(connection, segment.key, position)
     return None

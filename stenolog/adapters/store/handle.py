@@ -46,7 +46,7 @@ REMEMBERED = 1000
 class StreamCache(Protocol):
     """A cache in memory that a layer above fills from the streams of a log."""
 
-    def drop(self, stream: int) -> None:
+    def drop(self, key: int) -> None:
         """Remove all that comes from a stream."""
 
 
@@ -230,8 +230,8 @@ class LogHandle:
             self.windows.drop(key)
         delete_retired(self.recorder.sidecar_path)
         # Folds of the whole log have seen the words, too.
-        for stream in (key, checkpoints.WHOLE_LOG):
-            self.checkpoints.erase_stream(stream)
+        for each in (key, checkpoints.WHOLE_LOG):
+            self.checkpoints.erase_stream(each)
         # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
         with suppress(OperationalError, StoredDataError):
             if named:

@@ -25,7 +25,7 @@ class DamagedRow(NamedTuple):
 class ConversationRow(NamedTuple):
     """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
 
-    stream: int
+    key: int
     name: str
     parent: int | None
     fork: int
@@ -55,7 +55,7 @@ class Inspection(ABC):
         """Yield the records of the history; the first that cannot be read is the last."""
 
     @abstractmethod
-    def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+    def records(self, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
         """Yield the records of a stream, and for a damaged one its fault."""
 
     @abstractmethod
@@ -67,15 +67,15 @@ class Inspection(ABC):
         """Yield the sha256 of each blob, and whether its bytes still have that hash."""
 
     @abstractmethod
-    def lineage(self, stream: int) -> tuple[Segment, ...]:
+    def lineage(self, key: int) -> tuple[Segment, ...]:
         """Return the segments that a conversation is made of."""
 
     @abstractmethod
-    def digest_at(self, stream: int, position: int) -> bytes | None:
+    def digest_at(self, key: int, position: int) -> bytes | None:
         """Return the digest stored at a position of a stream itself."""
 
     @abstractmethod
-    def head_until(self, stream: int, newest: int) -> Head:
+    def head_until(self, key: int, newest: int) -> Head:
         """Return where a stream ended when the log's newest entry had this notification id."""
 
     @abstractmethod

@@ -89,7 +89,7 @@ def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
     return [_conversation_row(*row) for row in connection.execute(statement).fetchall()]
 
 
-def _conversation_row(stream: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
+def _conversation_row(key: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
     """Return the row, without the columns that hold a value of the wrong type."""
     numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
     wrong = [
@@ -101,7 +101,7 @@ def _conversation_row(stream: int, name: Any, parent: Any, fork: Any, archived_a
         wrong.append(DamagedRow(0, "/name", "text", type(name).__name__))
         name = repr(name)
     parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
-    return ConversationRow(stream, name, parent, fork or 0, archived_at, tuple(wrong))
+    return ConversationRow(key, name, parent, fork or 0, archived_at, tuple(wrong))
 
 
 def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
@@ -120,14 +120,12 @@ def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
         yield DamagedRow(0, "/history", "rows that can be read", str(error))
 
 
-def records(
-    connection: sqlite3.Connection, stream: int, after: int, upto: int
-) -> Iterator[Record | DamagedRow]:
+def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
     """Yield the records of a stream, and for a damaged one its fault."""
     position = after
     while True:
         try:
-            rows = event_rows.page(connection, event_rows.WHOLE, stream, position, upto)
+            rows = event_rows.page(connection, event_rows.WHOLE, key, position, upto)
         except RAISED as error:
             yield DamagedRow(position + 1, "", "rows that can be read", str(error))
             return
@@ -144,7 +142,7 @@ def records(
 
 def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
     """Yield the first and the last position of a stream, if its conversation can have no such positions."""
-    first, last = connection.execute(ENDS, (held.stream, held.stream)).fetchone()
+    first, last = connection.execute(ENDS, (held.key, held.key)).fetchone()
     for position in (first, last):
         if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):
             where = position if isinstance(position, int) else 0
@@ -220,8 +218,8 @@ class SqliteInspection(Inspection):
     def history(self) -> Iterator[Change | DamagedRow]:
         return history(self._connection)
 
-    def records(self, stream: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
-        return records(self._connection, stream, after, upto)
+    def records(self, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+        return records(self._connection, key, after, upto)
 
     def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
         return outside(self._connection, held)
@@ -229,14 +227,14 @@ class SqliteInspection(Inspection):
     def blobs(self) -> Iterator[tuple[str, bool]]:
         return blobs(self._connection)
 
-    def lineage(self, stream: int) -> tuple[Segment, ...]:
-        return conversation_rows.lineage(self._connection, stream, LAST)
+    def lineage(self, key: int) -> tuple[Segment, ...]:
+        return conversation_rows.lineage(self._connection, key, LAST)
 
-    def digest_at(self, stream: int, position: int) -> bytes | None:
-        return event_rows.digest_at(self._connection, stream, position)
+    def digest_at(self, key: int, position: int) -> bytes | None:
+        return event_rows.digest_at(self._connection, key, position)
 
-    def head_until(self, stream: int, newest: int) -> Head:
-        return event_rows.head_until(self._connection, stream, newest)
+    def head_until(self, key: int, newest: int) -> Head:
+        return event_rows.head_until(self._connection, key, newest)
 
     def newest(self) -> int:
         return event_rows.newest(self._connection)[0]

@@ -162,8 +162,8 @@ DECODERS = _Decoders()
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
     """Yield the streams that hold the positions up to `last`, the stream first, each with its last one."""
     for segment in reversed(recorder.lineage(stream, last)):
-        own = segment.stream == stream.key
-        yield stream if own else Stream(stream.name, segment.stream), segment.upto
+        own = segment.key == stream.key
+        yield stream if own else Stream(stream.name, segment.key), segment.upto
 
 
 def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
@@ -203,7 +203,7 @@ def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange
     """Return the imported positions of a conversation, also those that it inherits as a fork."""
     found = []
     for segment in recorder.lineage(stream):
-        mark = recorder.load_cursor(IMPORTED, segment.stream)
+        mark = recorder.load_cursor(IMPORTED, segment.key)
         first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
         if mark.position and first <= last:
             found.append(PositionRange(first=first, last=last))

@@ -201,11 +201,11 @@ class LogRecorder(ProcessRecorder, ABC):
 
     @abstractmethod
     def committed(
-        self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = 64
+        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = 64
     ) -> list[CommittedRow]:
         """Return the next entries behind a notification id in commit order, at most `limit`.
 
-        No smaller id is committed later. With `stream`, those of that conversation itself, behind a position.
+        No smaller id is committed later. With `key`, those of that conversation itself, behind a position.
         """
 
     @abstractmethod
@@ -301,11 +301,11 @@ class LogRecorder(ProcessRecorder, ABC):
     # Cursors of followers
 
     @abstractmethod
-    def load_cursor(self, name: str, stream: int = EVERYWHERE) -> Cursor:
+    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
         """Return the cursor of a follower; the beginning if it never saved one."""
 
     @abstractmethod
-    def save_cursor(self, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
         """Note how far a follower has come."""
 
     # Blobs

@@ -67,7 +67,7 @@ class IndexPlace(NamedTuple):
     """An entry's place. `id` is its notification id, `at` microseconds since 1970."""
 
     id: int
-    stream: int
+    key: int
     position: int
     at: int
     kind: int

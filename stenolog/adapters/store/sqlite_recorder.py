@@ -256,10 +256,10 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
     def committed(
-        self, after: int, *, upto: int = LAST, stream: int | None = None, limit: int = event_rows.CHUNK_ROWS
+        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = event_rows.CHUNK_ROWS
     ) -> list[CommittedRow]:
         with self.datastore.reading() as connection:
-            return event_rows.committed(connection, after, upto=upto, stream=stream, limit=limit)
+            return event_rows.committed(connection, after, upto=upto, key=key, limit=limit)
 
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
         with self.datastore.reading() as connection:
@@ -302,7 +302,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     @property
     def seal_key(self) -> bytes:
-        return self.datastore.key
+        return self.datastore.seal_key
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:

@@ -111,7 +111,7 @@ class SqliteRows(LogRecorder):
                 event_rows.insert(connection, each, make_records(head, items))
                 come_to[each] = position + len(items)
         # Only once it is committed: a rollback keeps the old key.
-        self.datastore.key = seal_key
+        self.datastore.seal_key = seal_key
         return come_to
 
     def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
@@ -131,13 +131,13 @@ class SqliteRows(LogRecorder):
         with self.datastore.reading() as connection:
             return tracking_rows.newest(connection, application_name)
 
-    def load_cursor(self, name: str, stream: int = EVERYWHERE) -> Cursor:
+    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
         with self.datastore.reading() as connection:
-            return tracking_rows.load_cursor(connection, name, stream)
+            return tracking_rows.load_cursor(connection, name, key)
 
-    def save_cursor(self, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
         with self.datastore.writing() as connection:
-            tracking_rows.advance(connection, name, to, stream)
+            tracking_rows.advance(connection, name, to, key)
 
     # Blobs
 

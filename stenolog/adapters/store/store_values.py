@@ -14,7 +14,7 @@ from stenolog.domain.erasure import ERASED
 LAST = 2**62
 """A position beyond any there can be."""
 EVERYWHERE = 0
-"""In the place of a stream, for those who follow all of the log: their positions are its notification ids."""
+"""A key of no conversation, for those who follow all of the log: their positions are its notification ids."""
 
 
 class Head(NamedTuple):
@@ -45,9 +45,9 @@ class Stream:
 
 
 class Segment(NamedTuple):
-    """A run of a conversation's positions, `after` < position <= `upto`, and the stream they are kept in."""
+    """A run of a conversation's positions, `after` < position <= `upto`, and the key of their stream."""
 
-    stream: int
+    key: int
     after: int
     upto: int
 
@@ -158,7 +158,7 @@ class CommittedRow(NamedTuple):
     """
 
     notification: int
-    stream: int
+    key: int
     name: str
     position: int
     id: str
@@ -191,7 +191,7 @@ class Which(NamedTuple):
 class ConversationKey(NamedTuple):
     """A conversation as others are told of it: `parent` and `fork_position` where it is a fork."""
 
-    stream: int
+    key: int
     name: str
     parent: int | None
     fork_position: int | None

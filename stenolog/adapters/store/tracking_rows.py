@@ -19,15 +19,15 @@ TRACK = f"""INSERT INTO tracking (name, stream, position, piece) VALUES (?, {EVE
     WHERE position < excluded.position"""
 
 
-def load_cursor(connection: sqlite3.Connection, name: str, stream: int = EVERYWHERE) -> Cursor:
+def load_cursor(connection: sqlite3.Connection, name: str, key: int = EVERYWHERE) -> Cursor:
     """Return the position that the follower `name` has reached; the beginning if it never saved one."""
-    row = connection.execute(MARK, (name, stream)).fetchone()
+    row = connection.execute(MARK, (name, key)).fetchone()
     return Cursor(*row) if row else Cursor()
 
 
-def advance(connection: sqlite3.Connection, name: str, to: Cursor, stream: int = EVERYWHERE) -> None:
+def advance(connection: sqlite3.Connection, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
     """Note how far it has come."""
-    connection.execute(SET, (name, stream, *to))
+    connection.execute(SET, (name, key, *to))
 
 
 def forget(connection: sqlite3.Connection, name: str) -> None:
@@ -48,10 +48,10 @@ def newest(connection: sqlite3.Connection, application: str) -> int | None:
     return int(row[0]) if row else None
 
 
-def note_import(connection: sqlite3.Connection, stream: int, first: int, last: int) -> None:
+def note_import(connection: sqlite3.Connection, key: int, first: int, last: int) -> None:
     """Record that the positions `first` to `last` of a stream were imported."""
-    before = load_cursor(connection, IMPORTED, stream)
+    before = load_cursor(connection, IMPORTED, key)
     if before.position:
         # One range a stream: entries between two imports count as imported.
         first, last = min(first, before.piece), max(last, before.position)
-    advance(connection, IMPORTED, Cursor(last, first), stream)
+    advance(connection, IMPORTED, Cursor(last, first), key)

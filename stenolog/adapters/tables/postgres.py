@@ -227,7 +227,7 @@ class Follower:
 
 
 def _committed(row: CommittedRow) -> Committed:
-    return Committed(row.notification, row.stream, reader.decoded(row))
+    return Committed(row.notification, row.key, reader.decoded(row))
 
 
 def _mirror(database: InPostgres, here: LogMoment) -> None:

@@ -222,7 +222,7 @@ def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
     for _ in range(0, AT_ONCE, PAGE):
         for row in event_rows.committed(connection, after, limit=PAGE):
             after = row.notification
-            yield Committed(after, row.stream, reader.decoded(row))
+            yield Committed(after, row.key, reader.decoded(row))
 
 
 def _prepare(database: InSQLite) -> None:

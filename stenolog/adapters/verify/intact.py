@@ -78,8 +78,8 @@ class FoundRows:
         taken, self.history_is_whole = _sound(changes)
         gone = {change.stream for change in taken if change.what == DELETED}
         self.deleted_up_to = max((change.value for change in taken if change.what == DELETED), default=0)
-        for stream in gone:
-            self.candidates.pop(stream, None)
+        for key in gone:
+            self.candidates.pop(key, None)
         for change in taken:
             if change.what == ERASED and change.stream not in gone:
                 self._drop_payload(change.stream, change.value)
@@ -87,23 +87,21 @@ class FoundRows:
         for change in taken:
             history.take(change)
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
-        self.conversations = _uniquely_named(
-            {stream: one for stream, one in known.items() if stream not in gone}
-        )
+        self.conversations = _uniquely_named({key: one for key, one in known.items() if key not in gone})
 
     def orphans(self) -> list[int]:
         """Return the streams with entries that decode, and without a conversation."""
         return sorted(
-            stream
-            for stream, found in self.candidates.items()
-            if stream not in self.conversations and any(found.values())
+            key
+            for key, found in self.candidates.items()
+            if key not in self.conversations and any(found.values())
         )
 
     def _take_entry(self, row: RawRow) -> None:
-        stream, position, id, at, topic, salt, digest, size, erased, state = row.values[1:]
+        key, position, id, at, topic, salt, digest, size, erased, state = row.values[1:]
         size = len(state) if size is None else size
         candidate = Candidate(Record(position, id, at, topic, salt, state, digest, size, erased), row.carved)
-        there = self.candidates[stream].setdefault(position, [])
+        there = self.candidates[key].setdefault(position, [])
         if candidate not in there:
             there.insert(len(there) if erased is None else 0, candidate)  # an erased version is the newest
         if not row.carved:
@@ -116,10 +114,10 @@ class FoundRows:
         elif not row.carved and len(key) == sha256().digest_size:
             self.lost_blobs.add(key.hex())
 
-    def _drop_payload(self, stream: int, position: int) -> None:
+    def _drop_payload(self, key: int, position: int) -> None:
         """Forget the versions of an erased entry that have a payload."""
-        there = self.candidates[stream].get(position, [])
-        self.candidates[stream][position] = [one for one in there if one.record.erased is not None]
+        there = self.candidates[key].get(position, [])
+        self.candidates[key][position] = [one for one in there if one.record.erased is not None]
 
 
 def walk(candidates: Candidates, after: int, before: Digests, until: int) -> Walked:
@@ -238,12 +236,12 @@ def _uniquely_named(known: Mapping[int, Listed]) -> dict[int, Listed]:
     """Return the conversations by stream, each under a name that it can have and no other has."""
     made: dict[int, Listed] = {}
     taken: set[str] = set()
-    for stream, listed in sorted(known.items()):
+    for key, listed in sorted(known.items()):
         name = listed.name
         if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
-            name = f"conversation {stream}"
+            name = f"conversation {key}"
         if name in taken:
-            name = f"{name[: LONGEST_NAME - 25]} ({stream})"
+            name = f"{name[: LONGEST_NAME - 25]} ({key})"
         taken.add(name)
-        made[stream] = listed._replace(name=name)
+        made[key] = listed._replace(name=name)
     return made

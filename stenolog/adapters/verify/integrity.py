@@ -184,8 +184,8 @@ def _compare(
     held: Sequence[ConversationRow], history: History, found: Findings, only: str | None, *, whole: bool
 ) -> None:
     """Compare the table of conversations with the history."""
-    rows = {one.stream: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
-    names = {stream: listed.name for stream, listed in {**history.listed, **rows}.items()}
+    rows = {one.key: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
+    names = {key: listed.name for key, listed in {**history.listed, **rows}.items()}
     differing = list(differences(history.listed, rows)) if whole else []
     for fault in (*history.faults, *differing):
         name = names.get(fault.stream, "")
@@ -225,9 +225,9 @@ def _check_head(
         found.problems.append(_problem("", "/head", str(kept), str(head), "head"))
 
 
-def _head(inspection: Inspection, number: int, newest: int, digest: bytes, streams: Iterable[int]) -> LogHead:
+def _head(inspection: Inspection, number: int, newest: int, digest: bytes, keys: Iterable[int]) -> LogHead:
     """Return the head of the log when its newest entry had this notification id."""
-    heads = ((stream, *(inspection.head_until(stream, newest))) for stream in sorted(streams))
+    heads = ((key, *(inspection.head_until(key, newest))) for key in sorted(keys))
     return log_head(number, newest, digest, heads)
 
 

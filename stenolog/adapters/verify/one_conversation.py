@@ -33,7 +33,7 @@ Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
 class Place(NamedTuple):
     """A position of a stream that some of the conversations were forked at."""
 
-    stream: int
+    key: int
     position: int
 
 
@@ -92,11 +92,11 @@ class Check:
         self.state = INITIAL
         self.settings = NOTHING
         self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
-            (kept, Kepts(log, inspection, held.stream, kept)) for kept in (STATE, SETTINGS)
+            (kept, Kepts(log, inspection, held.key, kept)) for kept in (STATE, SETTINGS)
         ]
         self.windows = [
-            (kept, Kepts(log, inspection, held.stream, kept), window)
-            for kept, window in requests.with_snapshots(log.checkpoints, held.stream, COUNTERS, log.blobs)
+            (kept, Kepts(log, inspection, held.key, kept), window)
+            for kept, window in requests.with_snapshots(log.checkpoints, held.key, COUNTERS, log.blobs)
         ]
 
     def run(self) -> None:
@@ -129,11 +129,11 @@ class Check:
 
     def _records(self) -> Iterator[Record | DamagedRow]:
         if self.position:
-            yield from self.inspection.records(self.held.stream, self.position, LAST)
+            yield from self.inspection.records(self.held.key, self.position, LAST)
             return
-        for segment in self.inspection.lineage(self.held.stream):
-            yield from self.inspection.records(segment.stream, segment.after, segment.upto)
-            if segment.stream != self.held.stream and self.position < segment.upto:
+        for segment in self.inspection.lineage(self.held.key):
+            yield from self.inspection.records(segment.key, segment.after, segment.upto)
+            if segment.key != self.held.key and self.position < segment.upto:
                 self.position = segment.upto
                 yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
 
@@ -156,7 +156,7 @@ class Check:
         if entry is not None:
             self._follow(entry, own=own)
         if self.forks is not None:
-            self.forks.passed(Place(self.held.stream, record.position), self._reached)
+            self.forks.passed(Place(self.held.key, record.position), self._reached)
 
     def _reached(self) -> Reached:
         return Reached(self.previous, self.state, self.settings)
@@ -254,10 +254,10 @@ class Check:
 class Kepts:
     """A fold's checkpoints, position by position, without those of another log, which are never used."""
 
-    def __init__(self, log: Log, inspection: Inspection, stream: int, kept: PersistentFold[Any]) -> None:
+    def __init__(self, log: Log, inspection: Inspection, key: int, kept: PersistentFold[Any]) -> None:
         self._inspection = inspection
-        self._stream = stream
-        self._coming = log.checkpoints.runs(stream, kept.fold.name, kept.version)
+        self._stream = key
+        self._coming = log.checkpoints.runs(key, kept.fold.name, kept.version)
         self._next = next(self._coming, None)
         self._here: list[CheckpointRun] = []
 
@@ -279,8 +279,8 @@ class Kepts:
         return self._inspection.lineage(self._stream)
 
     def _agrees(self, run: CheckpointRun) -> bool:
-        kept_in = (one.stream for one in self._segments if one.after < run.last <= one.upto)
-        return run.digest in (self._inspection.digest_at(stream, run.last) for stream in kept_in)
+        kept_in = (one.key for one in self._segments if one.after < run.last <= one.upto)
+        return run.digest in (self._inspection.digest_at(key, run.last) for key in kept_in)
 
 
 def blobs_of(event: Event) -> Iterator[tuple[str, str]]:

@@ -137,29 +137,29 @@ class _Writer:
     def write(self) -> Iterator[SalvagedConversation]:
         """Write them all, and yield the outcome of each."""
         listed = dict(self.found.conversations)
-        for stream in self.found.orphans():
-            name = f"conversation {stream} without its name"
-            listed[stream] = Listed(name, None, None)
-        for stream, one in sorted(listed.items()):
+        for key in self.found.orphans():
+            name = f"conversation {key} without its name"
+            listed[key] = Listed(name, None, None)
+        for key, one in sorted(listed.items()):
             is_fork = one.parent in self._now and isinstance(one.fork, int) and one.fork > 0
-            made = self._one(stream, one if is_fork else one._replace(parent=None, fork=None), listed)
+            made = self._one(key, one if is_fork else one._replace(parent=None, fork=None), listed)
             if made is not None:
                 yield made
 
-    def _one(self, stream: int, one: Listed, listed: Mapping[int, Listed]) -> SalvagedConversation | None:
+    def _one(self, old_key: int, one: Listed, listed: Mapping[int, Listed]) -> SalvagedConversation | None:
         parent, fork = one.parent, one.fork or 0
-        forks = [other.fork or 0 for other in listed.values() if other.parent == stream]
+        forks = [other.fork or 0 for other in listed.values() if other.parent == old_key]
         before, start = frozenset((GENESIS,)), GENESIS
         if parent is not None:
             before = self._digest_at(self._before, listed, parent, fork) or frozenset()
             start = self._digest_at(self._now, listed, parent, fork) or GENESIS
-        walked = walk(self.found.candidates.get(stream, {}), fork, before, max([0, *forks]))
+        walked = walk(self.found.candidates.get(old_key, {}), fork, before, max([0, *forks]))
         link = None
         if parent is not None:
             link = ConversationRef(conversation=listed[parent].name, position=fork, digest=start.hex())
         records = list(_sealed(self.log, walked, start, link))
-        self._before[stream] = walked.digests
-        self._now[stream] = {record.position: record.digest for record in records}
+        self._before[old_key] = walked.digests
+        self._now[old_key] = {record.position: record.digest for record in records}
         if not walked.kept and not forks:
             return None
         with self.log.datastore.writing() as connection:
@@ -169,10 +169,10 @@ class _Writer:
             _insert(connection, key, records)
             if one.archived_at is not None:
                 conversation_rows.archive(connection, key, one.archived_at)
-        self._keys[stream] = key
+        self._keys[old_key] = key
         inherited = 0 if parent is None else self._first_lost[parent]
         first = inherited if 0 < inherited <= fork else min(walked.lost, default=0)
-        self._first_lost[stream] = first
+        self._first_lost[old_key] = first
         if first:
             self._bring_to_rest(one.name)
         position = records[-1].position if records else fork
@@ -182,15 +182,15 @@ class _Writer:
         )
 
     def _digest_at(
-        self, known: Mapping[int, Mapping[int, T]], listed: Mapping[int, Listed], stream: int, position: int
+        self, known: Mapping[int, Mapping[int, T]], listed: Mapping[int, Listed], key: int, position: int
     ) -> T | None:
         """Return the digest at a position of a stream, or of the ancestor that has the position."""
         for _ in listed:
-            fork, parent = listed[stream].fork or 0, listed[stream].parent
+            fork, parent = listed[key].fork or 0, listed[key].parent
             if position > fork or parent is None or parent not in known:
                 break
-            stream = parent
-        return known[stream].get(position)
+            key = parent
+        return known[key].get(position)
 
     def _bring_to_rest(self, name: str) -> None:
         """Cancel the lanes at work: their answers or results may be lost."""
@@ -261,5 +261,5 @@ def _notes(source: Path, found: FoundRows, kept: tuple[SalvagedConversation, ...
     for listed in found.conversations.values():
         if listed.name not in written:
             yield f"{listed.name!r}: none of its entries was found"
-    for stream in found.orphans():
-        yield f"conversation {stream}: its name is lost, and what it was forked from"
+    for key in found.orphans():
+        yield f"conversation {key}: its name is lost, and what it was forked from"

@@ -175,7 +175,7 @@ def test_followers_meet_each_entry_once_in_the_order_of_commits(
     assert ids == sorted(ids) == [found.id for found in recorder.select_notifications(None, 9)]
     assert recorder.committed(ids[2]) == rows[3:]
     assert recorder.committed(0, limit=2) == rows[:2]
-    assert recorder.committed(1, stream=one.key) == [rows[1], rows[4]]
+    assert recorder.committed(1, key=one.key) == [rows[1], rows[4]]
     assert [row.position for row in recorder.committed_at([ids[4], ids[0]])] == [1, 3]
     assert recorder.last_committed() == (ids[4], rows[4].digest)
     moment = recorder.moment(ids[2], 1)
