@@ -18,12 +18,13 @@ from . import show
 from .crew import agents, team
 from .script import scripted
 from .tables import answer, tables
-from .workflow import TALK, answer_to, answers, in_words, mails, plan, quality_of, said, write
+from .workflow import TALK, answer_to, drafts, mails, once, plan, reviews, said, without_context, write
 
-SCORES = "SELECT workflow, mail, score, lacks, words, text FROM stakeholder_mails ORDER BY mail, workflow"
+SCORES = """SELECT workflow, mail, score, words, text FROM stakeholder_mails LEFT JOIN mail_scores
+    USING (workflow, mail) ORDER BY mail, workflow"""
 FORKS = (
-    "writer~… is the fork in which a mail was made anew: it shares all that came before it. The new mail 3 "
-    "then took the place of the old one in october, too; the new mail 5 stands beside it."
+    "email_writer~… is the fork in which a mail was made anew: it shares all that came before it. The new "
+    "mail 3 then took the place of the old one in october, too; the new mail 5 stands beside it."
 )
 QUESTION = "How many mails speak of the outages?"
 PRICES = Path(__file__).with_name("prices.toml")
@@ -42,17 +43,26 @@ def main() -> None:
 async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) -> None:
     """Write the mails, from where the log ends, and then do what the options ask for."""
     conversation, crew = log[TALK], agents(model)
-    writer = crew[-1]
+    writer = next(agent for agent in crew if agent.name == "email_writer")
     async with team(crew) as working:
         await show.bars(plan(conversation, working))
         show.estimate(conversation, prices)
         await show.bars(write(conversation, working))
         show.spent(conversation, prices)
-        everything = not any((given.replay, given.regenerate, given.fork, given.ask, given.sql))
+        everything = not any(
+            (given.replay, given.regenerate, given.fork, given.ask, given.sql, given.compare)
+        )
         if wished := given.regenerate or (everything and ("3", "Shorter, please.")):
             await anew(conversation, writer, *wished, in_place=True)
+            once(conversation, reviews(conversation))
+            await show.bars(working.run(conversation))
         if wished := given.fork or (everything and ("5", "Warmer, please.")):
             await anew(conversation, writer, *wished, in_place=False)
+        if given.compare or everything:
+            alone = without_context(log)
+            async with team(agents(model, context=False)) as stateless:
+                await show.bars(drafts(alone, stateless))
+            show.compared(conversation, alone)
         if question := given.ask or (everything and QUESTION):
             await ask(conversation, working, question)
         if given.replay or everything:
@@ -68,17 +78,15 @@ async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) 
 
 async def anew(conversation: Conversation, writer: Agent, number: str, wish: str, *, in_place: bool) -> None:
     """Regenerate one mail with a wish: in place of the old one, or in a fork that shares all before."""
-    there = [entry for entry in answers(conversation) if said(entry).task == f"mail-{number}"]
-    if not there:
+    there = mails(conversation, anew=False).get(f"mail-{number}")
+    if there is None:
         raise CallerError(
             f"expected the number of a mail, 1 to {len(mails(conversation))}; found {number!r:.40}"
         )
-    first, *_ = there
-    entry = await regenerate(conversation, first.position, writer, wish, in_place=in_place)
-    where = f"in the place of {first.position}" if in_place else f"in a fork, {entry.conversation}"
-    quality = quality_of(said(entry))
-    print(f"user → writer/mail-{number}: {wish}", style="bold", markup=False)
-    print(f"mail {number}, {where}: {quality['words']} words, {in_words(quality)}")
+    entry = await regenerate(conversation, there.position, writer, wish, in_place=in_place)
+    where = f"in the place of {there.position}" if in_place else f"in a fork, {entry.conversation}"
+    print(f"user → email_writer/mail-{number}: {wish}", style="bold", markup=False)
+    print(f"mail {number}, {where}: {len(said(entry).text.split())} words")
 
 
 async def ask(conversation: Conversation, working: Team, question: str) -> None:
@@ -115,8 +123,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--regenerate", nargs=2, metavar=("N", "WISH"), help="mail N anew, in its place")
     parser.add_argument("--fork", nargs=2, metavar=("N", "WISH"), help="mail N anew, in a fork")
     parser.add_argument("--ask", metavar="QUESTION", help="a follow-up question")
+    parser.add_argument("--compare", action="store_true", help="the mails once more, by their briefs alone")
     parser.add_argument("--replay", action="store_true", help="the workflow again, without a model")
-    parser.add_argument("--sql", metavar="QUERY", help="on conversation_messages and stakeholder_mails")
+    parser.add_argument(
+        "--sql", metavar="QUERY", help="on conversation_messages, stakeholder_mails, mail_scores"
+    )
     return parser.parse_args()
 
 

@@ -1,17 +1,17 @@
-"""Who works: an orchestrator, a planner, and a writer, of which there are as many at once as mails."""
+"""Who works: an orchestrator, a planner, and as many writers and reviewers at once as mails."""
 
 from __future__ import annotations
 
-import re
+import json
 from typing import Any
 
 from stenolog import Agent, AssistantMessage, Team
-from stenolog.context import Budget, Pins
+from stenolog.context import Budget, LastN, Pins
 from stenolog.engine import ByAddress
 from stenolog.models import Model
 
-STAYS = Pins(authors=["system"], tags=["company", "stakeholders"]) | Budget(tokens=8_000)
-"""Whatever is cut: the rules, the company and the stakeholders stay, and so does the task at hand."""
+STAYS = Pins(authors=["system", "orchestrator"], tags=["report"]) | Budget(tokens=30_000)
+"""Whatever is cut: the rules, the report and its analysis stay, and so does the task at hand."""
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -19,25 +19,44 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **needed}
 
 
-MAIL = _object(to={"type": "string"}, about={"type": "string"})
-PLAN = {"name": "plan", "schema": _object(mails={"type": "array", "items": MAIL})}
+TEXT = {"type": "string"}
+PLAN = {"name": "plan", "schema": _object(mails={"type": "array", "items": _object(to=TEXT, about=TEXT)})}
 """The form of the planner's answer."""
-ORCHESTRATOR = (
-    "You run the mailing. When a report comes in, say in a sentence what matters, and hand on to the planner "
-    "by writing @planner. When the mails are written, say in two sentences how they came out."
-)
-PLANNER = "You plan one mail for each stakeholder: to whom, and about what in the report."
-WRITER = (
-    "You write the one mail that the planner asks you for: a greeting, what matters to the reader, a close."
-)
+SCORE = {
+    "name": "score",
+    "schema": _object(score={"type": "number"}, lacks={"type": "array", "items": TEXT}, advice=TEXT),
+}
+"""The form of the reviewer's answer."""
+ORCHESTRATOR = """\
+You run a mailing. When a report comes in, answer in this form: a line 'Company: ' with what the company is, \
+a line 'In short: ' with the report's most important sentence, a line 'Stakeholders:', and then a line \
+'- NAME, ROLE: TOPIC, TOPIC' for each person whom the report names. When the mails are written, say in a \
+sentence how they came out. Answer questions about them."""
+PLANNER = """\
+The user selects stakeholders. Plan one mail for each of them: to whom (name and role), about which topics."""
+WRITER = """\
+You write the one mail that you are asked for: a greeting, what matters to its reader in the light of the \
+orchestrator's analysis, a close. When a reviewer lacks something, you write the whole mail again."""
+REVIEWER = """\
+You score a mail from 0 to 1 by the report and the orchestrator's analysis: does it greet its reader \
+(greeting), speak of each topic of the plan (topics), give a figure of the report (figure), say what the \
+company is (company)? List what it lacks, and quote for the writer what the analysis says of it."""
 
 
-def agents(model: Model) -> list[Agent]:
-    """Return the three agents; one of them will be on many lanes."""
+def agents(model: Model, *, context: bool = True) -> list[Agent]:
+    """Return the four agents. Without `context`, a writer is shown its brief alone."""
     return [
         Agent("orchestrator", llm=model, persona=ORCHESTRATOR, policy=STAYS),
-        Agent("planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
-        Agent("writer", llm=model, persona=WRITER, policy=STAYS, metadata=quality),
+        Agent("task_planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
+        Agent("email_writer", llm=model, persona=WRITER, policy=STAYS if context else LastN(1)),
+        Agent(
+            "reviewer",
+            llm=model,
+            persona=REVIEWER,
+            policy=STAYS,
+            parameters={"output": SCORE},
+            metadata=quality,
+        ),
     ]
 
 
@@ -46,17 +65,12 @@ def team(of: list[Agent]) -> Team:
     return Team(of, turns=ByAddress(default=["orchestrator"]))
 
 
-def quality(mail: AssistantMessage) -> dict[str, Any]:
-    """Return the score of a mail, which is kept with it: the share of checks that it passes.
-
-    A reviewer of your own may be anything that is quick and pure; a model that reviews is another agent.
-    """
-    words = len(mail.text.split())
-    checks = {
-        "greeting": bool(re.match(r"(Dear|Hello) \w+", mail.text)),
-        "figure": bool(re.search(r"\d", mail.text)),
-        "length": 15 <= words <= 70,
-        "signature": mail.text.rstrip().endswith("Acme"),
-        "caution": "guarantee" not in mail.text,
-    }
-    return {"quality": {"score": sum(checks.values()) / len(checks), "words": words, **checks}}
+def quality(review: AssistantMessage) -> dict[str, Any]:
+    """Return the score that a reviewer gives, which is kept in `meta`; empty where its answer is none."""
+    try:
+        given = json.loads(review.text)
+        score = min(max(float(given["score"]), 0.0), 1.0)
+        lacks = ", ".join(map(str, given["lacks"]))
+        return {"quality": {"score": score, "lacks": lacks, "advice": str(given["advice"])}}
+    except (KeyError, TypeError, ValueError):
+        return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stenolog import Conversation, Log
 
-from .workflow import TALK, answers, mails, said
+from .workflow import TALK, answers, mails, said, scores
 
 
 def outcome(log: Log) -> object:
@@ -20,8 +20,9 @@ def outcome(log: Log) -> object:
 def _told(conversation: Conversation) -> dict[str, object]:
     parent = conversation.settings().parent
     after = parent.position if parent else 0
+    given = scores(conversation)
     return {
-        task: (said(mail).text, said(mail).meta["quality"])
+        task: (said(mail).text, given.get(task))
         for task, mail in mails(conversation).items()
         if mail.position > after
     }

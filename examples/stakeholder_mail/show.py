@@ -14,7 +14,7 @@ from stenolog.analysis import By, Prices, cost, together, usage
 from stenolog.engine import EntryAppended, RunEvent, StreamDelta, Tokens
 
 from ..shell import Terminal
-from .workflow import answers, in_words, mails, quality_of, said
+from .workflow import firsts, in_words, mails, quality_of, scores
 
 LENGTH = 380
 """How many characters a mail has, by and large: where a bar is full."""
@@ -56,22 +56,34 @@ def _shortened(text: str, most: int) -> str:
 
 def estimate(conversation: Conversation, prices: Prices) -> None:
     """Print the cost of the mails yet to be written: their requests are built, and none is sent."""
-    lanes = [lane for lane in conversation.state().lanes.values() if lane.task and lane.status != "idle"]
+    every = conversation.state().lanes.values()
+    lanes = [lane for lane in every if lane.agent == "email_writer" and lane.task and lane.status != "idle"]
     if not lanes:
         console.print(f"all {len(mails(conversation))} mails are written")
         return
     sent = sum(conversation.request(lane.agent, task=lane.task).size.tokens for lane in lanes)
     out = len(lanes) * LENGTH // 4
-    price = usd(cost({conversation.settings().card_of("writer").model: Tokens(sent, out)}, prices))
+    price = usd(cost({conversation.settings().card_of("email_writer").model: Tokens(sent, out)}, prices))
     console.print(f"before: {len(lanes)} mails, {sent:,} tokens in, some {out:,} out, {price}")
 
 
 def spent(conversation: Conversation, prices: Prices) -> None:
     """Print the cost of the mails: the same requests as before, and their answers."""
-    first = [entry for entry in answers(conversation) if said(entry).task and said(entry).replaces is None]
+    first = [*firsts(conversation, "email_writer")]
     tally = together(tally for _, tally in usage(first).by("agent"))
     used = f"{tally.sum.input:,} tokens in, {tally.sum.output:,} out"
     console.print(f"after:  {len(first)} mails, {used}, {usd(tally.cost(prices))}")
+
+
+def compared(whole: Conversation, alone: Conversation) -> None:
+    """Print the score of each mail with the conversation in sight, and with the brief alone."""
+    with_it, without = scores(whole, anew=False), scores(alone)
+    rows = [
+        (task, f"{with_it[task]['score']:.0%}", f"{without[task]['score']:.0%}", without[task]["lacks"])
+        for task in with_it
+        if with_it[task] and without.get(task)
+    ]
+    table(("context", "with", "without", "lacks without it"), rows)
 
 
 def account(log: Log, prices: Prices) -> None:

@@ -1,4 +1,4 @@
-"""The tables of SQL: the messages, which stenolog brings, and one of our own, in a few lines."""
+"""The tables of SQL: the messages, which stenolog brings, and two of our own, in a few lines."""
 
 from __future__ import annotations
 
@@ -13,39 +13,46 @@ from stenolog.contrib.workflow import conversation_messages
 from stenolog.errors import CallerError
 from stenolog.tables import CONVERSATION, Table, attach_table
 
-from .workflow import lacks, quality_of
+from .workflow import quality_of
+
+
+def written(entry: Entry) -> Iterator[dict[str, Any]]:
+    """Yield the row of a mail; a later one of the same task takes its place."""
+    match entry.event:
+        case AssistantMessage(agent="email_writer", task=task) as mail:
+            yield {"mail": task, "words": len(mail.text.split()), "text": mail.text}
+        case _:
+            pass
 
 
 def scored(entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the row of a mail; an edit is put in the place of what it edits, since it is of the same task."""
+    """Yield the row of a review."""
     match entry.event:
-        case AssistantMessage(agent="writer", task=task) as mail:
-            noted = quality_of(mail)
-            row = {"score": noted["score"], "lacks": lacks(noted), "words": noted["words"]}
-            yield {"mail": task, **row, "text": mail.text}
+        case AssistantMessage(agent="reviewer", task=task) as review if quality_of(review):
+            noted = quality_of(review)
+            yield {"mail": task, "score": noted["score"], "lacks": noted["lacks"]}
         case _:
             pass
 
 
 stakeholder_mails = Table(
     "stakeholder_mails",
-    columns={
-        "workflow": CONVERSATION,
-        "mail": str,
-        "score": float,
-        "lacks": str,
-        "words": int,
-        "text": str,
-    },
+    columns={"workflow": CONVERSATION, "mail": str, "words": int, "text": str},
+    rows=written,
+    key="mail",
+)
+mail_scores = Table(
+    "mail_scores",
+    columns={"workflow": CONVERSATION, "mail": str, "score": float, "lacks": str},
     rows=scored,
     key="mail",
 )
 
 
 def tables(log: Log) -> None:
-    """Keep both tables up to date in the log's own database from now on."""
-    attach_table(log, conversation_messages)
-    attach_table(log, stakeholder_mails)
+    """Keep the tables up to date in the log's own database from now on."""
+    for table in (conversation_messages, stakeholder_mails, mail_scores):
+        attach_table(log, table)
 
 
 def answer(db: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -81,6 +81,26 @@ def killed(
     return finished(name, folder, *options, env=env)
 
 
+def paced(name: str, folder: Path) -> float:
+    """Run the example as a person sees it; how many seconds it is at work, from its first entry on."""
+    process, path = _started(name, folder, (), None), folder / f"{name}.db"
+    _wait(process, path)
+    begun = time.monotonic()
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    return time.monotonic() - begun
+
+
+def killed_after(name: str, folder: Path, *seconds: float) -> int:
+    """Start it and `kill -9` it after so many seconds of work, once for each; then let it come to its end.
+
+    Return the number of kills that hit; a run that ends before it is not tried again.
+    """
+    hits = sum(_dies(_started(name, folder, (), None), folder / f"{name}.db", one) for one in seconds)
+    finished(name, folder)
+    return hits
+
+
 def outcome(name: str, path: Path) -> object:
     """Return the outcome of the example, which it reads from the log alone."""
     with stenolog.open(path) as log:
@@ -143,9 +163,7 @@ def _started(
 
 def _dies(process: subprocess.Popen[str], path: Path, seconds: float) -> bool:
     """Kill it after so many seconds of work; whether it was still at work then."""
-    give_up = time.monotonic() + PATIENCE
-    while not path.exists() and process.poll() is None and time.monotonic() < give_up:
-        time.sleep(0.005)
+    _wait(process, path)
     time.sleep(seconds)
     alive = process.poll() is None
     if alive:
@@ -153,3 +171,10 @@ def _dies(process: subprocess.Popen[str], path: Path, seconds: float) -> bool:
     _, errors = process.communicate(timeout=PATIENCE)
     assert alive or process.returncode == 0, f"it ended by itself with {process.returncode}:\n{errors}"
     return alive
+
+
+def _wait(process: subprocess.Popen[str], path: Path) -> None:
+    """Wait until the log is there, or the example has ended."""
+    give_up = time.monotonic() + PATIENCE
+    while not path.exists() and process.poll() is None and time.monotonic() < give_up:
+        time.sleep(0.005)

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 import stenolog
+from examples.stakeholder_mail import workflow
 from examples.stakeholder_mail.crew import agents, team
-from examples.stakeholder_mail.workflow import TALK, plan, write
+from examples.stakeholder_mail.script import reply
+from examples.stakeholder_mail.workflow import TALK, Inputs, firsts, plan, scores, write
+from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
+from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.usage import usage
 from stenolog.tables import attached_tables
@@ -21,7 +25,7 @@ from tests.examples.harness import clean, finished, killed, outcome, run, said
 
 NAME = "stakeholder_mail"
 OCTOBER = "workflow = 'october'"
-FORK = "workflow LIKE 'writer~%'"
+FORK = "workflow LIKE 'email_writer~%'"
 
 
 def sql(path: Path, query: str) -> list[tuple[Any, ...]]:
@@ -35,26 +39,175 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished(NAME, tmp_path_factory.mktemp("mails"))
 
 
-def test_a_report_becomes_eight_scored_mails_on_one_conversation(done: Path) -> None:
-    rows = sql(done, "SELECT mail, score FROM stakeholder_mails WHERE workflow = 'october' ORDER BY mail")
+def test_a_report_becomes_eight_mails_that_a_reviewer_has_scored(done: Path) -> None:
+    rows = sql(done, "SELECT mail, score FROM mail_scores WHERE workflow = 'october' ORDER BY mail")
 
-    assert [mail for mail, _ in rows] == [f"mail-{n}" for n in range(1, 9)]
-    assert {score for _, score in rows} == {0.8, 1.0}
+    # The third mail was made shorter at the user's wish; the seventh was refined.
+    assert rows == [(f"mail-{n}", 0.5 if n == 3 else 1.0) for n in range(1, 9)]
+
+
+def test_the_flow_is_that_of_the_document(done: Path) -> None:
+    with stenolog.open(done) as log:
+        entries = [entry for entry in log["october"] if not isinstance(entry.event, ModeSwitch)]
+    flow = [speaker(entry) for entry in entries]
+    briefed, ended = flow.index("task_planner"), flow.index("user", 5)
+
+    assert flow[:4] == ["system", "user", "orchestrator", "user"]  # rules, report, analysis, selection
+    assert entries[2].event.text.splitlines()[3:5] == [  # type: ignore[union-attr]
+        "- Ann Ito, investor: revenue, cash",
+        "- Bob Okoro, bank: cash, churn",
+    ]
+    assert entries[3].event.text.startswith("Write to: Ann Ito, Bob Okoro")  # type: ignore[union-attr]
+    assert flow[briefed : briefed + 9] == ["task_planner"] * 9  # the plan, and a brief for each writer
+    assert sorted(flow[briefed + 9 : briefed + 17]) == ["email_writer"] * 8
+    assert flow[ended - 4 : ended + 2] == [
+        *("reviewer", "email_writer", "orchestrator", "reviewer"),  # one refinement, scored again
+        *("user", "orchestrator"),
+    ]
+
+
+def speaker(entry: Entry) -> str:
+    match entry.event:
+        case AssistantMessage(agent=agent):
+            return agent
+        case UserMessage(author=author, author_kind=kind):
+            return author or {"person": "user"}.get(kind, kind)
+        case _:
+            return ""
+
+
+def test_each_writer_is_sent_the_report_its_analysis_the_selection_the_plan_and_its_own_brief_alone(
+    done: Path,
+) -> None:
+    with stenolog.open(done) as log:
+        october = log["october"]
+        views = {entry.event.task: entry.event.receipt.view for entry in firsts(october, "email_writer")}  # type: ignore[union-attr]
+        bodies = [
+            str(october.request("email_writer", task=task, at=view).body) for task, view in views.items()
+        ]
+
+    assert len(bodies) == 8
+    for words in (
+        "asks about revenue",
+        "\\nStakeholders:",
+        "Write to: Ann Ito",
+        '{"mails":',
+        "Write to ",
+    ):
+        assert [body.count(words) for body in bodies] == [1] * 8, words
+
+
+def test_a_refined_mail_has_what_the_analysis_says(done: Path) -> None:
+    with stenolog.open(done) as log:
+        first, refined = (said for said in texts(log["october"], "email_writer", "mail-7"))
+        (analysis, *_) = texts(log["october"], "orchestrator")
+    (figure,) = (line[10:] for line in analysis.splitlines() if line.startswith("In short: "))
+
+    assert figure == "Revenue in October was 412,000 dollars, 9 % more than in September."
+    assert (figure in first, figure in refined) == (False, True)
+
+
+def texts(conversation: Conversation, agent: str, task: str = "") -> list[str]:
+    said = [entry.event for entry in conversation if isinstance(entry.event, AssistantMessage)]
+    return [answer.text for answer in said if (answer.agent, answer.task) == (agent, task)]
+
+
+def test_without_the_conversation_the_same_briefs_give_worse_mails(done: Path) -> None:
+    with stenolog.open(done) as log:
+        whole, alone = scores(log["october"], anew=False), scores(log["october-without-context"])
+        bodies = [
+            str(log["october-without-context"].request("email_writer", task=task).body) for task in alone
+        ]
+
+    assert [quality["score"] for quality in whole.values()] == [1.0] * 8
+    assert max(quality["score"] for quality in alone.values()) == 0.5
+    assert not any("Stakeholders" in body or "412,000" in body for body in bodies)
+
+
+@pytest.mark.parametrize(
+    ("agent", "missing"),
+    [
+        ("orchestrator", "asks about"),
+        ("task_planner", "Stakeholders:"),
+        ("task_planner", "Write to:"),
+        ("email_writer", "asks about"),
+        ("email_writer", "Stakeholders:"),
+        ("email_writer", "Write to "),
+        ("email_writer", "The reviewer lacks"),
+        ("reviewer", "asks about"),
+        ("reviewer", "Stakeholders:"),
+        ("reviewer", "Score the mail"),
+        ("orchestrator", "Dear "),
+    ],
+)
+def test_a_message_that_an_agent_is_not_sent_changes_the_outcome(
+    done: Path, tmp_path: Path, agent: str, missing: str
+) -> None:
+    def forgetful(prompt: ModelRequest) -> str:
+        if prompt.lane.partition("/")[0] == agent:
+            first, *sent = prompt.body["messages"]
+            kept = [first, *(message for message in sent if missing not in message["content"])]
+            prompt = prompt._replace(body={**prompt.body, "messages": kept})
+        return reply(prompt)
+
+    async def main(log: stenolog.Log, model: Scripted) -> object:
+        async with team(agents(model)) as working:
+            for part in (plan, write):
+                async for _ in part(log[TALK], working):
+                    pass
+        return scores(log[TALK]), [text for _, text in spoken(log[TALK])]
+
+    found: list[object] = []
+    for number, answers in enumerate((reply, forgetful)):
+        with stenolog.open(tmp_path / f"{number}.db") as log:
+            try:
+                found.append(asyncio.run(main(log, Scripted(answers, endless=True))))
+            except ModelError as error:
+                found.append(str(error))
+
+    assert found[0] != found[1]
+
+
+def spoken(conversation: Conversation) -> list[tuple[str, str]]:
+    """Return what was said at last on each lane."""
+    said = [entry.event for entry in conversation if isinstance(entry.event, AssistantMessage)]
+    return sorted({f"{answer.agent}/{answer.task}": answer.text for answer in said}.items())
+
+
+def test_another_report_and_another_selection_give_other_mails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = "Bakers & Co sells flour. Sales grew by 3 %.\n\nZoe Young (owner) asks about sales."
+    monkeypatch.setattr(workflow, "INPUTS", Inputs("Be kind.", report, ["Zoe Young"]))
+
+    async def main(log: stenolog.Log) -> None:
+        async with team(agents(Scripted(reply, endless=True))) as working:
+            for part in (plan, write):
+                async for _ in part(log[TALK], working):
+                    pass
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        asyncio.run(main(log))
+        mails = texts(log[TALK], "email_writer", "mail-1")
+
+        assert sorted(scores(log[TALK])) == ["mail-1"]
+    assert mails[-1].startswith("Dear Zoe,\n\nBakers & Co sells flour")
 
 
 def test_the_table_of_messages_has_every_message_and_the_personas(done: Path) -> None:
     query = "SELECT role, count(*) FROM conversation_messages WHERE workflowId = 'october' GROUP BY role"
 
-    assert sql(done, query) == [("assistant", 20), ("system", 6), ("user", 3)]
+    assert sql(done, query) == [("assistant", 42), ("system", 5), ("user", 4)]
     with stenolog.open(done) as log:
-        assert attached_tables(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+        names = "conversation_messages", "mail_scores", "stakeholder_mails"
+        assert attached_tables(log) == [(name, 0, "") for name in names]
 
 
 def test_a_mail_made_anew_stands_in_its_place_and_another_beside_it_with_nothing_copied(done: Path) -> None:
     third = "SELECT text FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
     fork = f"SELECT text FROM stakeholder_mails WHERE {FORK} AND mail = 'mail-5'"
     own = """SELECT count(*) FROM stored_events e JOIN conversations c ON c.stream = e.originator_id
-        WHERE c.name LIKE 'writer~%' GROUP BY c.name"""
+        WHERE c.name LIKE 'email_writer~%' GROUP BY c.name"""
 
     assert [len(text.split()) for (text,) in sql(done, third)] == [16]
     assert ["Thank you" in text for (text,) in sql(done, fork)] == [True]
@@ -67,8 +220,9 @@ def test_the_account_names_each_agent_and_the_run(done: Path) -> None:
 
     assert {agent: tally.answers for agent, tally in used.by("agent")} == {
         "orchestrator": 3,
-        "planner": 1,
-        "writer": 8,
+        "task_planner": 1,
+        "email_writer": 9,
+        "reviewer": 10,
     }
     assert [run for run, _ in used.by("run")] == ["october-mails"]
 
@@ -77,12 +231,13 @@ def test_what_it_shows_has_the_estimate_the_scores_the_account_and_the_replay(do
     told = said(NAME, done.parent / "..", "--db", str(done))
 
     for words in (
-        "all 8 mails are written\nafter:  8 mails, 4,",
-        "workflow             mail    score  lacks   words  text",
-        "october              mail-7  0.8    figure  30     Dear Gia,",
-        "user → writer/mail-3: Shorter, please.",
-        "quality 100%",
-        "agent writer",
+        "all 8 mails are written\nafter:  8 mails, 6,",
+        "workflow                   mail    score  words  text",
+        "october                    mail-7  1.0    ",
+        "user → email_writer/mail-3: Shorter, please.",
+        "context  with  without  lacks without it",
+        "mail-3   100%  25%      topics, figure, company",
+        "agent email_writer",
         "$0.0",
         "8 mails, 0 calls left over",
     ):
@@ -94,7 +249,7 @@ def test_what_it_shows_has_the_estimate_the_scores_the_account_and_the_replay(do
     ("model", "found"),
     [
         ("cli:nosuchprog", "✗ orchestrator: nosuchprog could not be"),
-        ("cli:echo hello", "✗ expected a plan as"),
+        ("cli:echo hello", "✗ expected an analysis that names stakeholders"),
     ],
 )
 def test_a_model_that_fails_or_plans_nothing_is_one_line_and_the_next_start_asks_again(
@@ -133,7 +288,8 @@ def test_a_question_and_a_wish_are_answered_from_the_log_as_it_stands(tmp_path: 
     assert "3 mails speak of the outages" in asked
     assert "mail 4, in the place of " in wished
     assert sql(path, "SELECT count(*) FROM stakeholder_mails WHERE workflow = 'october'") == [(8,)]
-    assert wished == again
+    assert "reviewer/mail-4 " in wished
+    assert [line for line in wished.splitlines() if "━" not in line] == again.splitlines()
 
 
 def test_its_log_is_clean(done: Path) -> None:
@@ -141,12 +297,15 @@ def test_its_log_is_clean(done: Path) -> None:
 
 
 def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start(tmp_path: Path) -> None:
-    def reply(prompt: ModelRequest) -> str:
+    def hands_on(prompt: ModelRequest) -> str:
         about = json.dumps({"mails": [{"to": "Ann", "about": f"growth {prompt.key[:9]}"}]})
-        return {"planner": about, "writer": "Dear Ann"}.get(prompt.lane.partition("/")[0], "Go on, @planner.")
+        analysis = "- Ann Ito, investor: growth\nGo on, @task_planner."
+        return {"task_planner": about, "orchestrator": analysis}.get(
+            prompt.lane.partition("/")[0], "Dear Ann"
+        )
 
     async def main(log: stenolog.Log) -> None:
-        async with team(agents(Scripted(reply, endless=True))) as working:
+        async with team(agents(Scripted(hands_on, endless=True))) as working:
             for part in (plan, write, plan, write):
                 async for _ in part(log[TALK], working):
                     pass
@@ -159,18 +318,9 @@ def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start
 
 
 @pytest.mark.slow
-def test_killed_in_its_last_answers_it_ends_the_same(done: Path, tmp_path: Path) -> None:
-    for seed in range(3):
-        (tmp_path / f"{seed}").mkdir()
-        path = killed(NAME, tmp_path / f"{seed}", kills=2, seed=seed, most=3.0)
-
-        assert outcome(NAME, done) == outcome(NAME, path)
-
-
-@pytest.mark.slow
 def test_killed_at_five_instants_it_ends_the_same_and_so_do_its_tables(done: Path, tmp_path: Path) -> None:
     path = killed(NAME, tmp_path, kills=5, seed=5)
-    rows = "SELECT mail, score, text FROM stakeholder_mails ORDER BY mail, text"
+    rows = "SELECT mail, text FROM stakeholder_mails ORDER BY mail, text"
 
     assert outcome(NAME, done) == outcome(NAME, path)
     assert sql(done, rows) == sql(path, rows)

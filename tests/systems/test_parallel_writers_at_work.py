@@ -16,7 +16,7 @@ import stenolog
 from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.tables import tables
-from examples.stakeholder_mail.workflow import TALK, answers, mails, plan, said, write
+from examples.stakeholder_mail.workflow import TALK, answers, firsts, mails, plan, said, write
 from stenolog import Conversation, Log, Team
 from stenolog.contrib.workflow import conversation_messages
 from stenolog.engine import Replay, RunEvent, regenerate
@@ -71,11 +71,11 @@ def test_the_requests_whose_price_is_estimated_before_are_those_that_are_sent(pa
     work(path, plan)
     with stenolog.open(path) as log:
         lanes = [f"mail-{n}" for n in range(1, 9)]
-        before = {task: log[TALK].request("writer", task=task).sha256 for task in lanes}
+        before = {task: log[TALK].request("email_writer", task=task).sha256 for task in lanes}
     work(path, write)
 
     with stenolog.open(path) as log:
-        sent = {task: said(mail).receipt for task, mail in mails(log[TALK]).items()}
+        sent = {said(mail).task: said(mail).receipt for mail in firsts(log[TALK], "email_writer")}
     assert {task: receipt.sha256 for task, receipt in sent.items() if receipt} == before
 
 
@@ -88,19 +88,19 @@ def test_the_account_is_by_agent_and_run_at_prices_of_ones_own(done: Path) -> No
     total = 2 * used.total.sum.input + 10 * used.total.sum.output
     assert costs["run"] == {"october-mails": total}
     assert sum(cost or 0 for cost in costs["agent"].values()) == total
-    assert set(costs["agent"]) == {"orchestrator", "planner", "writer"}
+    assert set(costs["agent"]) == {"orchestrator", "task_planner", "email_writer", "reviewer"}
 
 
 def test_eight_mails_are_asked_for_at_once_and_each_sees_its_own_brief_alone(done: Path) -> None:
     with stenolog.open(done) as log:
         conversation = log[TALK]
         briefs = [entry.position for entry in conversation.entries() if entry.id.startswith("brief-")]
-        written = mails(conversation)
-        views = {receipt.view for mail in written.values() if (receipt := said(mail).receipt)}
-        bodies = [str(conversation.request("writer", task=task).body) for task in written]
+        written = [said(mail) for mail in firsts(conversation, "email_writer")]
+        views = {mail.receipt.view for mail in written if mail.receipt}
+        bodies = [str(conversation.request("email_writer", task=mail.task).body) for mail in written]
 
     assert (len(briefs), views) == (8, {briefs[-1]})
-    assert [body.count("Write to") for body in bodies] == [1] * 8
+    assert [body.count("Write to ") for body in bodies] == [1] * 8
 
 
 def test_the_tables_are_the_log_at_every_step_and_after_it_is_made_anew(path: Path) -> None:
@@ -108,7 +108,11 @@ def test_the_tables_are_the_log_at_every_step_and_after_it_is_made_anew(path: Pa
         work(path, part)
         kept = sql(path, ROWS)
         with stenolog.open(path) as log:
-            assert attached_tables(log) == [("conversation_messages", 0, ""), ("stakeholder_mails", 0, "")]
+            assert attached_tables(log) == [
+                ("conversation_messages", 0, ""),
+                ("mail_scores", 0, ""),
+                ("stakeholder_mails", 0, ""),
+            ]
             attach_table(log, conversation_messages).rebuild()
         assert sql(path, ROWS) == kept
 
@@ -134,7 +138,7 @@ def test_rows_of_another_programs_table_go_on_as_a_conversation(done: Path, tmp_
 def test_the_whole_workflow_is_replayed_from_the_log_alone(done: Path) -> None:
     with stenolog.open(done) as log, stenolog.open(":memory:") as memory:
         recording = Replay(log[TALK])
-        again = team([recording.agent(name) for name in ("orchestrator", "planner", "writer")])
+        again = team([recording.agent(agent) for agent in agents(model())])
         go_through(memory[TALK], again, plan, write)
 
         assert recording.remaining == 0
@@ -147,7 +151,7 @@ def test_a_mail_made_anew_is_one_row_in_its_place_and_a_fork_beside_it_copies_no
     def anew(log: Log, *, in_place: bool) -> stenolog.Entry:
         third = mails(log[TALK])["mail-3"]
         return asyncio.run(
-            regenerate(log[TALK], third.position, agents(model())[-1], "Shorter!", in_place=in_place)
+            regenerate(log[TALK], third.position, agents(model())[2], "Shorter!", in_place=in_place)
         )
 
     entries = sql(done, "SELECT count(*) FROM stored_events")[0][0]
@@ -159,8 +163,10 @@ def test_a_mail_made_anew_is_one_row_in_its_place_and_a_fork_beside_it_copies_no
         tables(log)
         anew(log, in_place=True)
 
-    own = "SELECT count(*), max(length(content)) FROM conversation_messages WHERE agent = 'writer/mail-3'"
+    own = (
+        "SELECT count(*), max(length(content)) FROM conversation_messages WHERE agent = 'email_writer/mail-3'"
+    )
     assert sql(done, "SELECT count(*) FROM stored_events") == [(entries + 4,)]  # the same fork, and the edit
     assert sql(done, f"{own} AND workflowId = 'october'") == sql(done, f"{own} AND workflowId = '{fork}'")
-    scores = "SELECT score FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
-    assert sql(done, scores) == [(1.0,)]
+    words = "SELECT words FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
+    assert sql(done, words) == [(16,)]

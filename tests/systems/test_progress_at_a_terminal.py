@@ -15,7 +15,7 @@ from examples.stakeholder_mail.workflow import quality_of
 from stenolog import AssistantMessage
 from tests.examples.harness import PATIENCE, ROOT
 
-BAR = re.compile(r"writer/(mail-\d) +(━*╸?)")
+BAR = re.compile(r"email_writer/(mail-\d) +(━*╸?)")
 """A bar, as far as it is full; colours are taken out before."""
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -54,11 +54,11 @@ def test_bars_grow_while_the_mails_are_written_and_the_scores_are_kept(tmp_path:
     for mail, full in BAR.findall(CONTROL.sub("", said)):
         lengths.setdefault(mail, set()).add(len(full))
     with stenolog.open(tmp_path / "stakeholder_mail.db") as log:
-        events = [entry.event for entry in log["october"].entries()]
-    mails = [e for e in events if isinstance(e, AssistantMessage) and e.agent == "writer"]
-    scores = {f"quality {quality['score']:.0%}" for mail in mails if (quality := quality_of(mail))}
+        events = [entry.event for name in log for entry in log[name].entries()]
+    reviews = [e for e in events if isinstance(e, AssistantMessage) and e.agent == "reviewer"]
+    scores = {f"quality {quality_of(review)['score']:.0%}" for review in reviews}
 
     assert sorted(lengths) == [f"mail-{n}" for n in range(1, 9)]
     assert min(map(len, lengths.values())) > 2
-    assert all(map(quality_of, mails))
+    assert all(map(quality_of, reviews))
     assert scores == set(re.findall(r"quality \d+%", said))
