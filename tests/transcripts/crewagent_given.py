@@ -17,7 +17,7 @@ def message(id: str, role: str, content: Any, part_type: str = "text", **fields:
     """Return a message with every field that the schema has."""
     return {
         "id": id,
-        "timestamp": "2026-01-02T03:04:05.678Z",
+        "createdAt": "2026-01-02T03:04:05.678Z",
         "role": role,
         "content": content,
         "includeInContext": True,

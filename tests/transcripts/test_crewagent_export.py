@@ -136,7 +136,7 @@ def test_the_old_app_finds_the_fields_that_it_knows_and_the_same_context(
         ("user", "text", "run", True),
     ]
     assert found[4]["content"] == "line\n" * 20_000
-    assert found[6]["error"] == {"category": "timeout", "message": ""}
+    assert found[6]["content"] == "It im\n\nLLM_ERROR\n- type: timeout"
     assert (found[8]["id"], found[8]["widget"]) == ("w1", {"type": "button"})
     assert json.loads((tmp_path / "index.json").read_text())["conversations"][0]["title"] == "A run"
 
@@ -195,7 +195,7 @@ def test_an_imported_conversation_that_went_on_here_comes_back_with_both(
         assert told(other["talk"])[1:] == told(into.log["talk"])[1:]  # the first has what the index said then
         assert other["talk"].request("assistant").bytes == into.log["talk"].request("assistant").bytes
     (entry,) = json.loads((tmp_path / "out" / "index.json").read_text())["conversations"]
-    assert (entry["title"], entry["mode"]) == ("Talk", "chat")
+    assert (entry["title"], entry["activeType"]) == ("Talk", "chat")
 
 
 # The folder

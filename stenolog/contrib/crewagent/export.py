@@ -14,11 +14,13 @@ from stenolog.events import (
     UNCHANGED,
     AssistantMessage,
     Entry,
+    Event,
     Known,
     LlmError,
     ModeSwitch,
     ToolResult,
     Unknown,
+    UserMessage,
 )
 from stenolog.importers import (
     Blobs,
@@ -45,7 +47,8 @@ from .folder import (
 )
 from .message_format import MessageReader, WritePlace, ignored, is_sent, iso, mode_after, written
 from .references import Trail, ids_of, is_made, with_ids
-from .schema import OURS, SYSTEM, Message, restored
+from .schema import ACTIVE, OURS, SYSTEM, Message, restored
+from .shown import Shown
 
 if TYPE_CHECKING:
     from stenolog import Conversation
@@ -66,14 +69,15 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
     """Return the messages of a conversation; fields that they lack are in their field `stenolog`."""
     now, told = context(entries), _about_of(entries)
-    before = Before(MessageReader(results=told.get("includeToolResultsInContext") is not False), [], Trail())
+    before = Before(MessageReader(Shown.told(told)), [], Trail())
     made: dict[str, Message] = {}
+    last = max((entry.position for entry in entries if _is_ours(entry.event)), default=0)
     for entry in entries:
         if isinstance(entry.event, Unknown):
             raise UnsupportedVersionError(
                 f"position {entry.position}: {entry.event.topic} needs a later release"
             )
-        if not is_made(entry.event):
+        if not (is_made(entry.event) or (_is_active_mode(entry.event) and entry.position > last)):
             made[entry.id] = _message(entry, entry.event, before, now, blobs)
         before.note(entry.event, entry.id)
     return _identified(made)
@@ -102,7 +106,9 @@ def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Ma
     message = restored(written(event, place, blobs), event.meta, hidden)
     ours: Message = {} if _is_foreign(event) else {"native": True}
     found: Blobs = {}
-    heard = before.ear.hear({**message, OURS: ours} if ours else message, entry.id, entry.time, found)
+    # Whom it is for stands in the messages around it, where CrewAgent wrote it.
+    to = tuple(event.to) if isinstance(event, UserMessage) and not ours else ()
+    heard = before.ear.hear({**message, OURS: ours} if ours else message, entry.id, entry.time, found, to)
     ours |= ignored(event, heard)
     if "set" in ours:
         ours["set"] = with_ids(ours["set"], before.ids)
@@ -133,6 +139,16 @@ def _is_out(now: Context, position: int) -> bool:
 def _is_foreign(event: Known) -> bool:
     """Return whether the event was imported."""
     return event.source is not None and event.source.system == SYSTEM
+
+
+def _is_ours(event: Event) -> bool:
+    """Return whether the event was written here, and not imported."""
+    return not isinstance(event, Unknown) and not _is_foreign(event)
+
+
+def _is_active_mode(event: Known) -> bool:
+    """Return whether the switch was made of the mode in the index, in which no message was written yet."""
+    return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, ACTIVE)
 
 
 def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
@@ -179,11 +195,11 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
     """Return the index's entry with the changes since."""
     told, now = _about_of(entries), settings(entries)
     titled = {"title": now.title} if now.title or not told else {}
-    has_grown = any(not isinstance(e.event, Unknown) and not _is_foreign(e.event) for e in entries)
+    has_grown = any(_is_ours(entry.event) for entry in entries)
     if told.get("id") == id and not has_grown:
         return {**told, **titled}
     begun = {} if told else {"createdAt": iso(entries[0].time)}
-    lately = {"updatedAt": iso(entries[-1].time), "mode": now.mode}
+    lately = {"updatedAt": iso(entries[-1].time), ("mode" if "mode" in told else ACTIVE): now.mode}
     ours = {**as_dict(told.get(OURS)), **_beginning(id, entries)}
     return {**told, "id": id, **begun, **titled, **lately, **({OURS: ours} if ours else {})}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from stenolog.errors import StenologError
 from stenolog.events import (
@@ -16,7 +16,6 @@ from stenolog.events import (
     UNCHANGED,
     AgentCard,
     AssistantMessage,
-    ErrorCategory,
     Known,
     LlmError,
     ModeSwitch,
@@ -32,11 +31,11 @@ from stenolog.events import (
 from stenolog.importers import (
     Blobs,
     Json,
+    agent_called,
     as_dict,
     as_list,
     as_str,
     compact_json,
-    error_category,
     offload_large,
     openai_answer_message,
     openai_answer_parts,
@@ -47,26 +46,23 @@ from stenolog.importers import (
 from stenolog.parts import ToolCall, says_something
 
 from . import schema
-from .schema import MAIN, OURS, SYSTEM, FieldDifference, Message
-
-CATEGORIES: tuple[ErrorCategory, ...] = get_args(ErrorCategory)
-PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
-ASIDE = ("widget", "mode_switch")
-"""Message types that are only for the screen by default."""
+from .error_block import category_of, error_block, with_block
+from .schema import JOIN, MAIN, OURS, SYSTEM, FieldDifference, Message
+from .shown import PURPOSES, Shown
 
 
 class MessageReader:
     """Hears the messages of one conversation in their order.
 
     `mode` is the one it stands in, `agent` who speaks as the assistant. The first system message in context
-    is the persona, and no message. `results` false: tool results are for the screen alone.
+    is the persona, and no message. `shown` says what is sent besides.
     """
 
-    def __init__(self, *, results: bool = True) -> None:
+    def __init__(self, shown: Shown) -> None:
         self.mode = DEFAULT_MODE
         self.agent = MAIN
         self._is_in_run = False
-        self._results = results
+        self._shown = shown
         self._is_told = False
 
     def note(self, event: Known) -> None:
@@ -74,21 +70,25 @@ class MessageReader:
         self.mode = mode_after(event, self.mode)
         match event:
             case ModeSwitch(joins=joins, active_run=run):
-                self.agent = joins[0] if joins else self.agent
+                # Agents that an import finds on its way join; who speaks without an id stays the first.
+                self.agent = joins[0] if joins and not is_late_join(event) else self.agent
                 self._is_in_run = self._is_in_run if run is UNCHANGED else run is not None
-            case AssistantMessage(agent=agent) | LlmError(agent=agent):
+            case AssistantMessage(agent=agent, source=None) | LlmError(agent=agent, source=None):
                 self.agent = agent
             case _:
                 pass
 
-    def hear(self, message: Message, id: str, time: datetime, blobs: Blobs) -> Known:
+    def hear(
+        self, message: Message, id: str, time: datetime, blobs: Blobs, to: tuple[str, ...] = ()
+    ) -> Known:
         """Return the event of a message, with the other fields in `meta`; `blobs` gets files stored apart.
 
+        `to` are the agents whom a person's message is for, where it does not say so.
         Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
         """
         ours = ours_of(message)
         plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
-        event = self._read(plain, id, blobs)
+        event = self._read(plain, id, blobs, to)
         if not is_native(message):
             event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
         place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
@@ -96,24 +96,27 @@ class MessageReader:
         event = replace(event, meta=meta)
         return event if ours is None else patched(event, ours)
 
-    def _read(self, plain: Message, id: str, blobs: Blobs) -> Known:
+    def _read(self, plain: Message, id: str, blobs: Blobs, to: tuple[str, ...]) -> Known:
         role, kind = as_str(plain.get("role")), as_str(plain.get("partType"))
         common: dict[str, Any] = {"run": as_str(plain.get("runId")), "node": as_str(plain.get("nodeId"))}
         if kind == "mode_switch":
             return self.switch(plain, **common)
-        common["in_context"] = _in_context(plain, kind)
-        if kind == "llm_error":
-            return _error(plain, self.agent, common)
+        common["in_context"] = self._shown.in_context(plain)
+        speaker = agent_of(plain) or self.agent
+        if kind == "llm_error" or (role == "assistant" and _has_block(plain)):
+            return _error(plain, speaker, common)
         if role in ("system", "developer"):
             return self._system(plain, common, blobs)
         if role == "assistant":
-            return _answer(plain, kind, id, {**common, "agent": self.agent})
+            return _answer(plain, kind, id, {**common, "agent": speaker})
         if role in ("tool", "function"):
-            common["in_context"] &= self._results
+            common["in_context"] &= self._shown.results
             return _result(plain, common, blobs)
         if not role:
             raise ValueError(f"expected a role, found {compact_json(plain.get('role'))}")
-        known = {} if role == "user" else {"author_kind": "system", "in_context": False}
+        known: dict[str, Any] = (
+            {"to": list(to)} if role == "user" else {"author_kind": "system", "in_context": False}
+        )
         return UserMessage(
             parts=openai_user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
         )
@@ -129,7 +132,9 @@ class MessageReader:
         if not self._is_told and isinstance(said, str) and said and common["in_context"]:
             self._is_told = True
             return ModeSwitch(
-                cards={self.agent: AgentCard(persona=said)}, run=common["run"], node=common["node"]
+                cards={agent_of(plain) or self.agent: AgentCard(persona=said)},
+                run=common["run"],
+                node=common["node"],
             )
         parts = openai_user_parts(said, blobs)
         return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
@@ -177,9 +182,21 @@ def ignored(event: Known, heard: Known) -> Message:
     return {name: value for name, value in told.items() if value}
 
 
-def _in_context(plain: Message, kind: str) -> bool:
-    told = plain.get("includeInContext")
-    return told if isinstance(told, bool) else kind not in ASIDE
+def agent_of(plain: Message) -> str:
+    """Return the agent that a message names; empty if it names none."""
+    named = as_str(plain.get("agentId"))
+    return agent_called(named) if named else ""
+
+
+def is_late_join(event: ModeSwitch) -> bool:
+    """Return whether an import made the switch for an agent that it found behind the opening."""
+    source = event.source
+    return source is not None and (source.system, source.role) == (SYSTEM, JOIN)
+
+
+def _has_block(plain: Message) -> bool:
+    said = plain.get("content")
+    return isinstance(said, str) and not plain.get("tool_calls") and error_block(said) is not None
 
 
 def _name(plain: Message) -> str:
@@ -212,29 +229,32 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
 
     result = ToolResult(
         call_id=as_str(plain.get("tool_call_id")),
-        name=_name(plain),
+        name=as_str(plain.get("toolName")),
         parts=openai_user_parts(plain.get("content"), blobs),
         is_error=plain.get("isError") is True,
+        duration_ms=_milliseconds(plain.get("duration")),
         **common,
     )
     return offload_large(result, put)
 
 
+def _milliseconds(told: Json) -> int | None:
+    is_time = isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < 1e12
+    return round(told) if is_time else None
+
+
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
     """Return a failed call.
 
-    Either `error` is the reason and the content is the partial answer, or the content is the reason.
+    The content ends with the block; or `error` is the reason and the content is the partial answer; or the
+    content is the reason.
     """
     error, said = plain.get("error"), as_str(plain.get("content"))
+    if not error and (block := error_block(said)) is not None:
+        return LlmError(agent=agent, **block._asdict(), **common)
     words = as_str(error) or as_str(as_dict(error).get("message")) or ("" if error else said)
-    told = as_dict(error).get("category")
-    return LlmError(
-        agent=agent,
-        category=next((each for each in CATEGORIES if each == told), error_category(words)),
-        message=words,
-        text=said if error else "",
-        **common,
-    )
+    category = category_of(as_str(as_dict(error).get("category")), words)
+    return LlmError(agent=agent, category=category, message=words, text=said if error else "", **common)
 
 
 BlobContents = Mapping[str, bytes]
@@ -253,7 +273,7 @@ def written(event: Known, place: WritePlace, blobs: BlobContents) -> Message:
     """Return the message that an event gives by itself. Raises `BlobNotFoundError` for a missing blob."""
     return {
         "id": place.id,
-        "timestamp": iso(place.time),
+        "createdAt": iso(place.time),
         **_answer_message(event, place, blobs),
         "includeInContext": place.in_context,
         "partType": _part_type(event),
@@ -297,20 +317,21 @@ def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dic
             role = "system" if told else "user"
             return {"role": role, "content": openai_content(parts, blobs), **_name_fields(author)}
         case AssistantMessage(agent=agent):
-            return {**openai_answer_message(event, blobs), **_name_fields(agent if agent != MAIN else "")}
+            return {**openai_answer_message(event, blobs), **_agent_fields(agent)}
         case ToolResult(call_id=call_id, name=name):
-            failed = {"isError": True} if event.is_error else {}
+            failed: dict[str, Any] = {"isError": True} if event.is_error else {}
+            took = {} if event.duration_ms is None else {"duration": event.duration_ms}
             return {
                 "role": "tool",
                 "tool_call_id": call_id,
-                **_name_fields(name),
+                **({"toolName": name} if name else {}),
+                **took,
                 "content": full_output(event, blobs),
                 **failed,
             }
         case LlmError(agent=agent, category=category, message=message):
-            error = {"category": category, "message": message}
-            named = _name_fields(agent if agent != MAIN else "")
-            return {"role": "assistant", "content": event.text or None, "error": error, **named}
+            content = with_block(event.text, category, message)
+            return {"role": "assistant", "content": content, **_agent_fields(agent)}
         case ModeSwitch():
             persona = persona_of(event)
             return {"role": "system", "content": f"mode: {place.mode}" if persona is None else persona}
@@ -328,6 +349,10 @@ def full_output(result: ToolResult, blobs: BlobContents) -> Json:
 
 def _name_fields(name: str) -> dict[str, str]:
     return {"name": name} if name else {}
+
+
+def _agent_fields(agent: str) -> dict[str, str]:
+    return {"agentId": agent} if agent != MAIN else {}
 
 
 def _part_type(event: Known) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 
 from stenolog.errors import DuplicateIdError, InvalidEventError
 from stenolog.events import (
@@ -34,7 +35,9 @@ from stenolog.importers import (
 
 from .message_format import MessageReader, is_native, ours_of
 from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
-from .schema import MAIN, OURS, SETTINGS, SYSTEM, Message, read
+from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, read
+from .shown import Shown
+from .speakers import Speakers
 
 
 class CrewAgent:
@@ -50,7 +53,11 @@ class CrewAgent:
         self._held = log
         self._about = about
         self._ids = ids_of(records)
-        self._ear = MessageReader(results=about.get("includeToolResultsInContext") is not False)
+        self._speakers = Speakers(records)
+        self._joined: set[str] = set()
+        self._last = ("", 0)
+        self._mode = ""
+        self._ear = MessageReader(Shown.told(about))
         self._at = as_time(read(about, "createdAt")[0].get("createdAt"))
         self._positions = dict(log.positions)
         self._trail = Trail()
@@ -63,13 +70,18 @@ class CrewAgent:
         if not isinstance(message, dict):
             raise ValueError(f"expected an object, found {type(message).__name__}")
         plain, _ = read(message)
-        self._at = as_time(plain.get("timestamp"), self._at)
+        self._at, self._mode = as_time(plain.get("createdAt"), self._at), as_str(plain.get("mode"))
         id = self._ids[record.line]
         blobs = _blobs(message)
         try:
             if not is_native(message) or not (self._is_open or plain.get("partType") == "mode_switch"):
                 self._settle(id, plain)
-            event = self._restricted(self._ear.hear(self._placed(message), id, self._at, blobs), id, message)
+            if not is_native(message):
+                self._join(id, self._speakers.named_by(record.line))
+            heard = self._ear.hear(
+                self._placed(message), id, self._at, blobs, self._speakers.addressees(record.line)
+            )
+            event = self._restricted(heard, id, message)
         except InvalidEventError as error:
             raise ValueError(str(error)) from None
         self._is_open = True
@@ -77,7 +89,18 @@ class CrewAgent:
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end of the list."""
+        """Return the steps left at the end of the list: the switch to the mode that is active now."""
+        id, position = self._last
+        mode = as_str(self._about.get(ACTIVE))
+        names = (made_up(id, f"{ACTIVE}{number}") for number in count(1))
+        earlier = [*takewhile(self._positions.__contains__, names)]
+        is_grown = position > self._held.head
+        now = (self._mode, self._ear.mode) if is_grown else (self._held.settings.mode,)
+        # Where the log has gone on behind the file, its mode is the newer one.
+        is_newest = max(position, *map(self._positions.__getitem__, earlier), 0) >= self._held.head
+        if id and mode and mode not in now and is_newest:
+            switch = self._ear.switch({"mode": mode}, source=replace(self._source(), role=ACTIVE))
+            self._say(switch, made_up(id, f"{ACTIVE}{len(earlier) + 1}"), {})
         return self.writer.drain()
 
     def _check_same(self) -> None:
@@ -133,6 +156,18 @@ class CrewAgent:
         self._positions[id] = position
         self._trail.note(event, id, position)
         self._ear.note(event)
+        self._last = id, position
+        if isinstance(event, ModeSwitch):
+            self._joined.update(event.joins)
+
+    def _join(self, id: str, agents: Sequence[str]) -> None:
+        """Have agents join that an earlier file of the conversation did not have."""
+        new = [agent for agent in agents if agent not in self._joined]
+        made = made_up(id, JOIN)
+        if new and (self.writer.holds(made) or not self.writer.holds(id)):
+            cards: dict[str, AgentCard | None] = {agent: AgentCard() for agent in new}
+            source = replace(self._source(), role=JOIN)
+            self._say(ModeSwitch(joins=new, cards=cards, source=source), made, {})
 
     def _settle(self, id: str, plain: Message) -> None:
         """Open the conversation, or switch its mode, as the message tells without saying so."""
@@ -156,8 +191,8 @@ class CrewAgent:
             mode=as_str(plain.get("mode")) or _mode_of(self._about) or DEFAULT_MODE,
             active_run=self._ear.switch(plain).active_run,
             title=as_str(self._about.get("title")) or UNCHANGED,
-            joins=[MAIN],
-            cards={MAIN: AgentCard()},
+            joins=self._speakers.agents,
+            cards={agent: AgentCard() for agent in self._speakers.agents},
             meta={SYSTEM: self._about} if self._about else {},
             source=self._source(),
         )
@@ -168,7 +203,7 @@ class CrewAgent:
 
 def _mode_of(about: Message) -> str:
     """Return the mode that a conversation began in, where the index tells it; else the latest."""
-    return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get("mode"))
+    return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get(ACTIVE, about.get("mode")))
 
 
 def _blobs(message: Message) -> Blobs:

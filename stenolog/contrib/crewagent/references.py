@@ -11,7 +11,7 @@ from stenolog.errors import InvalidEventError
 from stenolog.events import LONGEST_NAME, UNCHANGED, Known, ModeSwitch, check_name, dump_event
 from stenolog.importers import Json, Record, as_dict, as_list, as_str, key_of, position_ranges
 
-from .schema import OURS, SETTINGS, SYSTEM, Message
+from .schema import JOIN, OURS, SETTINGS, SYSTEM, Message
 
 OPENING = "settings"
 MODE = "mode"
@@ -26,7 +26,7 @@ def ids_of(records: Sequence[Record]) -> dict[str, str]:
     """
     wanted = {record.line: _stated_id(record.value) or f"#{record.line}" for record in records}
     used: set[str] = set()
-    reserved = {made_up(id, what) for id in wanted.values() for what in (OPENING, MODE)}
+    reserved = {made_up(id, what) for id in wanted.values() for what in (OPENING, MODE, JOIN)}
     found = {}
     for line, id in wanted.items():
         if id in reserved or id in used:
@@ -76,7 +76,8 @@ def placed(fields: Message, positions: Mapping[str, int]) -> Message:
 
 def is_made(event: Known) -> bool:
     """Return whether an import made the event from no message."""
-    return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, SETTINGS)
+    source = event.source
+    return source is not None and source.system == SYSTEM and source.role in (SETTINGS, JOIN)
 
 
 class Trail:

@@ -22,6 +22,10 @@ OURS = "stenolog"
 """The field of a message that the old app passes over: what its other fields cannot say of the event."""
 SETTINGS = "settings"
 """The role in the `source` of a mode switch that stands for no message."""
+JOIN = "join"
+"""The role in the `source` of a mode switch by which an agent joins that an import found on its way."""
+ACTIVE = "activeType"
+"""The field of the index for the mode that is active now; also the `role` of a switch made from it alone."""
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "tool_calls": ("toolCalls",),
     "tool_call_id": ("toolCallId",),
@@ -30,11 +34,17 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "runId": ("run_id",),
     "nodeId": ("node_id",),
     "isError": ("is_error",),
-    "timestamp": ("createdAt", "created_at"),
-    "createdAt": ("created_at",),
+    "agentId": ("agent_id",),
+    "isCollapsed": ("is_collapsed",),
+    "createdAt": ("timestamp", "created_at"),
     "updatedAt": ("updated_at",),
 }
-MARKS = ("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCallId")
+TOOL_SPELLINGS: Mapping[str, tuple[str, ...]] = {"toolName": ("name",), "duration": ("durationMs",)}
+"""Other spellings in the result of a tool, where `name` is no author."""
+MARKS = (
+    *("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCallId"),
+    *("toolName", "agentId", "isCollapsed"),
+)
 """Fields by which a list of messages is known to be CrewAgent's."""
 
 
@@ -69,8 +79,10 @@ def same(one: Json, other: Json) -> bool:
 def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
     """Return the fields by their own names, and other spellings of them; of two spellings one counts."""
     spelled: dict[str, str] = {}
-    for name in only or SPELLINGS:
-        found = next((other for other in SPELLINGS[name] if other in message), None)
+    is_result = message.get("role") in ("tool", "function")
+    spellings = {**SPELLINGS, **TOOL_SPELLINGS} if is_result else SPELLINGS
+    for name in only or spellings:
+        found = next((other for other in spellings[name] if other in message), None)
         if name not in message and found is not None and found not in spelled.values():
             spelled[name] = found
     names = {found: name for name, found in spelled.items()}
