@@ -69,7 +69,7 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
     """Return the messages of a conversation; fields that they lack are in their field `stenolog`."""
     now, told = context(entries), _about_of(entries)
-    before = Before(MessageReader(Shown.told(told)), [], Trail())
+    before = Before(MessageReader(Shown.stated(told)), [], Trail())
     made: dict[str, Message] = {}
     last = max((entry.position for entry in entries if _is_ours(entry.event)), default=0)
     for entry in entries:

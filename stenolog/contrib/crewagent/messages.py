@@ -57,7 +57,7 @@ class CrewAgent:
         self._joined: set[str] = set()
         self._last = ("", 0)
         self._mode = ""
-        self._ear = MessageReader(Shown.told(about))
+        self._ear = MessageReader(Shown.stated(about))
         self._at = as_time(read(about, "createdAt")[0].get("createdAt"))
         self._positions = dict(log.positions)
         self._trail = Trail()

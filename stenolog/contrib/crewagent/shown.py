@@ -22,7 +22,7 @@ class Shown(NamedTuple):
     collapsed: bool = False
 
     @classmethod
-    def told(cls, about: Message) -> Shown:
+    def stated(cls, about: Message) -> Shown:
         """Return the settings that stand in an entry of the index."""
         return cls(
             about.get("includeToolResultsInContext") is not False,
@@ -31,9 +31,9 @@ class Shown(NamedTuple):
 
     def in_context(self, plain: Message) -> bool:
         """Return whether models are sent a message, by its own word or else by what it is."""
-        told, role, kind = plain.get("includeInContext"), plain.get("role"), plain.get("partType")
-        if isinstance(told, bool):
-            return told
+        stated, role, kind = plain.get("includeInContext"), plain.get("role"), plain.get("partType")
+        if isinstance(stated, bool):
+            return stated
         # A collapsed call or result is protocol, whatever the screen makes of it.
         is_aside = role in ("assistant", "system") and plain.get("isCollapsed") is True
         if is_aside and not plain.get("tool_calls") and kind not in SAID:
