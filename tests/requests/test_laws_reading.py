@@ -37,7 +37,7 @@ def messages(api: str) -> list[Body]:
     for log in map(history, range(40)):
         for lane in lanes(log):
             body = build(log, lane.agent, task=lane.task, api=api, blobs=BLOBS).body
-            whole += conversation(body)[1]
+            whole += conversation(body, KEYS[api])
     return [*whole, *(json.loads(json.dumps(one).replace('"c1"', '"c2"')) for one in whole), *ODD]
 
 

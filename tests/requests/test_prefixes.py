@@ -12,6 +12,7 @@ import pytest
 from stenolog import Entry
 from stenolog.domain.errors import InvalidPolicyError, UnsupportedVersionError
 from stenolog.projections.requests import lanes, proofs
+from stenolog.projections.requests.apis import api_of
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.proofs import Checked, checked, invalid_requests
 from stenolog.projections.requests.validation import LAWS, IncrementalValidator
@@ -19,7 +20,6 @@ from stenolog.projections.requests.validation.checks import (
     Body,
     Check,
     Finding,
-    conversation,
     law,
     per_message,
 )
@@ -39,15 +39,18 @@ def each_message(at: str, message: Body) -> Iterator[Finding]:
 @law
 def around(body: Body) -> Iterator[Finding]:
     """Nothing may stand around them."""
-    key, _ = conversation(body)
-    yield "", json.dumps({name: value for name, value in body.items() if name != key})
+    yield "", json.dumps({name: value for name, value in body.items() if name != "messages"})
 
 
 @pytest.fixture
 def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set laws that find everything in a body: their findings are equal if the bodies are."""
     laws: tuple[Check, ...] = (each_message, around)
-    monkeypatch.setattr(proofs, "reading", lambda api: IncrementalValidator((*laws, *LAWS[api])))
+    monkeypatch.setattr(
+        proofs,
+        "reading",
+        lambda api: IncrementalValidator((*laws, *LAWS[api]), api_of(api).messages),
+    )
 
 
 def alone(log: list[Entry], positions: range) -> list[Checked]:
@@ -103,7 +106,9 @@ def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
         if "ledger" in json.dumps(message):
             yield at, "a ledger"
 
-    monkeypatch.setattr(proofs, "reading", lambda api: IncrementalValidator([no_errors]))
+    monkeypatch.setattr(
+        proofs, "reading", lambda api: IncrementalValidator([no_errors], api_of(api).messages)
+    )
     log = session_log(2, 60)
     first = next(entry.position for entry in log if "ledger" in getattr(entry.event, "text", ""))
 

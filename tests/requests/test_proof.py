@@ -237,13 +237,14 @@ bodies = st.fixed_dictionaries(
 @settings(max_examples=100, derandomize=True)
 @given(body=bodies, data=st.data())
 def test_sections_name_the_place_of_a_change_within_an_eighth(body: dict[str, Any], data: Any) -> None:
-    assert first_difference(sections(body), body) == ""
+    assert first_difference(sections(body, "messages"), body, "messages") == ""
     messages = body["messages"]
     if messages:
         at = data.draw(st.integers(0, len(messages) - 1))
         other = {**body, "messages": [*messages[:at], {"content": "something else"}, *messages[at + 1 :]]}
 
-        first, _, last = first_difference(sections(body), other).removeprefix("/messages/").partition("-")
+        differs = first_difference(sections(body, "messages"), other, "messages")
+        first, _, last = differs.removeprefix("/messages/").partition("-")
 
         assert int(first) <= at <= int(last or first)
         assert int(last or first) - int(first) <= 2 * len(messages) / CHUNKS + 1
@@ -252,17 +253,22 @@ def test_sections_name_the_place_of_a_change_within_an_eighth(body: dict[str, An
 def test_messages_that_came_or_went_at_the_end_are_named_too() -> None:
     said = [{"content": str(n)} for n in range(40)]
 
-    assert first_difference(sections({"messages": said}), {"messages": [*said, 1, 2]}) == "/messages/40-41"
-    assert first_difference(sections({"messages": said}), {"messages": said[:-1]}) == "/messages/36-39"
-    assert first_difference(sections({"messages": []}), {"messages": said[:1]}) == "/messages/0"
+    def differs(before: list[Any], after: list[Any]) -> str:
+        return first_difference(sections({"turns": before}, "turns"), {"turns": after}, "turns")
+
+    assert differs(said, [*said, 1, 2]) == "/turns/40-41"
+    assert differs(said, said[:-1]) == "/turns/36-39"
+    assert differs([], said[:1]) == "/turns/0"
 
 
 def test_a_prompt_is_told_turn_by_turn() -> None:
     told = "System: a\n\nUser: b\n\nstill b\n\nAssistant (coder): c"
 
-    differs = first_difference(sections({"prompt": told}), {"prompt": told.replace("c", "d")})
+    differs = first_difference(
+        sections({"prompt": told}, "prompt"), {"prompt": told.replace("c", "d")}, "prompt"
+    )
 
-    assert sections({"prompt": told})["prompt"][0] == 3
+    assert sections({"prompt": told}, "prompt")["prompt"][0] == 3
     assert differs == "/prompt, turn 2"
 
 
@@ -270,7 +276,7 @@ def test_sections_are_small_however_long_a_request_is() -> None:
     said = [{"role": "user", "content": str(n)} for n in range(10_000)]
     body = {"system": "You code.", "model": "m", "messages": said, "tools": [{"name": "shell"}]}
 
-    assert len(json.dumps(sections(body), separators=(",", ":"))) <= 160
+    assert len(json.dumps(sections(body, "messages"), separators=(",", ":"))) <= 160
 
 
 def random_events(seed: int) -> list[Event]:

@@ -90,7 +90,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 def sources(request: Request, text: str) -> tuple[int, ...]:
     """Return the positions that the messages with the text come from; of the front if no message has it."""
     needles = _needles(text)
-    holding = {at for at, message in enumerate(messages(request.body)) if _holds(message, needles)} or {-1}
+    holding = {at for at, message in enumerate(messages(request)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
     return tuple(sorted(found))
 

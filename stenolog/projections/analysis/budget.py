@@ -117,7 +117,7 @@ class _Ledger:
 
     def _measure(self, request: Request) -> None:
         """Add the part of a request that is a prefix of the one before, in bytes and in tokens."""
-        said, front = messages(request.body), around(request.body)
+        said, front = messages(request), around(request)
         same = _shared(self.before, said)
         now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
         self.bytes += sum(len(text) for _, text in now)

@@ -14,7 +14,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.requests import Request, RequestPart, build
-from stenolog.projections.requests.body_digest import MESSAGES, TURN
+from stenolog.projections.requests.body_digest import TURN
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.transport import PROMPT, Transport
@@ -93,7 +93,7 @@ class _Writer:
     """The bytes of one body, piece by piece."""
 
     def __init__(self, request: Request, transport: Transport) -> None:
-        self.body = request.body
+        self.body, self.messages_key = request.body, request.messages_key
         self.parts = request.parts
         self.transport = transport
         self.is_compact = transport.style != "spaced"
@@ -114,7 +114,7 @@ class _Writer:
         yield self._frame("}" if opening != "{" else "{}", "")
 
     def _field(self, key: str, value: Any) -> Iterator[_Piece]:
-        if key in MESSAGES and isinstance(value, list):
+        if key == self.messages_key and isinstance(value, list):
             yield from self._several(value, f"/{key}", [self.owners.get(at, []) for at in range(len(value))])
         elif key in SYSTEM:
             yield self._value(
@@ -123,7 +123,7 @@ class _Writer:
         elif key == TOOLS:
             others = [at for at in self._front() if self.parts[at].role != "system"]
             yield self._value(value, f"/{key}", others)._replace(source=TOOLS)
-        elif key in MESSAGES:
+        elif key == self.messages_key:
             yield self._value(value, f"/{key}", [*range(len(self.parts))])
         else:
             yield self._value(value, f"/{key}", [])._replace(source=PARAMETER)

@@ -43,11 +43,12 @@ class Fresh(NamedTuple):
     place: RequestPlace
     sha256: str
     body: Mapping[str, Any]
+    messages_key: str
 
     @property
     def digest(self) -> Digest:
         """As it is written."""
-        return Digest(self.place, self.sha256, sections(self.body))
+        return Digest(self.place, self.sha256, sections(self.body, self.messages_key))
 
 
 class Header(NamedTuple):
@@ -98,7 +99,7 @@ def fresh(
                     request = from_window(window, api, blobs)
                     if request.ready:
                         place = RequestPlace(db, log[0].conversation, lane.address, request.at, name)
-                        yield Fresh(place, request.sha256, request.body)
+                        yield Fresh(place, request.sha256, request.body, request.messages_key)
         except (CallerError, UnsupportedVersionError) as error:
             refused(lane.address, error)
 
@@ -117,7 +118,7 @@ def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
         if then.sha256 == now.sha256:
             yield Compared(now.place, "same")
         else:
-            where = first_difference(then.sections, now.body) or ORDER
+            where = first_difference(then.sections, now.body, now.messages_key) or ORDER
             yield Compared(now.place, "changed", where)
         then = next(before, None)
     while then is not None:

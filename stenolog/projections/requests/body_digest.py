@@ -2,7 +2,8 @@
 
 The sha256 of a receipt proves that a request was built again; its sections tell where one differs.
 
->>> first_difference(sections({"model": "m", "prompt": "User: a"}), {"model": "m", "prompt": "User: b"})
+>>> told = sections({"model": "m", "prompt": "User: a"}, "prompt")
+>>> first_difference(told, {"model": "m", "prompt": "User: b"}, "prompt")
 '/prompt, turn 0'
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from operator import is_
@@ -18,8 +19,8 @@ from typing import Any, Protocol
 
 FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """The keys, besides the messages, that have a section of their own; the others share one, `PARAMETERS`."""
-MESSAGES = ("messages", "input", "contents", "prompt")
-"""The keys that the conversation stands under, on one API or another."""
+MESSAGES = "messages"
+"""The key that the messages stand under, unless an `Api` names another."""
 PARAMETERS = "parameters"
 ORDER = "the order of the keys"
 """The reported difference of two bodies whose sections are all equal."""
@@ -115,13 +116,13 @@ def written(value: Any) -> bytes:
     return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def digest(body: Mapping[str, Any], messages: MessageHash | None = None) -> str:
-    """Return the sha256 of a body. `messages` are its own, where some of them are known."""
+def digest(body: Mapping[str, Any], under: str, messages: MessageHash | None = None) -> str:
+    """Return the sha256 of a body. `messages` are those `under` this key, where some of them are known."""
     whole: Hash = sha256()
     text = b"{"
     for number, (key, value) in enumerate(body.items()):
         text += (b"," if number else b"") + written(key) + b":"
-        if messages is not None and key in MESSAGES:
+        if messages is not None and key == under:
             whole, text = messages.hashed(text + b"["), b"]"
         else:
             text += written(value)
@@ -129,24 +130,23 @@ def digest(body: Mapping[str, Any], messages: MessageHash | None = None) -> str:
     return whole.hexdigest()
 
 
-def sections(body: Mapping[str, Any], messages: MessageHash | None = None) -> dict[str, Any]:
-    """Return the digests of a body's sections, about 150 bytes of JSON.
+def sections(body: Mapping[str, Any], under: str, messages: MessageHash | None = None) -> dict[str, Any]:
+    """Return the digests of a body's sections, about 150 bytes of JSON. Its messages stand `under` a key.
 
     `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
     16 chunks of the messages stand in one text, four digits each. All chunks but the last have the same
     number of messages.
     """
     found: dict[str, Any] = {key: _digest(body[key]) for key in FRONT if key in body}
-    found[PARAMETERS] = _digest(_other_fields(body))
-    for key in MESSAGES:
-        if key in body:
-            said = messages or MessageHash(turns(body[key]))
-            number = len(said.messages)
-            found[key] = [number, "".join(_chunks(said, number))]
+    found[PARAMETERS] = _digest(_other_fields(body, under))
+    if under in body:
+        said = messages or MessageHash(turns(body[under]))
+        number = len(said.messages)
+        found[under] = [number, "".join(_chunks(said, number))]
     return found
 
 
-def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> str:
+def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any], under: str) -> str:
     """Return the first difference between a body and the sections of another one; empty if they are equal.
 
     A JSON pointer (`/tools`, `/messages/3`), one with a range (`/messages/12-23`), or several joined by
@@ -155,18 +155,17 @@ def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any]) -> st
     for key in FRONT:
         if sections.get(key) != (_digest(body[key]) if key in body else None):
             return f"/{key}"
-    for key in MESSAGES:
-        different = _in_messages(key, sections.get(key, [0, ""]), turns(body.get(key, [])))
-        if different:
-            return different
-    if sections.get(PARAMETERS) != _digest(_other_fields(body)):
-        return " or ".join(f"/{key}" for key in _other_fields(body)) or f"/{PARAMETERS}"
+    if different := _in_messages(under, sections.get(under, [0, ""]), conversation(body, under)):
+        return different
+    others = _other_fields(body, under)
+    if sections.get(PARAMETERS) != _digest(others):
+        return " or ".join(f"/{key}" for key in others) or f"/{PARAMETERS}"
     return ""
 
 
-def conversation(body: Mapping[str, Any]) -> Any:
+def conversation(body: Mapping[str, Any], under: str) -> Any:
     """Return the messages of a body; a prompt is a text."""
-    return next((body[key] for key in MESSAGES if key in body), [])
+    return body.get(under, [])
 
 
 def turns(messages: Any) -> Sequence[Any]:
@@ -183,20 +182,26 @@ def by_hash(value: Any) -> Any:
     return getattr(value, "hashed", value)
 
 
-def _in_messages(key: str, recorded: Sequence[Any], messages: Sequence[Any]) -> str:
+def _in_messages(key: str, recorded: Sequence[Any], there: Any) -> str:
     number, chunks = recorded
+    where, messages = _range_pointer(key, there), turns(there)
     size = _size(number)
     for index, found in enumerate(_chunks(MessageHash(messages), number)):
         if found != chunks[index * SHORTER : (index + 1) * SHORTER]:
-            return _range_key(key, index * size, min((index + 1) * size, number) - 1)
-    return "" if len(messages) == number else _range_key(key, number, max(number, len(messages) - 1))
+            return where(index * size, min((index + 1) * size, number) - 1)
+    return "" if len(messages) == number else where(number, max(number, len(messages) - 1))
 
 
-def _range_key(key: str, first: int, last: int) -> str:
-    span = f"{first}" if first == last else f"{first}-{last}"
-    if key == "prompt":
-        return f"/{key}, turn{'' if first == last else 's'} {span}"
-    return f"/{key}/{span}"
+def _range_pointer(key: str, messages: Any) -> Callable[[int, int], str]:
+    """Return what names a run of messages, or of the turns of a text, by its first and last."""
+
+    def range_at(first: int, last: int) -> str:
+        span = f"{first}" if first == last else f"{first}-{last}"
+        if isinstance(messages, str):
+            return f"/{key}, turn{'' if first == last else 's'} {span}"
+        return f"/{key}/{span}"
+
+    return range_at
 
 
 def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
@@ -217,8 +222,8 @@ def _size(number: int) -> int:
     return size
 
 
-def _other_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in FRONT and key not in MESSAGES}
+def _other_fields(body: Mapping[str, Any], under: str) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key not in FRONT and key != under}
 
 
 def _digest(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from .body_digest import MESSAGES, by_hash, compact, turns
+from .body_digest import by_hash, compact, conversation, turns
 from .explanation import Omission, RequestPart
 from .rules import PROMPT, STAGES
 from .tokens import OVERHEAD
@@ -31,6 +31,11 @@ class Explained(Protocol):
     @property
     def body(self) -> Mapping[str, Any]:
         """Return the provider's JSON body."""
+        ...
+
+    @property
+    def messages_key(self) -> str:
+        """Return the key of the messages in the body."""
         ...
 
     @property
@@ -112,14 +117,14 @@ def _by_rule(part: RequestPart) -> Hashable | None:
 SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 
 
-def messages(body: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the messages of a body; the turns of a prompt of plain text."""
-    return next((turns(body[key]) for key in MESSAGES if key in body), ())
+def messages(request: Explained) -> Sequence[Any]:
+    """Return the messages of a request's body; the turns of a prompt of plain text."""
+    return turns(conversation(request.body, request.messages_key))
 
 
-def around(body: Mapping[str, Any]) -> dict[str, Any]:
+def around(request: Explained) -> dict[str, Any]:
     """Return the body's fields beside the messages: model, system text, tools, parameters."""
-    return {key: value for key, value in body.items() if key not in MESSAGES}
+    return {key: value for key, value in request.body.items() if key != request.messages_key}
 
 
 def text_of(value: Any) -> str:
@@ -163,7 +168,7 @@ def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
         return ", ".join(_tool_names(request.body.get("tools", ())))
     if part.message < 0:
         return text_of(next((request.body[key] for key in SYSTEM if key in request.body), ""))
-    return text_of(messages(request.body)[part.message]) if alone else ""
+    return text_of(messages(request)[part.message]) if alone else ""
 
 
 def tokens_of(parts: Iterable[RequestPart]) -> int:
@@ -248,7 +253,7 @@ def diff(before: Explained, after: Explained) -> RequestDiff:
         len(second.messages),
         before.size.tokens,
         after.size.tokens,
-        tuple(_around(around(before.body), around(after.body))),
+        tuple(_around(around(before), around(after))),
         tuple(_runs(_changes(first, second))),
     )
 
@@ -258,7 +263,7 @@ class _Side:
 
     def __init__(self, request: Explained) -> None:
         self.request = request
-        self.messages = messages(request.body)
+        self.messages = messages(request)
         self._parts = Counter(part.message for part in request.parts)
 
     def dropped_by(self, part: RequestPart) -> str:

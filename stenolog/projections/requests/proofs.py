@@ -225,7 +225,7 @@ def _difference(plan: Mapping[str, Any], request: Request) -> str:
     """Describe the first difference in the body, by the plan's sections, and in the plan's other choices."""
     place = "somewhere: the receipt has no sections"
     if "sections" in plan:
-        place = first_difference(plan["sections"], request.body) or ORDER
+        place = first_difference(plan["sections"], request.body, request.messages_key) or ORDER
     now = request.plan
     choices = [
         f"{choice}: expected {plan.get(choice)}, found {now.get(choice)}"

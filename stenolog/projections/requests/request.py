@@ -14,7 +14,7 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.tool_pairs import CallKey
 
-from .body_digest import MessageHash, compact, conversation, digest, sections
+from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, sections
 from .comparison import RequestDiff, diff
 from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
 from .rules import REPAIRS
@@ -162,8 +162,8 @@ class Request:
 
     `ready` is true also if only the name of the model is missing. `parts` explains the contents,
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
-    `at` is the position of the view. `cuts` is how often the window has been cut so far, `cut` are the
-    runs of positions that it left out.
+    `at` is the position of the view. The body has its messages under `messages_key`. `cuts` is how often the
+    window has been cut so far, `cut` are the runs of positions that it left out.
     """
 
     agent: str
@@ -181,6 +181,7 @@ class Request:
     cut: tuple[tuple[int, int], ...] = ()
     ready: bool = True
     encoded: MessageHash | None = None
+    messages_key: str = MESSAGES
 
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""
@@ -227,7 +228,7 @@ class Request:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of the compact body, each blob's content replaced by `sha256:` and its hash."""
-        return digest(self.body, self._encoded)
+        return digest(self.body, self.messages_key, self._encoded)
 
     @cached_property
     def receipt(self) -> Receipt:
@@ -246,14 +247,14 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """The choices it was built by: the runs that the window left out, and digests of its sections."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
-        return {**cut, "sections": sections(self.body, self._encoded)}
+        return {**cut, "sections": sections(self.body, self.messages_key, self._encoded)}
 
     @property
     def _encoded(self) -> MessageHash | None:
         """Its messages as digests are made of them, where most of them are known from an earlier request."""
         # A copy of the request may have another body: then its messages are hashed anew.
-        fits = self.encoded is not None and self.encoded.messages is conversation(self.body)
-        return self.encoded if fits else None
+        messages = conversation(self.body, self.messages_key)
+        return self.encoded if self.encoded is not None and self.encoded.messages is messages else None
 
     @cached_property
     def size(self) -> Size:

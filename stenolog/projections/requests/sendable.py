@@ -62,6 +62,7 @@ def finished(
         counter=view.counter.id,
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
+        messages_key=api.messages,
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
@@ -196,7 +197,7 @@ def over_budget(view: View, request: Request, contents: Callable[[], Contents]) 
 def _has_more(request: Request) -> bool:
     """Return whether the API put a message of its own into the body."""
     # The window does not count such a message, since it knows no API.
-    messages = conversation(request.body)
+    messages = conversation(request.body, request.messages_key)
     if isinstance(messages, list) and OPENING in islice(texts(messages[:1]), 2):
         return True
     match request.body:

@@ -10,6 +10,8 @@ from stenolog.domain.registry import Registry
 from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Message, Rendered
 
+from ..body_digest import MESSAGES
+from ..transport import PROMPT
 from . import anthropic, gemini, openai_chat, openai_responses, plain
 from .writer import Writer
 
@@ -17,20 +19,22 @@ Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]],
 
 
 class Api(NamedTuple):
-    """A provider's API: `render` writes the messages as a body.
+    """A provider's API: `render` writes the messages as a body, which has them under the key `messages`.
 
-    An API with a `writer` can also write only the new messages behind those that it has written before.
+    An API with a `writer` can also write only the new messages behind those that it has written before. By
+    its key messages are hashed once, checked one by one and compared; plain text stands under `prompt`.
     """
 
     name: str
     version: int
     render: Render
     writer: type[Writer] | None = None
+    messages: str = MESSAGES
 
 
-def written_by(name: str, version: int, writer: type[Writer]) -> Api:
-    """Return the API of a writer."""
-    return Api(name, version, partial(_written, writer), writer)
+def written_by(name: str, version: int, writer: type[Writer], messages: str = MESSAGES) -> Api:
+    """Return the API of a writer, whose bodies have their messages under this key."""
+    return Api(name, version, partial(_written, writer), writer, messages)
 
 
 def _written(
@@ -43,10 +47,10 @@ APIS: Registry[Api] = Registry("an API")
 """Every API by its name, those that ship with stenolog and those of plugins: see `register_api`."""
 for _api in (
     written_by(openai_chat.NAME, openai_chat.VERSION, openai_chat.ChatWriter),
-    written_by(openai_responses.NAME, openai_responses.VERSION, openai_responses.ResponsesWriter),
+    written_by(openai_responses.NAME, openai_responses.VERSION, openai_responses.ResponsesWriter, "input"),
     written_by(anthropic.NAME, anthropic.VERSION, anthropic.AnthropicWriter),
-    written_by(gemini.NAME, gemini.VERSION, gemini.GeminiWriter),
-    written_by(plain.NAME, plain.VERSION, plain.PlainWriter),
+    written_by(gemini.NAME, gemini.VERSION, gemini.GeminiWriter, "contents"),
+    written_by(plain.NAME, plain.VERSION, plain.PlainWriter, PROMPT),
 ):
     APIS.add(_api.name, _api)
 

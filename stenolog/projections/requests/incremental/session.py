@@ -116,7 +116,7 @@ class RequestSession:
         request = finished(
             window, self.api, body, lazy, inputs.end, window.contents, surely_fits=window.surely_fits
         )
-        messages = conversation(body)
+        messages = conversation(body, self.api.messages)
         if self.writer is not None and isinstance(messages, list):
             return replace(request, encoded=self.writer.encoded(messages))
         return request
@@ -136,7 +136,7 @@ class RequestSession:
             writer.write([*chain.from_iterable(fresh)])
             self._written = told.number
         body = writer.body(inputs.rest)
-        self.shared = savepoint.unchanged(conversation(body)) if writer is before else 0
+        self.shared = savepoint.unchanged(conversation(body, self.api.messages)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
         if writer.builder.missing:
             self.writer = None

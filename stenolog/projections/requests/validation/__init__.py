@@ -71,7 +71,8 @@ def validate(api: str, body: Body) -> list[Violation]:
 
 def reading(api: str) -> IncrementalValidator:
     """Return a validator for consecutive bodies; it does not read unchanged messages again."""
-    return IncrementalValidator(LAWS[api.partition("@")[0]])
+    name = api.partition("@")[0]
+    return IncrementalValidator(LAWS[name], APIS[name].messages)
 
 
 def register_api(api: Api, checks: Iterable[Check] = ()) -> Api:

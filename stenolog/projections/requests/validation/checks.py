@@ -11,6 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from stenolog.projections.requests.body_digest import MESSAGES
+from stenolog.projections.requests.transport import PROMPT
+
 Body: TypeAlias = dict[str, Any]
 Finding: TypeAlias = tuple[str, str]
 """A JSON pointer and what was found there."""
@@ -110,12 +113,12 @@ class PersistentSet:
         return grown
 
 
-def conversation(body: Body) -> tuple[str, Sequence[Any]]:
-    """Return the messages of a body, and the key that they are under; of plain text, its paragraphs."""
-    for key in ("messages", "input", "contents"):
-        if key in body:
-            return key, body[key] if isinstance(body[key], list) else ()
-    return "prompt", str(body["prompt"]).split("\n\n") if "prompt" in body else ()
+def conversation(body: Body, under: str) -> Sequence[Any]:
+    """Return the messages of a body; of a prompt, which is plain text, its paragraphs."""
+    messages = body.get(under, ())
+    if under == PROMPT and under in body:
+        return str(messages).split("\n\n")
+    return messages if isinstance(messages, list) else ()
 
 
 def misshapen(found: object) -> str:
@@ -154,13 +157,13 @@ def asks_for_json_object(format: object) -> bool:
     return isinstance(format, dict) and format.get("type") == "json_object"
 
 
-def says_json(body: Body) -> bool:
+def says_json(messages: Iterable[Any]) -> bool:
     """Return whether the word json occurs in the conversation, in any case."""
-    return any("json" in json.dumps(message).lower() for message in conversation(body)[1])
+    return any("json" in json.dumps(message).lower() for message in messages)
 
 
 class IncrementalValidator:
-    """Some laws, read over one body after another.
+    """Some laws, read over one body after another. The messages stand `under` a key.
 
     >>> from stenolog.projections.requests.validation import LAWS
     >>> reading = IncrementalValidator(LAWS["openai-chat"])
@@ -171,7 +174,8 @@ class IncrementalValidator:
     ['/messages/1/role', '/messages/1/content']
     """
 
-    def __init__(self, laws: Iterable[Check]) -> None:
+    def __init__(self, laws: Iterable[Check], under: str = MESSAGES) -> None:
+        self._under = under
         self._readers = [_Reader(law) for law in laws]
         self._along = [reader for reader in self._readers if reader.law.look or reader.law.step]
         self._read: list[Body] = []
@@ -181,7 +185,7 @@ class IncrementalValidator:
 
         Never raises: what a law cannot read, because it has another shape, breaks that law.
         """
-        key, messages = conversation(body)
+        key, messages = self._under, conversation(body, self._under)
         unchanged = _unchanged(self._read, messages)
         for reader in self._along:
             reader.back(unchanged)

@@ -15,6 +15,7 @@ from .checks import (
     asks_for_json_object,
     blank,
     collected,
+    conversation,
     is_object,
     law,
     per_message,
@@ -172,7 +173,7 @@ def tools_declared(body: Body) -> Iterator[Finding]:
 @law
 def json_is_said(body: Body) -> Iterator[Finding]:
     """An answer that is to be a JSON object needs the word json among the messages."""
-    if asks_for_json_object(body.get("response_format")) and not says_json(body):
+    if asks_for_json_object(body.get("response_format")) and not says_json(conversation(body, "messages")):
         yield "/response_format", "no message says json"
 
 

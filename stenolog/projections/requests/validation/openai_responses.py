@@ -16,6 +16,7 @@ from .checks import (
     asks_for_json_object,
     blank,
     collected,
+    conversation,
     is_object,
     law,
     per_message,
@@ -241,7 +242,9 @@ def namespaces(at: str, item: Body) -> Iterator[Finding]:
 @law
 def json_is_said(body: Body) -> Iterator[Finding]:
     """An answer that is to be a JSON object needs the word json among the items."""
-    if asks_for_json_object(body.get("text", {}).get("format")) and not says_json(body):
+    if asks_for_json_object(body.get("text", {}).get("format")) and not says_json(
+        conversation(body, "input")
+    ):
         yield "/text/format", "no item says json"
 
 
