@@ -30,7 +30,7 @@ NATIVE = 0.99
 
 
 def run(every: int = 1) -> Iterable[Row]:
-    """Count errors of the judges, breaches of the laws, requests over budget, and lost words."""
+    """Count errors of the judges, violations of the laws, requests over budget, and lost words."""
     if not (HERE and TRANSCRIPTS.is_dir()):
         return
     begun = time.perf_counter()
@@ -43,7 +43,7 @@ def run(every: int = 1) -> Iterable[Row]:
         f"in {time.perf_counter() - begun:.0f} s"
     )
     yield Row("corpus: errors found by the judges", found.wrong("judge"), 0, "", note)
-    yield Row("corpus: breaches of the laws", found.wrong("law"), 0, "", note)
+    yield Row("corpus: violations of the laws", found.wrong("law"), 0, "", note)
     note = f"{told['sendable']:,} to be sent under a budget"
     yield Row("corpus: sendable requests over budget", found.wrong("budget"), 0, "", note)
     note = f"{told['refused']:,} more, of which all must stay"

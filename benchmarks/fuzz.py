@@ -43,7 +43,7 @@ def run(seeds: int = 20_000) -> Iterable[Row]:
 
 FAULTS = {
     "judge": "errors found by the judges",
-    "law": "breaches of the laws",
+    "law": "violations of the laws",
     "budget": "sendable requests over budget",
     "again": "requests built again from the log, or from a mark, with other bytes",
     "entry": "entries neither shown nor left out by a rule",

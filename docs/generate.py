@@ -50,7 +50,7 @@ PREFACE = """\
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `check`, `check all` | `log`, `requests`: the data of both |
 | `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
-| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built`; each breach stands in `diagnostics` |
+| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built`; each violation stands in `diagnostics` |
 | `check file` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |

@@ -1,7 +1,7 @@
 """Requests, built from a log by hand, and the parts that an API of one's own is made of.
 
 `build` returns the request of a lane; an `Api` says how its provider wants it written, `register_api` adds
-it, and a `Check` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
+it, and a `Law` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
 """
 
 from .adapters.queries.token_counters import COUNTERS
@@ -28,7 +28,7 @@ from .projections.requests.rules import RULES
 from .projections.requests.tokens import COUNTERS as ESTIMATES
 from .projections.requests.tokens import Counter
 from .projections.requests.validation import Violation, validate
-from .projections.requests.validation.checks import Check, law
+from .projections.requests.validation.checks import Law, law
 
 __all__ = [
     "APIS",
@@ -38,9 +38,9 @@ __all__ = [
     "RULES",
     "Api",
     "BodyBuilder",
-    "Check",
     "Counter",
     "LaneId",
+    "Law",
     "Message",
     "Omission",
     "Preamble",

@@ -11,7 +11,7 @@ from stenolog import AssistantMessage, Entry, UserMessage
 from stenolog.projections.requests import body_digest
 from stenolog.projections.requests.body_digest import first_difference
 from stenolog.projections.requests.incremental.session import every_request
-from stenolog.projections.requests.validation import LAWS, reading
+from stenolog.projections.requests.validation import LAWS, validator_of
 from stenolog.projections.requests.validation.checks import per_message
 from stenolog.requests import APIS, Message, Writer, build, register_api, texts, validate, written_by
 from stenolog.testing import entries
@@ -89,9 +89,9 @@ def test_the_difference_of_a_request_is_named_by_its_message() -> None:
 def test_a_law_of_each_message_finds_the_message_and_reads_it_once() -> None:
     body = build(log(2), "coder", api=TELEX).body
     silent = {**body, "turns": [*body["turns"], {"from": "user", "says": ""}]}
-    validator = reading("telex")
+    validator = validator_of("telex")
 
     assert validate("telex", body) == []
     assert [breach.pointer for breach in validate("telex@1", silent)] == [f"/turns/{len(body['turns'])}/says"]
-    assert validator.breaches(body) == []
-    assert len(validator.breaches(silent)) == 1
+    assert validator.violations(body) == []
+    assert len(validator.violations(silent)) == 1

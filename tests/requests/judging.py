@@ -53,7 +53,7 @@ def complaints(api: str, body: dict[str, Any]) -> list[str]:
 
 
 def refused(api: str, body: dict[str, Any]) -> list[str]:
-    """Return why a provider would refuse a body: the breaches of our laws, and the judge's complaints.
+    """Return why a provider would refuse a body: the violations of our laws, and the judge's complaints.
 
     The judges stand beside the authors' checkout alone; without them the laws decide.
     """
@@ -63,7 +63,7 @@ def refused(api: str, body: dict[str, Any]) -> list[str]:
 def faults(api: str, request: Request) -> Iterator[str]:
     """Yield the complaints of the judge and the laws about a request, and whether it exceeds its budget."""
     yield from (f"judge: {complaint}" for complaint in complaints(api, request.body))
-    yield from (f"law: {breach}" for breach in validate(api, request.body))
+    yield from (f"law: {violation}" for violation in validate(api, request.body))
     if request.policy.budget and request.ready:
         room, found = limits(request.policy.budget), weighed(request)
         if not found.fits(room):

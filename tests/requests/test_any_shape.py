@@ -71,14 +71,14 @@ def test_an_opaque_part_whose_type_is_no_text_is_left_out_by_name(kind: Any) -> 
 @given(body=st.dictionaries(st.sampled_from(KEYS), values, max_size=6))
 @many
 def test_the_laws_judge_a_body_of_any_shape(api: str, body: dict[str, Any]) -> None:
-    assert all(isinstance(breach.found, str) for breach in validate(api, body))
+    assert all(isinstance(violation.found, str) for violation in validate(api, body))
 
 
 @pytest.mark.parametrize("message", [{"role": "assistant", "tool_calls": [{}]}, ["odd"], None, 5])
 def test_what_a_law_cannot_read_breaks_it(message: Any) -> None:
     found = validate("openai-chat", {"messages": [{"role": "user", "content": "Hi"}, message]})
 
-    assert any(breach.pointer == "/messages/1" and "unreadable" in breach.found for breach in found)
+    assert any(violation.pointer == "/messages/1" and "unreadable" in violation.found for violation in found)
 
 
 def test_messages_that_are_no_list_are_told() -> None:

@@ -58,7 +58,7 @@ def test_the_judges_find_no_error_in_any_request_and_none_is_over_its_budget(api
 
 
 def test_no_request_of_plain_text_breaks_a_law() -> None:
-    broken = [(m.seed, breach) for m in sample("plain") for breach in validate("plain", m.request.body)]
+    broken = [(m.seed, violation) for m in sample("plain") for violation in validate("plain", m.request.body)]
 
     assert broken == []
 

@@ -13,7 +13,7 @@ import pytest
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.parts import ReasoningPart
 from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import LAWS, Check, validate
+from stenolog.projections.requests.validation import LAWS, Law, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
@@ -198,13 +198,13 @@ BROKEN: dict[str, list[tuple[str, Body]]] = {
     ("api", "law", "body"), [(w, *case) for w, cases in BROKEN.items() for case in cases]
 )
 def test_a_law_names_itself_and_the_place_where_it_is_broken(api: str, law: str, body: Body) -> None:
-    found = [breach for breach in validate(api, body) if breach.law == law]
+    found = [violation for violation in validate(api, body) if violation.law == law]
 
     assert found
-    assert all(breach.pointer.startswith("/") for breach in found)
+    assert all(violation.pointer.startswith("/") for violation in found)
 
 
-def _all_laws() -> list[Check]:
+def _all_laws() -> list[Law]:
     return [law for laws in LAWS.values() for law in laws]
 
 

@@ -231,10 +231,10 @@ BROKEN: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("law", "body"), BROKEN)
 def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Body) -> None:
-    found = [breach for breach in validate("gemini", body) if breach.law == law]
+    found = [violation for violation in validate("gemini", body) if violation.law == law]
 
     assert found
-    assert all(breach.pointer.startswith("/") for breach in found)
+    assert all(violation.pointer.startswith("/") for violation in found)
 
 
 def test_every_law_is_broken_by_some_body_here() -> None:

@@ -215,15 +215,15 @@ BROKEN: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("law", "body"), BROKEN)
 def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Body) -> None:
-    found = [breach for breach in validate(WIRE, body) if breach.law == law]
+    found = [violation for violation in validate(WIRE, body) if violation.law == law]
 
     assert found
-    assert all(breach.pointer.startswith("/") for breach in found)
+    assert all(violation.pointer.startswith("/") for violation in found)
 
 
 def test_on_openai_chat_too_a_json_object_needs_the_word() -> None:
     body = {"response_format": {"type": "json_object"}, "messages": [{"role": "user", "content": "x"}]}
 
-    assert [breach.law for breach in validate("openai-chat", body)] == ["json-is-said"]
+    assert [violation.law for violation in validate("openai-chat", body)] == ["json-is-said"]
     body["messages"] = [{"role": "user", "content": "Answer in JSON"}]
     assert list(validate("openai-chat", body)) == []

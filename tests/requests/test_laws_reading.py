@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.pipeline.quoting import markers
-from stenolog.projections.requests.validation import TURN, reading, validate
+from stenolog.projections.requests.validation import TURN, validate, validator_of
 from stenolog.projections.requests.validation.checks import PersistentSet, conversation
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS
@@ -60,9 +60,9 @@ def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(
     @settings(max_examples=150, deadline=None, derandomize=True)
     @given(bodies=changing(api))
     def holds(bodies: list[Body]) -> None:
-        found = reading(api)
+        found = validator_of(api)
         for body in bodies:
-            assert found.breaches(body) == validate(api, body)
+            assert found.violations(body) == validate(api, body)
 
     holds()
 
@@ -73,14 +73,18 @@ TEXT = st.lists(st.sampled_from(["User:", "Tool (a):", "\n", "\n\n", " ", "\r", 
 @settings(max_examples=300, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 20), TEXT.map("".join)), max_size=5))
 def test_a_prompt_of_plain_text_is_read_on_by_paragraphs(changes: list[tuple[int, str]]) -> None:
-    found, prompt = reading("plain"), ""
+    found, prompt = validator_of("plain"), ""
     for kept, more in changes:
         prompt = prompt[:kept] + more
         forged = [place for place in markers(prompt) if not _begins_a_turn(prompt, place)]
 
-        told = [breach for breach in found.breaches({"prompt": prompt}) if breach.law == "no-forged-marker"]
+        told = [
+            violation
+            for violation in found.violations({"prompt": prompt})
+            if violation.law == "no-forged-marker"
+        ]
 
-        assert [int(breach.found.rpartition(" ")[2]) for breach in told] == forged
+        assert [int(violation.found.rpartition(" ")[2]) for violation in told] == forged
 
 
 def _begins_a_turn(prompt: str, place: int) -> bool:
@@ -89,12 +93,12 @@ def _begins_a_turn(prompt: str, place: int) -> bool:
 
 def test_a_list_that_was_added_to_after_it_was_read_is_read_on() -> None:
     said: list[Body] = [{"role": "user", "content": "go"}]
-    found = reading("openai-chat")
-    assert found.breaches({"messages": said}) == []
+    found = validator_of("openai-chat")
+    assert found.violations({"messages": said}) == []
 
     said.append({"role": "narrator", "content": "they went"})
 
-    assert [breach.pointer for breach in found.breaches({"messages": said})] == ["/messages/1/role"]
+    assert [violation.pointer for violation in found.violations({"messages": said})] == ["/messages/1/role"]
 
 
 class Counted(dict[str, Any]):
@@ -109,11 +113,11 @@ class Counted(dict[str, Any]):
 
 def test_a_message_that_has_not_changed_is_not_read_again() -> None:
     said = [Counted(role="user", content=f"{n}") for n in range(3)]
-    found = reading("openai-chat")
-    found.breaches({"messages": said})
+    found = validator_of("openai-chat")
+    found.violations({"messages": said})
     looks = [one.looks for one in said]
 
-    found.breaches({"messages": [*said, {"role": "user", "content": "and"}]})
+    found.violations({"messages": [*said, {"role": "user", "content": "and"}]})
 
     assert [one.looks for one in said] == looks
     assert min(looks) > 0

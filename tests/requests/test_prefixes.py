@@ -18,8 +18,8 @@ from stenolog.projections.requests.proofs import Checked, checked, invalid_reque
 from stenolog.projections.requests.validation import LAWS, IncrementalValidator
 from stenolog.projections.requests.validation.checks import (
     Body,
-    Check,
     Finding,
+    Law,
     law,
     per_message,
 )
@@ -45,10 +45,10 @@ def around(body: Body) -> Iterator[Finding]:
 @pytest.fixture
 def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set laws that find everything in a body: their findings are equal if the bodies are."""
-    laws: tuple[Check, ...] = (each_message, around)
+    laws: tuple[Law, ...] = (each_message, around)
     monkeypatch.setattr(
         proofs,
-        "reading",
+        "validator_of",
         lambda api: IncrementalValidator((*laws, *LAWS[api]), api_of(api).messages),
     )
 
@@ -86,7 +86,7 @@ def test_every_prefix_of_a_session_is_checked_as_a_log_of_its_own() -> None:
     found = agreeing(session_log(3, 110), range(1, 111))
 
     assert len({one.lane for one in found}) == 3
-    assert all(one.breaches for one in found)
+    assert all(one.violations for one in found)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
             yield at, "a ledger"
 
     monkeypatch.setattr(
-        proofs, "reading", lambda api: IncrementalValidator([no_errors], api_of(api).messages)
+        proofs, "validator_of", lambda api: IncrementalValidator([no_errors], api_of(api).messages)
     )
     log = session_log(2, 60)
     first = next(entry.position for entry in log if "ledger" in getattr(entry.event, "text", ""))
@@ -155,14 +155,14 @@ def test_what_no_law_finds_fault_with_the_judges_take() -> None:
             super().__init__(LAWS[api])
             self.api = api
 
-        def breaches(self, body: Body) -> list[object]:  # type: ignore[override]
+        def violations(self, body: Body) -> list[object]:  # type: ignore[override]
             read.append((self.api, json.loads(json.dumps(body))))
-            return list(super().breaches(body))
+            return list(super().violations(body))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proofs, "reading", Judged)
+        patch.setattr(proofs, "validator_of", Judged)
         found = list(checked(session_log(4, 70), apis=tuple(MODELS), all_prefixes=True))
 
-    assert [one for one in found if one.breaches] == []
+    assert [one for one in found if one.violations] == []
     assert [fault for api, body in read[::3] for fault in complaints(api, body)] == []
     assert len(read) == len(found) == 70 * 3 * 4

@@ -100,7 +100,7 @@ def test_the_law_finds_an_answer_without_the_reasoning_that_others_bring() -> No
     asked = {"role": "user", "content": "Hi", "reasoning_content": "?"}
     found = validate("openai-chat", {**body, "messages": [*body["messages"], without, asked]})
 
-    assert [breach.law for breach in found] == ["reasoning-with-every-answer"] * 2
+    assert [violation.law for violation in found] == ["reasoning-with-every-answer"] * 2
 
 
 # OpenAI's own fields
@@ -176,7 +176,7 @@ def test_the_laws_find_an_output_of_another_kind_and_a_phase_of_the_users() -> N
 
     found = validate("openai-responses", {**body, "input": [*wrong, phased]})
 
-    assert [breach.law for breach in found] == ["every-output-has-its-call", "phases"]
+    assert [violation.law for violation in found] == ["every-output-has-its-call", "phases"]
 
 
 @pytest.mark.parametrize(("strict", "chat", "responses"), [(True, True, True), (None, None, False)])

@@ -213,7 +213,7 @@ def check_requests_command(
 ) -> CommandResult:
     """Check every agent's request by its provider's laws.
 
-    On every API; each breach is named. Of all conversations, where none is named.
+    On every API; each violation is named. Of all conversations, where none is named.
     """
     found = checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
     return summarized(found, CheckResults(requests=found))
@@ -248,7 +248,7 @@ def checked_requests(
 
 
 class RequestsFound(NamedTuple):
-    """A conversation: how many of its requests were checked, how many break a law, and each breach.
+    """A conversation: how many of its requests were checked, how many break a law, and each violation.
 
     `whole`: every one that there could be was built; where a policy or an entry forbids that, a note says so.
     """
@@ -281,13 +281,13 @@ def _together(name: str, parts: Iterator[CheckedRequests]) -> RequestsFound:
     for part in parts:
         requests += part.requests
         invalid += len(part.invalid)
-        notes += [_breach(name, one, broken) for one in part.invalid for broken in one.breaches]
+        notes += [_violation(name, one, broken) for one in part.invalid for broken in one.violations]
         if part.error:
             return RequestsFound(name, requests, invalid, (*notes, refusal(name, part.error)), whole=False)
     return RequestsFound(name, requests, invalid, tuple(notes))
 
 
-def _breach(conversation: str, request: Checked, broken: Violation) -> Diagnostic:
+def _violation(conversation: str, request: Checked, broken: Violation) -> Diagnostic:
     message = (
         f"{conversation!r} at {request.position}: the request of {request.lane} on {request.api} "
         f"breaks {broken.law} at {broken.pointer}: {broken.found}"

@@ -82,7 +82,7 @@ def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> C
             counters=COUNTERS,
         ):
             requests += 1
-            if one.breaches:
+            if one.violations:
                 invalid.append(one)
         for entry in entries:
             if isinstance(entry.event, Damaged):  # its author may be a lane of which nothing else is known

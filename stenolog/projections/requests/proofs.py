@@ -28,7 +28,7 @@ from .request import EMPTY_BLOBS, PIPELINE, Request
 from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
 from .transport import Transport
-from .validation import LAWS, Violation, reading
+from .validation import LAWS, Violation, validator_of
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 
@@ -241,7 +241,7 @@ class Checked(NamedTuple):
     position: int
     lane: str
     api: str
-    breaches: tuple[Violation, ...]
+    violations: tuple[Violation, ...]
 
 
 def checked(
@@ -294,7 +294,7 @@ def invalid_requests(
 ) -> Iterator[Checked]:
     """Yield those of `checked` that break a law."""
     found = checked(entries, apis=apis, all_prefixes=all_prefixes, blobs=blobs, counters=counters)
-    return (one for one in found if one.breaches)
+    return (one for one in found if one.violations)
 
 
 class _Check:
@@ -302,9 +302,9 @@ class _Check:
 
     def __init__(self, window: Window, api: str, blobs: Mapping[str, bytes]) -> None:
         self.session = RequestSession(window, api, blobs)
-        self.reading = reading(api)
+        self.reading = validator_of(api)
 
     def judged(self) -> Checked:
         """Return the request of the window now."""
-        window, broken = self.session.window, self.reading.breaches(self.session.request().body)
+        window, broken = self.session.window, self.reading.violations(self.session.request().body)
         return Checked(window.position, window.lane.address, self.session.api.name, tuple(broken))

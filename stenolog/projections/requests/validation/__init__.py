@@ -13,15 +13,15 @@ from stenolog.projections.requests.apis import APIS, Api
 from stenolog.projections.requests.pipeline.quoting import markers
 
 from . import anthropic, gemini, openai_chat, openai_responses
-from .checks import Body, Check, Finding, IncrementalValidator, Steps, Violation, blank, law, stateful
+from .checks import Body, Finding, IncrementalValidator, Law, Steps, Violation, blank, law, stateful
 
 __all__ = [
     "LAWS",
-    "Check",
     "IncrementalValidator",
+    "Law",
     "Violation",
-    "reading",
     "validate",
+    "validator_of",
 ]
 
 
@@ -45,10 +45,10 @@ def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
     return begins + len(paragraph) + 2
 
 
-PLAIN_LAWS: tuple[Check, ...] = (prompt_present, no_forged_marker)
+PLAIN_LAWS: tuple[Law, ...] = (prompt_present, no_forged_marker)
 
 
-LAWS: Registry[tuple[Check, ...]] = Registry(
+LAWS: Registry[tuple[Law, ...]] = Registry(
     "an API",
     {
         "openai-chat": openai_chat.LAWS,
@@ -66,23 +66,23 @@ def validate(api: str, body: Body) -> list[Violation]:
 
     Raises `NotRegisteredError` for an API that is not known.
     """
-    return reading(api).breaches(body)
+    return validator_of(api).violations(body)
 
 
-def reading(api: str) -> IncrementalValidator:
+def validator_of(api: str) -> IncrementalValidator:
     """Return a validator for consecutive bodies; it does not read unchanged messages again."""
     name = api.partition("@")[0]
     return IncrementalValidator(LAWS[name], APIS[name].messages)
 
 
-def register_api(api: Api, checks: Iterable[Check] = ()) -> Api:
+def register_api(api: Api, laws: Iterable[Law] = ()) -> Api:
     """Register an API by its name, where the program begins.
 
-    `checks` are the functions by which `check requests` and `check file` judge its requests. Raises
+    `laws` are those by which `check requests` and `check file` judge its requests. Raises
     `CallerError` where another API has the name.
     """
     APIS.add(api.name, api)
     if api.name in LAWS:
         LAWS.remove(api.name)
-    LAWS.add(api.name, tuple(checks))
+    LAWS.add(api.name, tuple(laws))
     return api

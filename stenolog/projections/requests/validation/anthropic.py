@@ -9,8 +9,8 @@ from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_too
 
 from .checks import (
     Body,
-    Check,
     Finding,
+    Law,
     PersistentSet,
     Steps,
     blank,
@@ -254,7 +254,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-LAWS: tuple[Check, ...] = (
+LAWS: tuple[Law, ...] = (
     messages_present,
     token_limit,
     roles_alternate,

@@ -1,6 +1,6 @@
-"""Checks of a provider's protocol: rules with names, and a validator that reads only what has changed.
+"""Laws of a provider's protocol: rules with names, and a validator that reads only what has changed.
 
-A check reads a conversation message after message, and can return to its state behind any of them. If a body
+A law reads a conversation message after message, and can return to its state behind any of them. If a body
 begins as the one before it did, only the rest is read.
 """
 
@@ -16,7 +16,7 @@ from stenolog.projections.requests.transport import PROMPT
 
 Body: TypeAlias = dict[str, Any]
 Finding: TypeAlias = tuple[str, str]
-"""A JSON pointer and what was found there."""
+"""A JSON pointer and what a law found there, which `judge` may still pass."""
 Findings: TypeAlias = Iterator[Finding]
 Steps: TypeAlias = Generator[Finding, None, Any]
 """A generator of the findings in a message; it returns the state to remember behind the message."""
@@ -25,7 +25,7 @@ Step: TypeAlias = Callable[[Any, str, Any], Steps]
 Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]
 
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""Exceptions of a check whose body does not have the shape that its provider documents."""
+"""Exceptions of a law whose body does not have the shape that its provider documents."""
 END: Body = {}
 """The end of the messages, for a law that waits for something."""
 
@@ -38,7 +38,7 @@ class Violation(NamedTuple):
     found: str
 
 
-class Check(NamedTuple):
+class Law(NamedTuple):
     """A rule that a provider enforces. `says` is the rule in a sentence.
 
     `look` is given the JSON pointer of each message, and the message; `step` is given before them what is
@@ -55,34 +55,34 @@ class Check(NamedTuple):
     """True if `step` is called with `END` as well."""
 
 
-def law(check: Callable[[Body], Findings]) -> Check:
-    """Make a law of a check: its name is the function's, with hyphens, and its sentence the docstring.
+def law(check: Callable[[Body], Findings]) -> Law:
+    """Make a law of a function: its name is the function's, with hyphens, and its sentence the docstring.
 
-    The check is made of each body anew, so it looks at what stands around the messages, and not at all of
+    The function is given each body anew, so it looks at what stands around the messages, and not at all of
     those.
     """
-    return Check(*_api_and_name(check), judge=lambda body, _: check(body))
+    return Law(*_name_and_sentence(check), judge=lambda body, _: check(body))
 
 
-def per_message(check: Look) -> Check:
-    """Make a law of a check of a message by itself."""
-    return Check(*_api_and_name(check), look=check)
+def per_message(check: Look) -> Law:
+    """Make a law of a function of a message by itself."""
+    return Law(*_name_and_sentence(check), look=check)
 
 
-def collected(look: Look) -> Callable[[Judge], Check]:
-    """Make a law of a check of a body and of the findings in each of its messages."""
-    return lambda check: Check(*_api_and_name(check), look=look, judge=check)
+def collected(look: Look) -> Callable[[Judge], Law]:
+    """Make a law of a function of a body and of the findings in each of its messages."""
+    return lambda check: Law(*_name_and_sentence(check), look=look, judge=check)
 
 
-def stateful(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Check]:
-    """Make a law of a check of a message behind others, which returns the next message's state.
+def stateful(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Law]:
+    """Make a law of a function of a message behind others, which returns the next message's state.
 
     What it returns is never changed. With `waits` it is given `END` behind the last message.
     """
-    return lambda check: Check(*_api_and_name(check), step=check, start=start, waits=waits)
+    return lambda check: Law(*_name_and_sentence(check), step=check, start=start, waits=waits)
 
 
-def _api_and_name(check: Callable[..., object]) -> tuple[str, str]:
+def _name_and_sentence(check: Callable[..., object]) -> tuple[str, str]:
     return check.__name__.replace("_", "-"), check.__doc__ or ""
 
 
@@ -168,19 +168,19 @@ class IncrementalValidator:
     >>> from stenolog.projections.requests.validation import LAWS
     >>> reading = IncrementalValidator(LAWS["openai-chat"])
     >>> asked = {"role": "user", "content": "Which test fails?"}
-    >>> reading.breaches({"messages": [asked]})
+    >>> reading.violations({"messages": [asked]})
     []
-    >>> [breach.pointer for breach in reading.breaches({"messages": [asked, {"role": "narrator"}]})]
+    >>> [violation.pointer for violation in reading.violations({"messages": [asked, {"role": "narrator"}]})]
     ['/messages/1/role', '/messages/1/content']
     """
 
-    def __init__(self, laws: Iterable[Check], under: str = MESSAGES) -> None:
+    def __init__(self, laws: Iterable[Law], under: str = MESSAGES) -> None:
         self._under = under
         self._readers = [_Reader(law) for law in laws]
         self._along = [reader for reader in self._readers if reader.law.look or reader.law.step]
         self._read: list[Body] = []
 
-    def breaches(self, body: Body) -> list[Violation]:
+    def violations(self, body: Body) -> list[Violation]:
         """Return every place where a body breaks one of the laws. A message must not change once it was read.
 
         Never raises: what a law cannot read, because it has another shape, breaks that law.
@@ -203,7 +203,7 @@ class IncrementalValidator:
 class _Reader:
     """The state of a law in a conversation: its memory and its findings after each message."""
 
-    def __init__(self, law: Check) -> None:
+    def __init__(self, law: Law) -> None:
         self.law = law
         self._look = law.look or partial(self._step, law.step)
         self._states: list[Any] = [law.start()]

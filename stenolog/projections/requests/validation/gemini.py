@@ -14,8 +14,8 @@ from stenolog.projections.requests.apis.model_families import since_gemini_3
 from .checks import (
     END,
     Body,
-    Check,
     Finding,
+    Law,
     PersistentSet,
     Steps,
     blank,
@@ -265,7 +265,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/contents/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-LAWS: tuple[Check, ...] = (
+LAWS: tuple[Law, ...] = (
     contents_present,
     known_roles,
     one_thing_each,

@@ -8,8 +8,8 @@ from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_too
 
 from .checks import (
     Body,
-    Check,
     Finding,
+    Law,
     PersistentSet,
     Steps,
     asks_for_json_object,
@@ -185,7 +185,7 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", "assistant"
 
 
-LAWS: tuple[Check, ...] = (
+LAWS: tuple[Law, ...] = (
     messages_present,
     known_roles,
     every_call_answered,

@@ -9,8 +9,8 @@ from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_too
 from .checks import (
     END,
     Body,
-    Check,
     Finding,
+    Law,
     PersistentSet,
     Steps,
     asks_for_json_object,
@@ -256,7 +256,7 @@ def ends_with_something_to_answer(body: Body) -> Iterator[Finding]:
         yield f"/input/{len(items) - 1}", repr(items[-1].get("type"))
 
 
-LAWS: tuple[Check, ...] = (
+LAWS: tuple[Law, ...] = (
     input_present,
     known_items,
     known_roles,
