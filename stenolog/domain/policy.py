@@ -240,7 +240,8 @@ class Prompt(PolicyRule):
     `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
     `banner` is a line with `{mode}` in it. Both stand last, so that a mode switch does not invalidate the
     prompt cache, or, with `place` "first", before the conversation. The persona is shown only in the modes of
-    `persona_in`, and in all modes if that is empty. `cut_note` tells the agent where messages were cut.
+    `persona_in`, and in all modes if that is empty. `cut_note` tells the agent where messages were cut,
+    `scope_note` what part of the conversation it is shown.
     """
 
     slot: ClassVar[str] = "instructions"
@@ -251,6 +252,7 @@ class Prompt(PolicyRule):
     persona_in: Many[str] = ()
     place: Literal["first", "last"] = "last"
     cut_note: bool = False
+    scope_note: bool = False
 
 
 HISTORIES: Registry[type[History]] = Registry("a history")

@@ -256,8 +256,11 @@ def test_where_a_role_is_shown_less_the_operator_is_told_too(
     with caplog.at_level(logging.INFO, "stenolog.engine"):
         talked(room, lambda: Team([dev]), "one", "two", "three")
 
-    told = [record.getMessage() for record in caplog.records if record.name == "stenolog.engine"]
-    assert told == [f"room at 4: {DEV} is not shown 2-2", f"room at 6: {DEV} is not shown 2-4"]
+    told = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "stenolog.engine"]
+    assert told == [
+        ("WARNING", f"room at 4: {DEV} is not shown 2-2"),
+        ("INFO", f"room at 6: {DEV} is not shown 2-4"),
+    ]
     assert [
         item.position
         for item in room.look(lambda conversation: conversation.timeline())

@@ -19,6 +19,7 @@ from stenolog.domain.state import address
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import CallRef, TurnPolicy
 from stenolog.projections.terminal_text import CODE_LENGTH, LETTERS, call_code, shown_call
+from stenolog.projections.timeline import cut_of
 
 from .base import Question, Render
 
@@ -202,17 +203,24 @@ def display_name(lane: str, names: Mapping[str, str]) -> str:
 
 
 def render_entry(
-    names: Mapping[str, str] = NO_NAMES, *, heading: str = "", limit: int = LIMIT, weigh: Weigh = utf16_length
+    names: Mapping[str, str] = NO_NAMES,
+    *,
+    heading: str = "",
+    limit: int = LIMIT,
+    weigh: Weigh = utf16_length,
+    cuts: bool = False,
 ) -> Render:
     """Return a rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
 
     `heading`, such as `"{name}: "`, stands before an answer. Each call that a person has to approve is asked
-    about in pieces of its own.
+    about in pieces of its own. `cuts`: an answer ends with the positions that its request had cut off.
     """
 
     def render(entry: Entry, settings: Settings) -> list[str | Question]:
         speaker = display_name(speaker_of(entry), names)
         words = in_words(entry, settings, speaker)
+        if words and cuts and (missing := _missing(entry)):
+            words += f"\n\n(answered without {missing})"
         if words and isinstance(entry.event, AssistantMessage):
             words = heading.replace("{name}", speaker) + words
         made: list[str | Question] = [*split(words, limit, weigh)]
@@ -249,6 +257,12 @@ def _answer_texts(said: AssistantMessage) -> Iterator[str]:
     yield from filter(
         str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, RefusalPart)))
     )
+
+
+def _missing(entry: Entry) -> str:
+    """Return the positions that an answer's request had cut off; empty where nothing was cut."""
+    receipt = entry.event.receipt if isinstance(entry.event, AssistantMessage) else None
+    return cut_of(receipt) if receipt else ""
 
 
 def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:

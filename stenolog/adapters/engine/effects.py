@@ -24,6 +24,7 @@ from stenolog.domain.parts import text_of
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of
 
@@ -142,11 +143,20 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
 
 def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
     """Tell the operator that a lane is shown less; the timeline tells the user."""
-    if request.cuts > host.cuts.get(where, 0):
-        # Once for each cut in a run: a cut stays, and would be told again with every request.
-        host.cuts[where] = request.cuts
-        cut = cut_of(request.receipt)
-        LOGGER.info("%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
+    if request.cuts <= host.cuts.get(where, 0):
+        return
+    # Once for each cut in a run: a cut stays, and would be told again with every request.
+    host.cuts[where] = request.cuts
+    ended = max((s.last for summary in host.journal.state.summaries for s in summary.spans), default=0)
+    # What is in a summary is shown in other words.
+    if max((run.last for run in request.omissions if run.rule in CUTS), default=0) <= ended:
+        return
+    # A window that moves at each turn is worth one warning.
+    place = host.conversation.name, where
+    level = logging.INFO if place in host.options.warned else logging.WARNING
+    host.options.warned.add(place)
+    cut = cut_of(request.receipt)
+    LOGGER.log(level, "%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
 
 
 async def _check(

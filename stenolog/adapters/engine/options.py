@@ -58,6 +58,8 @@ class Options:
     lane: str = ""
     names: frozenset[str] = frozenset()
     paranoid: bool = False
+    warned: set[tuple[str, str]] = field(default_factory=set)
+    """The lanes, with their conversations, of which the operator was warned that they are shown less."""
     _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

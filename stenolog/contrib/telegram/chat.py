@@ -68,6 +68,7 @@ class ChatOptions(NamedTuple):
     on_input: OnInput
     backoff: Backoff
     commands: Mapping[str, Command]
+    cuts: bool = False
 
 
 class Chat:
@@ -93,7 +94,7 @@ class Chat:
             conversation,
             f"telegram:{id}",
             self._send,
-            render=render_entry(manner.names, heading=heading, limit=limit, weigh=weigh),
+            render=render_entry(manner.names, heading=heading, limit=limit, weigh=weigh, cuts=manner.cuts),
             first="telegram:",
             backoff=manner.backoff,
         )

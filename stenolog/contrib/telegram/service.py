@@ -44,7 +44,8 @@ class Telegram:
     One bot for all by its `token`, or one for each agent by `tokens`. `chats` are the ids of those who are
     heard; nobody else gets an answer, or leaves a trace in the log. Each has a conversation, named by
     `conversation`. `names` are display names by agent. `longest`: a message has so many characters at most;
-    `largest`: a picture or a document so many bytes. `base_url` is the server's, where it is one of your own.
+    `largest`: a picture or a document so many bytes. `cuts`: an answer ends with the positions that its agent
+    was not shown. `base_url` is the server's, where it is one of your own.
 
     Raises `CallerError` for what is no token and no agent, and `MissingExtraError`.
     """
@@ -66,6 +67,7 @@ class Telegram:
         poll: int = POLL,
         backoff: Backoff = backoff,
         commands: Mapping[str, Command] = COMMANDS,
+        cuts: bool = False,
     ) -> None:
         try:
             from .chat import ChatOptions
@@ -82,7 +84,7 @@ class Telegram:
         self.team = team
         self.log = log.sync if isinstance(log, AsyncLog) else log
         self._conversation = conversation
-        self._manner = ChatOptions(names, on_input, backoff, commands)
+        self._manner = ChatOptions(names, on_input, backoff, commands, cuts)
         self._bounds = Bounds(longest, largest)
         self._poll = poll
         self._bots = _bots(token, tokens or {}, (base_url or SERVER).rstrip("/"))

@@ -70,6 +70,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "node-brief": "the brief of the node that the run is at, in run mode",
             "step-context": "the context of the step, in run mode",
             "reminder": "the persona and the pinned words again, after so many answers",
+            "scope-note": "what part of the conversation the agent is shown",
             "cut-note": "that something was left out before this",
             "persona": "the persona on the agent's card",
             "tools": "the tools on the agent's card",

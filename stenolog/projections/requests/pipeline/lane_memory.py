@@ -17,12 +17,12 @@ from .lane import LaneId
 class LaneMemory(NamedTuple):
     """The facts remembered about a lane.
 
-    `answered` is the position of its last answer. `turns` is the number of its turns that were no passes
-    (an answer that calls tools ends none). `handoff` is the text of the last hand-off to it. `running`
-    is the message that its current run answers. `died` is the position of the last entry that reports
-    its backend as dead or changed. `began` is the view of its first answer since the last reset (0:
-    there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the position
-    of the mode switch that last set each setting for it.
+    `answered` is the position of its last answer. `turns` is the number of its turns since the last reset
+    that were no passes (an answer that calls tools ends none). `handoff` is the text of the last hand-off
+    to it. `running` is the message that its current run answers. `died` is the position of the last entry
+    that reports its backend as dead or changed. `began` is the view of its first answer since the last
+    reset (0: there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the
+    position of the mode switch that last set each setting for it.
     """
 
     answered: int = 0
@@ -62,8 +62,9 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
             own = _failed(own, entry.position, error)
         case _:
             pass
-    if own.began > 0 and own.answered < now.settings.context_from_of(now.lane.agent):
-        own = own._replace(began=0)
+    # After a reset the lane begins anew, so its next reminder is due after as many answers as the first one.
+    if (own.began or own.turns) and own.answered < now.settings.context_from_of(now.lane.agent):
+        own = own._replace(began=0, turns=0, counted=False)
     running = _running(own, entry, now)
     return own if running == own.running else own._replace(running=running)
 

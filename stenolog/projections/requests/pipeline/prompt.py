@@ -19,7 +19,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, ToolCall, text_of
-from stenolog.domain.policy import MissedMessages, Prompt, Reminder
+from stenolog.domain.policy import History, MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
 from stenolog.projections.requests.request import Message, Section, Size, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
@@ -35,6 +35,8 @@ RUN_MODE = "run"
 # Reserved in every request, with or without these notes.
 _NOTES = Size(0, 200, 50, 400)
 """The note on what was cut, and the one that closes a preview."""
+LIMITS = ("tokens", "messages", "characters", "bytes")
+"""The units of a budget."""
 REMINDING = note("a reminder of what you were told")
 
 
@@ -82,6 +84,7 @@ def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
         Section("base-rules", ruled.base),
         Section("tool-policy", ruled.tools),
         *_persona(view, card),
+        Section("scope-note", _scope(view), _set_at(view, "card")),
     ]
     # Otherwise it stands behind the conversation, where a change costs the prompt cache nothing.
     if ruled.place == "first":
@@ -119,6 +122,24 @@ def cut_note(view: View) -> Message | None:
     if not (view.cuts and _instructions(view).cut_note):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
+
+
+def _scope(view: View) -> str:
+    """Return a note on what the agent is shown, if the policy asks for it."""
+    if not _instructions(view).scope_note:
+        return ""
+    chosen = view.policy
+    limits = (f"{size:,} {unit}" for unit in LIMITS if (size := getattr(chosen.budget, unit, None)))
+    told = [_history_in_words(chosen.history), *(f"at most {limit}" for limit in limits)]
+    return note("what you are shown: " + "; ".join(told + ["pinned messages"] * (chosen.pins is not None)))
+
+
+def _history_in_words(history: History) -> str:
+    if history.delta:
+        return "what is new since your last turn; what was before is in your session"
+    messages, _ = history.window
+    last = f"the last {messages} messages" if messages else "this conversation"
+    return " and ".join([*(f"each {purpose}" for purpose in history.keeps), last])
 
 
 def _note(sections: tuple[Section, ...]) -> Message | None:
