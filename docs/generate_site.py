@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+table: Callable[[Iterable[tuple[str, Any]]], str] = runpy.run_path(str(ROOT / "docs" / "api_table.py"))[
+    "table"
+]
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
+HELP = "Every argument is documented in full below on the site, and by Python's `help`."
 OPEN = """
 ::: stenolog.open
     options:
@@ -69,18 +74,23 @@ def llms() -> str:
 
 
 def api_page(face: str) -> str:
-    """Return the page of one face: its names, and the mark that the site replaces by their documentation."""
+    """Return the page of one face: a table of its names, and the mark that the site replaces by all of it."""
     name = face if face == "stenolog" else f"stenolog.{face}"
     module = importlib.import_module(name)
-    names = ", ".join(f"`{each}`" for each in sorted(module.__all__))
+    names = sorted([*module.__all__, *(["open"] if face == "stenolog" else [])])
     beside = OPEN if face == "stenolog" else ""
-    return f"# {name}\n\n{MADE}\n\nNames: {names}.\n\n::: {name}\n{beside}"
+    return _page(name, ((each, getattr(module, each)) for each in names), f"::: {name}\n{beside}")
 
 
 def langgraph_page() -> str:
     """Return the page of LangGraph's saver, the class in `contrib` that users call by itself."""
     name = "stenolog.contrib.langgraph"
-    return f"# {name}\n\n{MADE}\n\nNames: `LangGraphSaver`.\n\n::: {name}.saver.LangGraphSaver\n"
+    saver = importlib.import_module(name).LangGraphSaver
+    return _page(name, [("LangGraphSaver", saver)], f"::: {name}.saver.LangGraphSaver\n")
+
+
+def _page(name: str, values: Iterable[tuple[str, Any]], details: str) -> str:
+    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{table(values)}\n\n{details}"
 
 
 PAGES: dict[str, Callable[[], str]] = {
