@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
 
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
@@ -112,6 +115,62 @@ def test_a_thread_that_went_on_in_both_is_refused(log: Log, old: Any) -> None:
 
     with pytest.raises(CallerError, match="went on in both savers"):
         saver.bring(old, "one")
+
+
+@dataclass
+class Invoice:
+    total: int
+
+
+class Billed(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+    invoice: NotRequired[Invoice]
+
+
+def billing(saver: Any) -> Any:
+    """Return a question, a bill of a class of one's own, and a question to a person that is open."""
+    graph = StateGraph(Billed)
+    graph.add_node("greet", lambda state: {"messages": [AIMessage("Welcome.", id="a1")]})
+    graph.add_node("bill", lambda state: {"invoice": Invoice(7)})
+    graph.add_node("ask", lambda state: {"messages": [AIMessage(interrupt("Pay?"), id="a2")]})
+    graph.add_edge(START, "greet")
+    graph.add_edge("greet", "bill")
+    graph.add_edge("bill", "ask")
+    return graph.compile(checkpointer=saver)
+
+
+def test_a_bring_that_fails_leaves_nothing_and_one_after_it_brings_all(log: Log, old: Any) -> None:
+    billing(old).invoke(ASKED, ONE)
+
+    with pytest.raises(CallerError, match="Invoice"):
+        LangGraphSaver(log).bring(old, "one")
+    assert "one" not in log
+    saver = LangGraphSaver(log, allow=[Invoice])
+    saver.bring(old, "one")
+
+    assert history(billing(saver)) == history(billing(old))
+
+
+def test_writes_that_are_missing_come_with_the_next_bring(log: Log, old: Any) -> None:
+    talking(old).invoke(MAY, ONE)
+    saver = LangGraphSaver(log)
+    for each in sorted(
+        old.list(ONE), key=lambda each: each.checkpoint["id"]
+    ):  # as an earlier stenolog left it
+        parent = each.parent_config or ONE
+        saver.put(parent, each.checkpoint, each.metadata, each.checkpoint["channel_versions"])
+    here, before = talking(saver), log["one"].timeline()
+    assert not here.get_state(ONE).interrupts
+
+    assert saver.bring(old, "one") == 0
+
+    assert history(here) == history(talking(old))
+    assert [item.text for item in log["one"].timeline() if not item.hidden][: len(before)] == [
+        item.text for item in before
+    ]
+    written = log["one"].position
+    assert saver.bring(old, "one") == 0
+    assert log["one"].position == written
 
 
 def test_a_thread_that_the_other_saver_does_not_know_is_refused(log: Log, old: Any) -> None:

@@ -6,6 +6,7 @@ configs.py           the checkpoint that a config names
 connection.py        a saver over a log that is opened for a `with` block
 notes.py             interrupts, answers and errors in words
 bringing.py          the checkpoints of a thread in another saver
+checkpoint_entries.py the entries of a checkpoint and of a task's writes
 thread_store.py      the threads of a log, each a conversation
 thread_fold.py       a thread as the log tells it: a fold of its conversation, with its open calls
 stored_values.py     the values of channels, each long one kept once; which classes a value may name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -14,13 +16,17 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import INTERRUPT
 
 from stenolog.errors import CallerError
 from stenolog.importers import as_time
 
+from .checkpoint_entries import CheckpointEntries
+from .configs import Where
 from .thread_fold import CALLER, Id, Thread
+from .thread_store import Decide
 
 
 class Brought(NamedTuple):
@@ -44,11 +50,11 @@ def check_saver(old: object) -> None:
 
 
 def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) -> Iterator[Brought]:
-    """Yield the checkpoints that only the other saver has, the oldest first.
+    """Yield the checkpoints that are not here with all their writes, the oldest first.
 
     Raises `CallerError` where the other saver does not know the thread, and where the thread went on in both.
     """
-    found = [_id(each) for each in old.list(_config(thread_id))]
+    found = {_id(each): _keys(each) for each in old.list(_config(thread_id))}
     if not found:
         # A SqliteSaver makes a new, empty database where its path names none.
         is_empty = next(iter(old.list(None, limit=1)), None) is None
@@ -56,8 +62,8 @@ def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) 
         raise CallerError(f"thread_id: expected a thread of the other saver, found {thread_id!r}{hint}")
     # Ids begin with a time. A saver may list one namespace after the other, but a subgraph's checkpoint
     # needs the one around it.
-    missing = sorted((id for id in found if id not in thread.saved), key=lambda id: id[1])
-    if missing and (here := thread.saved.keys() - set(found)):
+    missing = sorted((id for id in found if _is_missing(thread, id, found[id])), key=lambda id: id[1])
+    if missing and (here := thread.saved.keys() - found.keys()):
         raise CallerError(
             f"the thread {thread_id!r} went on in both savers: {len(missing)} checkpoints are only in the "
             f"other one, and {len(here)} only here; bring it into another log"
@@ -67,6 +73,36 @@ def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) 
         made = old.get_tuple(_config(thread_id, checkpoint_ns=ns, checkpoint_id=id))
         if made is not None:
             yield _brought(made, thread_id)
+
+
+def decisions(
+    thread: Thread, brought: Iterable[Brought], entries: CheckpointEntries
+) -> Iterator[tuple[Decide, datetime]]:
+    """Yield what appends each checkpoint that the thread lacks, and then its writes, with its time."""
+    for each in brought:
+        where = Where.of(each.parent)
+        if each.id not in thread.saved:
+            metadata, new = (
+                get_checkpoint_metadata(each.parent, each.metadata),
+                each.checkpoint["channel_versions"],
+            )
+            given: dict[str, Any] = {"checkpoint": each.checkpoint, "metadata": metadata, "new": new}
+            yield partial(entries.of_checkpoint, where=where, **given), each.at
+        where = Where(where.thread, *each.id)
+        for task, writes in each.writes:
+            yield partial(entries.of_writes, where=where, writes=writes, task=task, path=""), each.at
+
+
+def _keys(found: CheckpointTuple) -> Counter[tuple[str, str]]:
+    """Return how often each task wrote to each channel."""
+    return Counter((task, channel) for task, channel, _ in found.pending_writes or ())
+
+
+def _is_missing(thread: Thread, id: Id, written: Counter[tuple[str, str]]) -> bool:
+    """Return whether the thread lacks the checkpoint, or one of its writes."""
+    return id not in thread.saved or bool(
+        written - Counter((write.task, write.channel) for write in thread.writes_at(*id))
+    )
 
 
 def _brought(found: CheckpointTuple, thread_id: str) -> Brought:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from itertools import chain
 from threading import RLock
 from typing import Any, Self
 
@@ -27,18 +24,16 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stenolog import Conversation, Log
 from stenolog.errors import CallerError
-from stenolog.events import NewEntry
 
 from .awaited import AwaitedSaver
-from .bringing import check_saver, missing_here
+from .bringing import check_saver, decisions, missing_here
+from .checkpoint_entries import CheckpointEntries
 from .configs import Where, config_of
 from .connection import Connection
-from .message_sync import MessageSync
-from .messages import ChannelMessage, matches, messages_in, name_of
-from .notes import late_notes, note_on
-from .stored_values import Allowed, Ref, SafeSerializer, ValueReader, ValueWriter, in_the_clear
+from .messages import matches, name_of
+from .stored_values import Allowed, SafeSerializer, ValueReader
 from .thread_fold import Saved, Thread
-from .thread_store import ThreadStore, id_of, record
+from .thread_store import ThreadStore, id_of
 
 _MISSING = object()
 VALUES = "channel_values"
@@ -104,22 +99,22 @@ class LangGraphSaver(AwaitedSaver):
     def bring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
         """Put what only another saver has of a thread, and return the number of checkpoints.
 
-        A thread goes on here where it stood there, with its history, its branches and its interrupts. Raises
-        `CallerError` where `old` has no such thread, where the thread went on in both savers, where its
-        messages were imported into this log, and where it holds a class that `allow` does not name.
+        All in one transaction, or nothing: a thread goes on here where it stood there, with its history, its
+        branches, its interrupts and its pending writes. Raises `CallerError` where `old` has no such thread,
+        where the thread went on in both savers, where its messages were imported into this log, and where it
+        holds a class that `allow` does not name.
 
         Entries have the times of their checkpoints.
         """
         check_saver(old)
+        entries, id, before = self._entries, id_of(thread_id), 0
         with self._lock:
-            thread, brought = self._shelf.thread(id := id_of(thread_id)), 0
-        for each in missing_here(old, thread, id):
-            versions = each.checkpoint["channel_versions"]
-            config = self._store(each.parent, each.checkpoint, each.metadata, versions, each.at)
-            for task, writes in each.writes:
-                self._store_writes(config, writes, task, "", each.at)
-            brought += 1
-        return brought
+            before = len(self._shelf.thread(id).saved)
+        self._shelf.append_together(
+            id, lambda thread: decisions(thread, missing_here(old, thread, id), entries)
+        )
+        with self._lock:
+            return len(self._shelf.thread(id).saved) - before
 
     async def abring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
         """Do the same as `bring`, with a saver of an event loop, such as an `AsyncPostgresSaver`."""
@@ -175,12 +170,23 @@ class LangGraphSaver(AwaitedSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return self._store(config, checkpoint, metadata, new_versions)
+        where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
+        entries = self._entries
+        with self._lock:
+            self._shelf.append(
+                where.thread,
+                lambda thread: entries.of_checkpoint(thread, where, checkpoint, kept, new_versions),
+            )
+        return config_of(where.thread, where.ns, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self._store_writes(config, writes, task_id, task_path)
+        where, entries = Where.of(config), self._entries
+        with self._lock:
+            self._shelf.append(
+                where.thread, lambda thread: entries.of_writes(thread, where, writes, task_id, task_path)
+            )
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Fork the source as the target; nothing is copied.
@@ -215,126 +221,10 @@ class LangGraphSaver(AwaitedSaver):
 
     # Inside
 
-    def _store(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new: ChannelVersions,
-        at: datetime | None = None,
-    ) -> RunnableConfig:
-        """Append a checkpoint with that time, or with the time of now."""
-        where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
-        with self._lock:
-            self._shelf.append(
-                where.thread, lambda thread: self._put(thread, where, checkpoint, kept, new), at
-            )
-        return config_of(where.thread, where.ns, checkpoint["id"])
-
-    def _store_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task: str,
-        path: str,
-        at: datetime | None = None,
-    ) -> None:
-        where = Where.of(config)
-
-        def written(thread: Thread) -> _list[NewEntry]:
-            writing = ValueWriter(self.serde, thread.links)
-            kept = {
-                "writes": [[channel, writing.ref(value)] for channel, value in writes],
-                "ns": where.ns,
-                "id": where.id or "",
-                "task": task,
-                "path": path,
-            }
-            self._shelf.keep(writing.finish(kept))
-            given = (thread, self._reading(thread), where, writes, task, path)
-            note = note_on(*given) if self._is_readable() else None
-            return [] if note is None and thread.has(kept) else [record(kept, note)]
-
-        with self._lock:
-            self._shelf.append(where.thread, written, at)
-
-    def _is_readable(self) -> bool:
-        return self.tell and in_the_clear(self.serde)
-
-    # With the lock held
-
-    def _put(
-        self,
-        thread: Thread,
-        where: Where,
-        checkpoint: Checkpoint,
-        metadata: Mapping[str, Any],
-        new: ChannelVersions,
-    ) -> _list[NewEntry]:
-        """Return a checkpoint, behind its messages' events."""
-        writing = ValueWriter(self.serde, thread.links)
-        values = checkpoint["channel_values"]
-        refs = self._unchanged_values(thread, where, checkpoint, new)
-        refs |= {channel: writing.ref(value) for channel, value in values.items() if channel not in refs}
-        kept: dict[str, Any] = {
-            "checkpoint": writing.ref({name: part for name, part in checkpoint.items() if name != VALUES}),
-            "ns": where.ns,
-            "id": checkpoint["id"],
-            "parent": where.id or "",
-            "values": {channel: refs[channel] for channel in values},
-            "metadata": writing.ref(metadata),
-        }
-        telling = MessageSync(
-            thread, where.ns, where.id or "", self._shelf.agent, self._shelf.head(thread, where.thread)
-        )
-        switched: dict[str, Any] = {}
-        late: _list[NewEntry] = []
-        around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
-        is_early = "parents" in metadata and bool(where.ns) and around is None
-        if self._is_readable() and not is_early:  # LangGraph puts several at once
-            counted = metadata.get("counters_since_delta_snapshot") or {}
-            unknown = [channel for channel in counted if channel not in values]
-            telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
-            telling.take_in(self._written(thread, where, unknown))
-            late = late_notes(thread, self._reading(thread), where.ns, checkpoint["id"])
-            if not where.ns:
-                switched = self._switched(thread, telling, is_whole=not unknown)
-        self._shelf.keep(telling.blobs | writing.finish(kept))
-        if not telling.drafts and not switched and thread.has(kept):
-            return []
-        return [*telling.drafts, record(kept, **switched), *late]
-
-    def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
-        """Return the changes of a main graph's checkpoint to the conversation's settings."""
-        hides = telling.hides(whole=is_whole)
-        joins = [agent for agent in telling.speakers() if agent not in thread.members]
-        return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
-
-    def _written(self, thread: Thread, where: Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
-        """Yield the messages that were written to these channels since the checkpoint before."""
-        parent = thread.saved.get((where.ns, where.id or ""))
-        reading = self._reading(thread)
-        for write in thread.writes(parent) if parent else ():
-            if write.channel in channels:
-                values, refs = {write.channel: reading.value(write.value)}, {write.channel: write.value}
-                yield from chain(*messages_in(values, refs, thread.links, f" {write.task}.{write.number}"))
-
-    def _unchanged_values(
-        self, thread: Thread, where: Where, checkpoint: Checkpoint, new: ChannelVersions
-    ) -> dict[str, Ref]:
-        """Return the values that are still the parent's: their channels have the same versions there."""
-        parent = thread.saved.get((where.ns, where.id or ""))
-        if parent is None:
-            return {}
-        then = self._reading(thread).value(parent.checkpoint)["channel_versions"]
-        now = checkpoint["channel_versions"]
-        return {
-            channel: parent.values[channel]
-            for channel in checkpoint["channel_values"]
-            if channel in parent.values
-            and channel not in new
-            and now.get(channel, _MISSING) == then.get(channel)
-        }
+    @property
+    def _entries(self) -> CheckpointEntries:
+        # Made anew each time: LangGraph copies the saver, and gives the copy another serializer.
+        return CheckpointEntries(self.serde, self._shelf, self.tell)
 
     def _of_runs(self, thread: Thread, runs: Sequence[str]) -> Iterator[Saved]:
         reading = self._reading(thread)

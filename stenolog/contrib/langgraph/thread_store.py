@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -19,11 +19,13 @@ from stenolog.errors import (
     InvalidEventError,
     VersionConflictError,
 )
-from stenolog.events import OPENING_ID, ModeSwitch, NewEntry, UserMessage, check_name
+from stenolog.events import OPENING_ID, Entry, ModeSwitch, NewEntry, UserMessage, check_name
 from stenolog.importers import Blobs
 
 from .thread_fold import Saved, Thread
 
+Decide: TypeAlias = Callable[[Thread], list[NewEntry]]
+"""Returns the entries to append to a thread as it is."""
 REMEMBERED = 200
 """So many threads are remembered as they were read; any other is read anew."""
 
@@ -88,20 +90,46 @@ class ThreadStore:
         """Return the position that the next append expects."""
         return thread.position + len(self.opening(thread, id))
 
-    def append(self, id: str, decide: Callable[[Thread], list[NewEntry]], at: datetime | None = None) -> None:
-        """Append a decision on the thread's state, with that time; on a version conflict, decide again."""
+    def append(self, id: str, decide: Decide) -> None:
+        """Append a decision on the thread's state; on a version conflict, decide again."""
         while True:
             thread = self.thread(id)
             if not (drafts := decide(thread)):
                 return
             try:
-                if thread.is_emptied:
-                    self.conversation(id).unarchive()
-                timed = [draft._replace(time=at) for draft in (*self.opening(thread, id), *drafts)]
-                self.conversation(id).extend(timed, expected=thread.position)
+                self._extend(id, thread, [*self.opening(thread, id), *drafts], thread.position)
                 return
             except VersionConflictError:
                 continue
+
+    def append_together(
+        self, id: str, decisions: Callable[[Thread], Iterable[tuple[Decide, datetime]]]
+    ) -> None:
+        """Append decisions in one transaction, each on the state that those before leave, with its time.
+
+        Needs no lock: it reads the thread anew, and adds to what it read.
+        """
+        while True:
+            thread = self._updated(Thread(self.conversation(id).key), self.conversation(id))
+            position, is_emptied, drafts = thread.position, thread.is_emptied, list[NewEntry]()
+            for decide, at in decisions(thread):
+                if found := decide(thread):
+                    timed = [draft._replace(time=at) for draft in (*self.opening(thread, id), *found)]
+                    for nth, draft in enumerate(timed, thread.position + 1):
+                        thread.take(Entry(id, nth, draft.id or "", at, "", draft.event))
+                    drafts += timed
+            thread.is_emptied = is_emptied
+            try:
+                if drafts:
+                    self._extend(id, thread, drafts, position)
+                return
+            except VersionConflictError:
+                continue
+
+    def _extend(self, id: str, thread: Thread, drafts: Sequence[NewEntry], expected: int) -> None:
+        if thread.is_emptied:
+            self.conversation(id).unarchive()
+        self.conversation(id).extend(drafts, expected=expected)
 
     def copy(self, source: str, target: str) -> None:
         """Fork the source as the target."""
@@ -135,19 +163,26 @@ class ThreadStore:
 
     def _read(self, conversation: Conversation) -> Thread:
         """Return the thread of a conversation, updated from its new entries."""
-        key, head = conversation.key, conversation.position
+        key = conversation.key
         thread = self._threads.pop(conversation.name, None)
         if thread is None or thread.stream != key:
             thread = Thread(key)
+        self._threads[conversation.name] = self._updated(
+            thread, conversation
+        )  # behind those unused for longer
+        if len(self._threads) > REMEMBERED:
+            del self._threads[next(iter(self._threads))]
+        return thread
+
+    def _updated(self, thread: Thread, conversation: Conversation) -> Thread:
+        """Return the thread after it has taken in the conversation's new entries."""
+        head = conversation.position
         if thread.position < head:
             is_imported = within(conversation.imported_ranges())
             is_trusted = conversation.name in self._trusted
             for entry in conversation.entries(thread.position, head):
                 thread.take(entry, trusted=is_trusted or not is_imported(entry.position))
             thread.id = thread.id and _id_in(conversation.name, thread.id)
-        self._threads[conversation.name] = thread  # behind those that were not used for longer
-        if len(self._threads) > REMEMBERED:
-            del self._threads[next(iter(self._threads))]
         return thread
 
 

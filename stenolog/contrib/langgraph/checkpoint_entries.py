@@ -1,0 +1,126 @@
+"""The entries of a checkpoint and of a task's writes: what a thread's conversation gets for each."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from stenolog.events import NewEntry
+
+from .configs import Where
+from .message_sync import MessageSync
+from .messages import ChannelMessage, messages_in
+from .notes import late_notes, note_on
+from .stored_values import Ref, ValueReader, ValueWriter, in_the_clear
+from .thread_fold import Thread
+from .thread_store import ThreadStore, record
+
+_MISSING = object()
+VALUES = "channel_values"
+
+
+class CheckpointEntries:
+    """Makes entries on a thread's state, and keeps the blobs that they name; the caller appends them."""
+
+    def __init__(self, serde: SerializerProtocol, shelf: ThreadStore, tell: bool) -> None:
+        self._serde = serde
+        self._shelf = shelf
+        self._is_readable = tell and in_the_clear(serde)
+
+    def of_writes(
+        self, thread: Thread, where: Where, writes: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> list[NewEntry]:
+        """Return a task's writes, with a note if they need one; nothing if the thread has them."""
+        writing = ValueWriter(self._serde, thread.links)
+        kept = {
+            "writes": [[channel, writing.ref(value)] for channel, value in writes],
+            "ns": where.ns,
+            "id": where.id or "",
+            "task": task,
+            "path": path,
+        }
+        self._shelf.keep(writing.finish(kept))
+        given = (thread, self._reading(thread), where, writes, task, path)
+        note = note_on(*given) if self._is_readable else None
+        return [] if note is None and thread.has(kept) else [record(kept, note)]
+
+    def of_checkpoint(
+        self,
+        thread: Thread,
+        where: Where,
+        checkpoint: Checkpoint,
+        metadata: Mapping[str, Any],
+        new: ChannelVersions,
+    ) -> list[NewEntry]:
+        """Return a checkpoint, behind its messages' events."""
+        writing = ValueWriter(self._serde, thread.links)
+        values = checkpoint["channel_values"]
+        refs = self._unchanged_values(thread, where, checkpoint, new)
+        refs |= {channel: writing.ref(value) for channel, value in values.items() if channel not in refs}
+        kept: dict[str, Any] = {
+            "checkpoint": writing.ref({name: part for name, part in checkpoint.items() if name != VALUES}),
+            "ns": where.ns,
+            "id": checkpoint["id"],
+            "parent": where.id or "",
+            "values": {channel: refs[channel] for channel in values},
+            "metadata": writing.ref(metadata),
+        }
+        telling = MessageSync(
+            thread, where.ns, where.id or "", self._shelf.agent, self._shelf.head(thread, where.thread)
+        )
+        switched: dict[str, Any] = {}
+        late: list[NewEntry] = []
+        around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
+        is_early = "parents" in metadata and bool(where.ns) and around is None
+        if self._is_readable and not is_early:  # LangGraph puts several at once
+            counted = metadata.get("counters_since_delta_snapshot") or {}
+            unknown = [channel for channel in counted if channel not in values]
+            telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))
+            telling.take_in(self._written(thread, where, unknown))
+            late = late_notes(thread, self._reading(thread), where.ns, checkpoint["id"])
+            if not where.ns:
+                switched = self._switched(thread, telling, is_whole=not unknown)
+        self._shelf.keep(telling.blobs | writing.finish(kept))
+        if not telling.drafts and not switched and thread.has(kept):
+            return []
+        return [*telling.drafts, record(kept, **switched), *late]
+
+    def _switched(self, thread: Thread, telling: MessageSync, *, is_whole: bool) -> dict[str, Any]:
+        """Return the changes of a main graph's checkpoint to the conversation's settings."""
+        hides = telling.hides(whole=is_whole)
+        joins = [agent for agent in telling.speakers() if agent not in thread.members]
+        return ({"hides": hides} if hides != thread.hidden else {}) | ({"joins": joins} if joins else {})
+
+    def _written(self, thread: Thread, where: Where, channels: Collection[str]) -> Iterator[ChannelMessage]:
+        """Yield the messages that were written to these channels since the checkpoint before."""
+        parent = thread.saved.get((where.ns, where.id or ""))
+        reading = self._reading(thread)
+        for write in thread.writes(parent) if parent else ():
+            if write.channel in channels:
+                values, refs = {write.channel: reading.value(write.value)}, {write.channel: write.value}
+                yield from chain(*messages_in(values, refs, thread.links, f" {write.task}.{write.number}"))
+
+    def _unchanged_values(
+        self, thread: Thread, where: Where, checkpoint: Checkpoint, new: ChannelVersions
+    ) -> dict[str, Ref]:
+        """Return the values that are still the parent's: their channels have the same versions there."""
+        parent = thread.saved.get((where.ns, where.id or ""))
+        if parent is None:
+            return {}
+        then = self._reading(thread).value(parent.checkpoint)["channel_versions"]
+        now = checkpoint["channel_versions"]
+        return {
+            channel: parent.values[channel]
+            for channel in checkpoint["channel_values"]
+            if channel in parent.values
+            and channel not in new
+            and now.get(channel, _MISSING) == then.get(channel)
+        }
+
+    def _reading(self, thread: Thread) -> ValueReader:
+        return ValueReader(self._serde, thread.links, self._shelf.log.blobs)
