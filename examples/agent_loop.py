@@ -59,7 +59,7 @@ def turn(conversation: Conversation, agent: str) -> None:
         lane = state.lane(agent)
         match lane.status:
             case "awaiting_llm":
-                conversation.append(model(conversation.request(agent)), expected=state.position)
+                conversation.append(model(conversation.request(agent).check()), expected=state.position)
             case "awaiting_tools":
                 for call in lane.calls:
                     made = next(conversation.entries(after=call.position - 1)).event

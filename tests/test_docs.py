@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from stenolog import Entry, Request
 from stenolog.adapters.cli.app import GROUPS, MODULES
+from stenolog.adapters.search.lookup import Hit
+from stenolog.adapters.store.claims import OpenClaim
+from stenolog.projections.timeline import TimelineItem
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -18,6 +22,11 @@ NAV = list(runpy.run_path(str(DOCS / "generate_site.py"))["nav"]())
 INDEX = (DOCS / "index.md").read_text()
 MOST = 25
 """Links that a visitor is asked to choose from."""
+NAMED = {"entry": Entry, "request": Request, "item": TimelineItem, "claim": OpenClaim, "hit": Hit}
+"""The names that the pages give to values, whose attributes are then looked at."""
+OF_OTHERS = {("item", "get")}
+"""In pages on other libraries."""
+FILES = ("py", "md", "svg", "json", "sha256")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
@@ -32,6 +41,20 @@ def test_every_link_to_a_page_leads_to_one(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
 
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_attribute_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(rf"(?<![\w./])({'|'.join(NAMED)})\.([a-z]\w*)", text)
+    for whole, name in re.findall(rf"\b((?:An?|The) ({'|'.join(NAMED)}) has (?:`\.[^.]*)+)", text):
+        named += [(name, attribute) for attribute in re.findall(r"`\.(\w+)`", whole)]
+
+    assert {(name, it) for name, it in named if it not in FILES and not _has(NAMED[name], it)} <= OF_OTHERS
+
+
+def _has(kind: type, attribute: str) -> bool:
+    return hasattr(kind, attribute) or attribute in getattr(kind, "__dataclass_fields__", ())
 
 
 def test_the_navigation_has_every_page_once() -> None:

@@ -5,7 +5,7 @@ A lane is (agent, task): one line of work. Its address is `agent`, or `agent/tas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -199,9 +199,9 @@ class State(NamedTuple):
         known = where in self.lanes or where.partition("/")[0] in self.members
         return known and self.is_open(where)
 
-    def open_calls(self) -> Iterator[tuple[LaneState, OpenCall]]:
-        """Yield every call without a result, with its lane."""
-        return ((lane, call) for lane in self.lanes.values() for call in lane.calls)
+    def open_calls(self) -> tuple[tuple[LaneState, OpenCall], ...]:
+        """Return every call without a result, with its lane."""
+        return tuple([(lane, call) for lane in self.lanes.values() for call in lane.calls])
 
 
 def address(agent: str, task: str = "") -> str:

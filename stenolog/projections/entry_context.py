@@ -183,7 +183,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
         halves.update(range(asked + (asked in returned), entry.position))
     for entry in log:
         state = evolve(state, entry)
-        if not any(state.open_calls()) and entry.position not in halves:
+        if not state.open_calls() and entry.position not in halves:
             ends.append(entry.position)
     messages = [entry for entry in log if not isinstance(entry.event, ModeSwitch | Unknown)]
     older = messages[: max(0, len(messages) - keep)]

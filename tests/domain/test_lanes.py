@@ -186,6 +186,11 @@ def test_a_result_closes_the_call_that_it_names_or_the_nearest_of_its_id(
     assert [(call.entry, call.nth) for _, call in after(one, other, result).open_calls()] == left
 
 
+def test_the_open_calls_are_true_while_there_are_some() -> None:
+    assert after(ASKED, CALLED).open_calls()
+    assert not after(ASKED, CALLED, ToolResult(call_id="c1")).open_calls()
+
+
 def test_a_call_awaits_approval_where_the_card_says_so_when_it_is_made() -> None:
     called = AssistantMessage(agent="coder", tool_calls=[SHELL, DEPLOY])
     trusted = ModeSwitch(cards={"coder": None})

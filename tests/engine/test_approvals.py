@@ -49,7 +49,7 @@ def sale(n: int, id: str = "c1") -> ToolCall:
 
 def first_call(conversation: Conversation) -> CallRef:
     """Return the first call that waits."""
-    _, waits = next(conversation.state().open_calls())
+    _, waits = conversation.state().open_calls()[0]
     return CallRef(entry=waits.entry, index=waits.nth)
 
 

@@ -102,7 +102,7 @@ def test_a_call_waits_for_approval_over_a_restart_and_runs_when_it_is_given(tmp_
         assert shipped == []
         assert conversation.state().lane("coder").status == "awaiting_approval"
     with opened(tmp_path / "t.db") as conversation:
-        (_, waiting) = next(conversation.state().open_calls())
+        (_, waiting) = conversation.state().open_calls()[0]
         again = team("Shipped.")
         run(again.approve(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
         run(worked(again, conversation))
@@ -120,7 +120,7 @@ def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None
     team = Team([Agent("coder", llm=Scripted([call("ship")], "As you wish."), tools=[ship])])
     with opened(tmp_path / "t.db") as conversation:
         run(worked(team, conversation, "Ship"))
-        (_, waiting) = next(conversation.state().open_calls())
+        (_, waiting) = conversation.state().open_calls()[0]
         run(team.reject(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
         run(worked(team, conversation))
 

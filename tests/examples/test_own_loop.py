@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
+from stenolog.context import Budget
 from stenolog.projections.requests.proofs import proofs
 from tests.llms.conftest import server as server
 from tests.llms.server import SILENCE, Reply, Server, failure
@@ -139,14 +140,29 @@ def test_stopped_by_a_person_it_ends_without_a_traceback_and_goes_on_when_it_is_
     out, err = first.communicate(timeout=60)
 
     assert (first.returncode, err) == (0, "")
-    assert out.splitlines() == ["> ['weather']"]  # the call is shown, and no empty line
+    assert out.splitlines() == ["(nothing has been said to it)", "> ['weather']"]  # and no empty line
 
     server.add(failure(200, loop.says))
     started.append(again := start(loop, tmp_path, server))
     out, err = again.communicate("", timeout=60)
 
-    assert (again.returncode, out, err) == (0, f"{ADVICE}\n> ", "")
+    waits = "(nothing to answer: the last word is the agent's own)"
+    assert (again.returncode, out, err) == (0, f"{ADVICE}\n{waits}\n> ", "")
     assert server.bodies[1] == server.bodies[2]
+
+
+@every
+def test_a_question_that_cannot_be_sent_is_answered_with_the_reason(
+    loop: Loop, tmp_path: Path, server: Server, started: list[subprocess.Popen[str]]
+) -> None:
+    with stenolog.open(tmp_path / "chat.db") as log:
+        log["chat"].join("guide", policy=Budget(tokens=20))
+    started.append(process := start(loop, tmp_path, server))
+    out, err = process.communicate("Do I need an umbrella in Kyiv?\n", timeout=60)
+
+    assert "> (over budget (" in out
+    assert "position 3 (latest-message" in out
+    assert (process.returncode, err, server.bodies) == (0, "", [])
 
 
 @every
