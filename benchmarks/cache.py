@@ -69,7 +69,7 @@ def run() -> Iterable[Row]:
     note = f"{ours.cuts} cuts, {ours.bytes / ours.requests / 1e3:.0f} kB a request"
     yield Row("cache: new bytes where a cut leaves a third, the default", ours.share, math.inf, "", note)
     budgeted = (log, Budget(tokens=BUDGET))
-    anew = sum(said_anew(budgeted, budgeted, wire) for wire in MODELS)
+    anew = sum(said_anew(budgeted, budgeted, api) for api in MODELS)
     yield Row("cache: between cuts, bytes of the conversation sent anew", anew, 0, "B")
     for name, other in (
         ("with the full history", full),
@@ -99,7 +99,7 @@ def what_notes_cost() -> Iterator[Row]:
         ),
         ('modes, run and hand-off with place="first"', (switched, first), (switched, first), math.inf),
     ):
-        anew = sum(said_anew((log, policy), (alone, under), wire) for wire in MODELS)
+        anew = sum(said_anew((log, policy), (alone, under), api) for api in MODELS)
         yield Row(f"cache: bytes of the conversation sent anew for {name}", anew, limit, "B")
 
 
@@ -115,14 +115,14 @@ def sent(log: Sequence[Entry], policy: PolicyLike) -> Sent:
     return Sent(size, new, number, over, cuts)
 
 
-def said_anew(sent: Under, alone: Under, wire: str) -> int:
+def said_anew(sent: Under, alone: Under, api: str) -> int:
     """Return the bytes of the conversation that the next request does not begin with.
 
     `alone` is the same conversation without the text around it.
     """
     (log, policy), (quiet, base) = sent, alone
-    told = every_request(log, "coder", policy=policy, api=wire)
-    within = every_request(quiet, "coder", policy=base, api=wire)
+    told = every_request(log, "coder", policy=policy, api=api)
+    within = every_request(quiet, "coder", policy=base, api=api)
     pairs = [(whole, part) for whole, part in zip(told, within, strict=True) if whole.sendable]
     anew = 0
     for (before, part), (after, _) in pairwise(pairs):

@@ -74,15 +74,15 @@ def judged(job: tuple[Path, str, int]) -> Found:
     found = Found()
     for talk in of(file):
         before: dict[tuple[str, str, str], bytes] = {}
-        for window, wire, request in requests(talk, REAL[name], every=every):
+        for window, api, request in requests(talk, REAL[name], every=every):
             count(found, window, request)
-            lane = (request.agent, request.task, wire)
+            lane = (request.agent, request.task, api)
             if before.get(lane) == request.bytes:
                 continue
             before[lane] = request.bytes
             found.counts["judged"] += 1
-            where = f"{talk.name} {request.agent}@{request.at} {wire}, {name}"
-            found.faults += (f"{fault} ({where})" for fault in faults(wire, request))
+            where = f"{talk.name} {request.agent}@{request.at} {api}, {name}"
+            found.faults += (f"{fault} ({where})" for fault in faults(api, request))
     return found
 
 
@@ -101,11 +101,11 @@ def accounted(job: tuple[Path, str, int]) -> Found:
 
     Entries are looked for in the request at their position, and at the end.
     """
-    file, wire, every = job
+    file, api, every = job
     found, account = Found(), Account()
     for talk in of(file):
         pairs = pair(talk.entries).pairs
-        for _, _, request in requests(talk, apis=[wire], every=every):
+        for _, _, request in requests(talk, apis=[api], every=every):
             at_the_end = request.at == len(talk.entries)
             account.of(talk.entries if at_the_end else [talk.entries[request.at - 1]], request)
             call = pairs[request.at].call if request.at in pairs else None

@@ -62,17 +62,17 @@ def tried(seeds: Iterable[int]) -> Found:
             for made in windows(entries, lane, SMALL[name]):
                 if made.position in positions and made.state.blocked is None and takes_part(made):
                     where = f"(seed {seed}, {name}, {lane.address}@{made.position}, "
-                    for wire in MODELS:
+                    for api in MODELS:
                         found.counts["requests"] += 1
-                        found.faults += (f"{fault} {where}{wire})" for fault in _faults(made, wire, entries))
+                        found.faults += (f"{fault} {where}{api})" for fault in _faults(made, api, entries))
     return found
 
 
-def _faults(made: Window, wire: str, entries: list[Entry]) -> Iterator[str]:
-    request = from_window(made, wire, BLOBS)
-    yield from faults(wire, request)
+def _faults(made: Window, api: str, entries: list[Entry]) -> Iterator[str]:
+    request = from_window(made, api, BLOBS)
+    yield from faults(api, request)
     for how, again in (("from the log", afresh(made, entries)), ("from a mark", taken_up(made, entries))):
-        if from_window(again, wire, BLOBS).bytes != request.bytes:
+        if from_window(again, api, BLOBS).bytes != request.bytes:
             yield f"again: other bytes {how}"
     yield from unaccounted(entries[: made.position], request)
 

@@ -50,10 +50,10 @@ def explained() -> Row:
     made = window(CODER, BUDGET, entries(*conversation(SHORT)))
 
     def on_all_apis() -> object:
-        return [from_window(made, wire).body for wire in MODELS]
+        return [from_window(made, api).body for api in MODELS]
 
     def explained() -> object:
-        return [from_window(made, wire).explanation for wire in MODELS]
+        return [from_window(made, api).explanation for api in MODELS]
 
     whole_s, bare_s = least(explained, on_all_apis, rounds=60)
     note = f"{whole_s * 1e3:.1f} against {bare_s * 1e3:.1f} ms of CPU; made when asked for"

@@ -28,7 +28,7 @@ PAYLOAD, ENTRY = 1.3, 450
 IMPORT = "import stenolog"
 NEXT = """import stenolog; from stenolog.context import Budget
 conversation = stenolog.open({path!r})["talk"]
-conversation.request("assistant", wire="openai-chat", policy=Budget(tokens=32_000))"""
+conversation.request("assistant", api="openai-chat", policy=Budget(tokens=32_000))"""
 OPENED = "a new process: open and the whole history, against floor"
 NEXT_OF = f"a new process: the next request of {COLD * STEPS:,} entries, against the import alone"
 READ = "entries have digests, ids and two indexes, requests are exact bodies; the loop by hand decodes rows"

@@ -74,7 +74,7 @@ def _event(fields: dict[str, Any]) -> Event:
 
 
 class Built(NamedTuple):
-    """A request, the window that it was built from, and the wire's name."""
+    """A request, the window that it was built from, and the API's name."""
 
     window: Window
     api: str

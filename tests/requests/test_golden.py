@@ -1,6 +1,6 @@
 """The bytes of a small conversation's requests, kept in files: a change to them is a change to see.
 
-After a wanted change: `python -m tests.requests.test_golden`, raise `PIPELINE` or the wire's version, and
+After a wanted change: `python -m tests.requests.test_golden`, raise `PIPELINE` or the API's version, and
 read the difference.
 """
 

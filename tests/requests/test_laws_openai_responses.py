@@ -19,7 +19,7 @@ from tests.requests.judging import complaints, needs_judges
 
 Body = dict[str, Any]
 Mutation = Callable[[Random, Body], None]
-WIRE = "openai-responses"
+API = "openai-responses"
 THOUGHT = ReasoningPart(text="hm", encrypted="gAAA", provider="openai")
 ONE, TWO = (ToolCall(id=id, name="shell") for id in ("c1", "c2"))
 
@@ -37,7 +37,7 @@ def healthy() -> Body:
         AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c3", name="shell")]),
         ToolResult(call_id="c3", text="three"),
     )
-    body: Body = copy.deepcopy(build(log, "coder", api=WIRE).body)
+    body: Body = copy.deepcopy(build(log, "coder", api=API).body)
     return body
 
 
@@ -157,10 +157,10 @@ def test_what_the_judge_calls_an_error_in_a_mutant_breaks_a_law_too() -> None:
     for _ in range(1000):
         mutant = copy.deepcopy(whole)
         random.choice(MUTATIONS)(random, mutant)
-        found = complaints(WIRE, mutant)
+        found = complaints(API, mutant)
         if found:
             broken += 1
-            assert list(validate(WIRE, mutant)) != [], (found, json.dumps(mutant)[:2000])
+            assert list(validate(API, mutant)) != [], (found, json.dumps(mutant)[:2000])
 
     assert broken > 800
 
@@ -171,14 +171,14 @@ def test_every_mutation_breaks_a_law(mutate: Mutation) -> None:
         mutant = healthy()
         mutate(Random(seed), mutant)
 
-        assert list(validate(WIRE, mutant)) != []
+        assert list(validate(API, mutant)) != []
 
 
 def test_a_healthy_body_breaks_no_law() -> None:
     body = healthy()
 
     assert [item["type"] for item in body["input"]].count("reasoning") == 1
-    assert list(validate(WIRE, body)) == []
+    assert list(validate(API, body)) == []
 
 
 def _said(**item: Any) -> Body:
@@ -215,7 +215,7 @@ BROKEN: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("law", "body"), BROKEN)
 def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Body) -> None:
-    found = [violation for violation in validate(WIRE, body) if violation.law == law]
+    found = [violation for violation in validate(API, body) if violation.law == law]
 
     assert found
     assert all(violation.pointer.startswith("/") for violation in found)

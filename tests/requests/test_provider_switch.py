@@ -70,7 +70,7 @@ SHELL = ToolCall(id="c1", name="shell")
 
 
 def request(api: str, *events: Event, policy: Prompt | None = None, **card: Any) -> Body:
-    """Return the body of the coder's request, on a card of the wire's own model."""
+    """Return the body of the coder's request, on a card of the API's own model."""
     switch = ModeSwitch(cards={"coder": AgentCard(**{"model": MAKERS[api][0].model, **card})})
     return build(log(switch, *events), "coder", api=api, blobs=BLOBS, policy=policy).body
 

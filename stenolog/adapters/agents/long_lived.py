@@ -168,7 +168,7 @@ class SessionPool(Generic[R]):
 class Program(AgentSession):
     """A process that answers one request after the other.
 
-    `ear` makes what hears an answer, for a session; `frame` puts a prompt into bytes. Whoever stops
+    `parser` makes what reads an answer, for a session; `frame` puts a prompt into bytes. Whoever stops
     listening sends it the signal `interrupt`; it has `patience` seconds to end its turn, or is ended.
     """
 
@@ -176,14 +176,14 @@ class Program(AgentSession):
         self,
         process: Process,
         session: str,
-        ear: Callable[[str], OutputParser],
+        parser: Callable[[str], OutputParser],
         frame: Callable[[str], Framed],
         interrupt: int,
         patience: float,
     ) -> None:
         self.session = session
         self._process = process
-        self._ear = ear
+        self._parser = parser
         self._frame = frame
         self._interrupt = interrupt
         self._patience = patience
@@ -210,45 +210,45 @@ class Program(AgentSession):
 
     async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:
         self.told = True
-        ear = self._ear(self.session)
-        ear.turn.spent = self._spent
+        parser = self._parser(self.session)
+        parser.turn.spent = self._spent
         self._process.resume_output()
         content, transport = self._frame(prompt)
         if transport is not None:
             yield Outgoing(content, transport)
         self._process.write(content)
         try:
-            async with aclosing(read_answer(self._process, ear)) as pieces:
+            async with aclosing(read_answer(self._process, parser)) as pieces:
                 async for piece in pieces:
                     yield piece
-            if not ear.turn.ended:
+            if not parser.turn.ended:
                 await self._process.ends(LINGER)
                 raise ModelError("process_exited", self.why)
         finally:
-            if not ear.turn.ended:
-                await self._hush(ear)
+            if not parser.turn.ended:
+                await self._hush(parser)
             self._process.discard_output()
             self._spoken = self._now()
-            self.session, self._spent = ear.turn.session, ear.turn.spent
-        yield ear.turn.answer
+            self.session, self._spent = parser.turn.session, parser.turn.spent
+        yield parser.turn.answer
 
     async def stop(self) -> None:
         await self._process.stop(self._patience)
 
-    async def _hush(self, ear: OutputParser) -> None:
+    async def _hush(self, parser: OutputParser) -> None:
         """Have it end its turn, or end it."""
         try:
             if self.alive:
                 self._process.signal(self._interrupt)
                 async with asyncio.timeout(self._patience):
-                    async for _ in read_answer(self._process, ear):
+                    async for _ in read_answer(self._process, parser):
                         pass
         except (TimeoutError, ModelError):
             pass
         except BaseException:
             self._process.kill()
             raise
-        if not ear.turn.ended:
+        if not parser.turn.ended:
             await self._process.stop(self._patience, politely=False)
 
     def _now(self) -> float:

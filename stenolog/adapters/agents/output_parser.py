@@ -171,46 +171,50 @@ LIMIT = 100_000_000
 """So many bytes of output are heard for one answer."""
 
 
-async def read_answer(process: Process, ear: OutputParser) -> AsyncGenerator[ResponseDelta | Progress, None]:
+async def read_answer(
+    process: Process, parser: OutputParser
+) -> AsyncGenerator[ResponseDelta | Progress, None]:
     """Yield the process's output until its turn or its output ends. Raises `ModelError`."""
-    size, ear.turn.process = 0, process.group
-    for piece in ear.turn.pieces():
+    size, parser.turn.process = 0, process.group
+    for piece in parser.turn.pieces():
         yield piece
-    while not ear.turn.ended and (data := await process.read()):
+    while not parser.turn.ended and (data := await process.read()):
         size += len(data)
         if size > LIMIT:
             raise ModelError("invalid_response", f"more than {LIMIT:,} bytes of output for one answer")
-        for piece in _pieces(ear, partial(ear.feed, data)):
+        for piece in _pieces(parser, partial(parser.feed, data)):
             yield piece
 
 
-async def heard_out(process: Process, ear: OutputParser, patience: float) -> AsyncGenerator[StreamItem, None]:
+async def heard_out(
+    process: Process, parser: OutputParser, patience: float
+) -> AsyncGenerator[StreamItem, None]:
     """Yield the output of a process run for one answer, and then the answer. Raises `ModelError`.
 
     An answer that marks its own end is whole, whatever the exit code; for any other the code must be 0.
     """
-    async with aclosing(read_answer(process, ear)) as pieces:
+    async with aclosing(read_answer(process, parser)) as pieces:
         async for piece in pieces:
             yield piece
     process.discard_output()
     well = await process.ends(patience) and process.code == 0
-    if not ear.turn.ended:
+    if not parser.turn.ended:
         try:
-            for piece in _pieces(ear, ear.close):
+            for piece in _pieces(parser, parser.close):
                 yield piece
         except ModelError as fault:
             if well or fault.category != "invalid_response":
                 raise
-    if not (well or ear.turn.ended):
+    if not (well or parser.turn.ended):
         raise ModelError("process_exited", process.end)
-    yield ear.turn.answer
+    yield parser.turn.answer
 
 
-def _pieces(ear: OutputParser, take: Callable[[], None]) -> Iterator[ResponseDelta | Progress]:
+def _pieces(parser: OutputParser, take: Callable[[], None]) -> Iterator[ResponseDelta | Progress]:
     """Yield the new pieces after the parser has taken input, including those before a fault."""
     try:
         take()
     except ModelError:
-        yield from ear.turn.pieces()
+        yield from parser.turn.pieces()
         raise
-    yield from ear.turn.pieces()
+    yield from parser.turn.pieces()

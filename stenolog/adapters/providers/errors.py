@@ -1,4 +1,8 @@
-"""Translation of a provider's failure to the engine's errors, with secrets removed from its words."""
+"""Translation of a provider's failure to the engine's errors, with secrets removed from its words.
+
+For models that are called here, by SDK or HTTP: their status and code say more than their words. Programs and
+imported files have words alone, which `failures.error_category` reads.
+"""
 
 from __future__ import annotations
 

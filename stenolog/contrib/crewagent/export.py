@@ -86,13 +86,13 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Messa
 class Before(NamedTuple):
     """The context before a message: the reader for its meaning, the ids by position, and their digests."""
 
-    ear: MessageReader
+    reader: MessageReader
     ids: list[str]
     trail: Trail
 
     def note(self, event: Known, id: str) -> None:
         """Note one more entry."""
-        self.ear.note(event)
+        self.reader.note(event)
         self.ids.append(id)
         self.trail.note(event, id, len(self.ids))
 
@@ -100,7 +100,7 @@ class Before(NamedTuple):
 def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes]) -> Message:
     is_out = is_sent(event) and _is_out(now, entry.position)
     place = WritePlace(
-        entry.id, entry.time, mode_after(event, before.ear.mode), is_sent(event) and not is_out
+        entry.id, entry.time, mode_after(event, before.reader.mode), is_sent(event) and not is_out
     )
     hidden = {"includeInContext": False} if is_out else {}
     message = restored(written(event, place, blobs), event.meta, hidden)
@@ -108,7 +108,7 @@ def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Ma
     found: Blobs = {}
     # Whom it is for stands in the messages around it, where CrewAgent wrote it.
     to = tuple(event.to) if isinstance(event, UserMessage) and not ours else ()
-    heard = before.ear.hear({**message, OURS: ours} if ours else message, entry.id, entry.time, found, to)
+    heard = before.reader.read({**message, OURS: ours} if ours else message, entry.id, entry.time, found, to)
     ours |= ignored(event, heard)
     if "set" in ours:
         ours["set"] = with_ids(ours["set"], before.ids)

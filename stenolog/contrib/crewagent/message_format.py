@@ -78,7 +78,7 @@ class MessageReader:
             case _:
                 pass
 
-    def hear(
+    def read(
         self, message: Message, id: str, time: datetime, blobs: Blobs, to: tuple[str, ...] = ()
     ) -> Known:
         """Return the event of a message, with the other fields in `meta`; `blobs` gets files stored apart.

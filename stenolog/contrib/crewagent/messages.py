@@ -57,7 +57,7 @@ class CrewAgent:
         self._joined: set[str] = set()
         self._last = ("", 0)
         self._mode = ""
-        self._ear = MessageReader(Shown.stated(about))
+        self._reader = MessageReader(Shown.stated(about))
         self._at = as_time(read(about, "createdAt")[0].get("createdAt"))
         self._positions = dict(log.positions)
         self._trail = Trail()
@@ -78,7 +78,7 @@ class CrewAgent:
                 self._settle(id, plain)
             if not is_native(message):
                 self._join(id, self._speakers.named_by(record.line))
-            heard = self._ear.hear(
+            heard = self._reader.read(
                 self._placed(message), id, self._at, blobs, self._speakers.addressees(record.line)
             )
             event = self._restricted(heard, id, message)
@@ -95,11 +95,11 @@ class CrewAgent:
         names = (made_up(id, f"{ACTIVE}{number}") for number in count(1))
         earlier = [*takewhile(self._positions.__contains__, names)]
         is_grown = position > self._held.head
-        now = (self._mode, self._ear.mode) if is_grown else (self._held.settings.mode,)
+        now = (self._mode, self._reader.mode) if is_grown else (self._held.settings.mode,)
         # Where the log has gone on behind the file, its mode is the newer one.
         is_newest = max(position, *map(self._positions.__getitem__, earlier), 0) >= self._held.head
         if id and mode and mode not in now and is_newest:
-            switch = self._ear.switch({"mode": mode}, source=replace(self._source(), role=ACTIVE))
+            switch = self._reader.switch({"mode": mode}, source=replace(self._source(), role=ACTIVE))
             self._say(switch, made_up(id, f"{ACTIVE}{len(earlier) + 1}"), {})
         return self.writer.drain()
 
@@ -155,7 +155,7 @@ class CrewAgent:
         position = self.writer.write(event, id, self._at, blobs)
         self._positions[id] = position
         self._trail.note(event, id, position)
-        self._ear.note(event)
+        self._reader.note(event)
         self._last = id, position
         if isinstance(event, ModeSwitch):
             self._joined.update(event.joins)
@@ -175,8 +175,8 @@ class CrewAgent:
         if not self._is_open:
             self._is_open = True
             self._open(id, plain)
-        elif mode and mode != self._ear.mode and plain.get("partType") != "mode_switch":
-            self._say(self._ear.switch(plain, source=self._source()), made_up(id, MODE), {})
+        elif mode and mode != self._reader.mode and plain.get("partType") != "mode_switch":
+            self._say(self._reader.switch(plain, source=self._source()), made_up(id, MODE), {})
 
     def _open(self, id: str, plain: Message) -> None:
         """Begin the conversation; one that the log has is begun already, whichever message was the first."""
@@ -189,7 +189,7 @@ class CrewAgent:
     def _opening(self, plain: Message) -> ModeSwitch:
         return ModeSwitch(
             mode=as_str(plain.get("mode")) or _mode_of(self._about) or DEFAULT_MODE,
-            active_run=self._ear.switch(plain).active_run,
+            active_run=self._reader.switch(plain).active_run,
             title=as_str(self._about.get("title")) or UNCHANGED,
             joins=self._speakers.agents,
             cards={agent: AgentCard() for agent in self._speakers.agents},

@@ -239,11 +239,11 @@ class Thread:
             case _, {"note": _}:
                 self.records.add(entry.position)
             case _, {"message": str(key), "value": str(value)}:
-                self._hear(entry, key, value)
+                self._take_message(entry, key, value)
             case _:
                 pass
 
-    def _hear(self, entry: Entry, key: str, value: str) -> None:
+    def _take_message(self, entry: Entry, key: str, value: str) -> None:
         event = entry.event
         self.told.setdefault(key, []).append(entry.position)
         self.by_value.setdefault(value, []).append(entry.position)

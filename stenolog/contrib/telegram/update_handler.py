@@ -167,7 +167,7 @@ class UpdateHandler:
                 reply = await chat.tell(bot, command, self._answering(said), self._id(bot, said))
                 chat.reply(bot, reply, said.topic)
         else:
-            await self._hear(chat, bot, said)
+            await self._record(chat, bot, said)
 
     def _answering(self, said: IncomingMessage) -> IncomingMessage:
         """Return a command without the call that it is a reply about, where another bot asks about that."""
@@ -175,7 +175,7 @@ class UpdateHandler:
         is_ours = bool(said.press) or (author is not None and author.id in self._speaks)
         return said if is_ours else said._replace(about="")
 
-    async def _hear(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
+    async def _record(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
         """Write it in the chat's room; a message that was delivered before is not repeated."""
         try:
             blob = await self._fetched(chat.room, bot, said)

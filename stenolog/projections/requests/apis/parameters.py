@@ -46,7 +46,7 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 
 
 def parameters(builder: BodyBuilder, preamble: Preamble, own: frozenset[str], say: Say) -> Body:
-    """Return the card's parameters as an API sends them: neutral names by `say`, and the wire's `own`.
+    """Return the card's parameters as an API sends them: neutral names by `say`, and the API's `own`.
 
     Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
     chooses a tool that is not among its tools.

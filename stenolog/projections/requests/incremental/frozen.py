@@ -151,26 +151,26 @@ def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool)
     return receipt is not None and receipt.view < frozen.last
 
 
-def freeze(frozen: FrozenPrefix, heard: TailContents, answered: int) -> int:
+def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
     """Freeze as many of the units as can be; return their number. `answered` is the lane's last answer."""
-    for number in chain(_ends(heard.made), _behind_changes(heard)):
-        before = _answer(heard.made[:number]) or frozen.answer
+    for number in chain(_ends(tail.made), _behind_changes(tail)):
+        before = _answer(tail.made[:number]) or frozen.answer
         # A result, or a further part of the same foreign message, may still come into this group.
-        if before is not None and _is_open(before) and _goes_on(heard.made, number):
+        if before is not None and _is_open(before) and _goes_on(tail.made, number):
             continue
         # An empty answer has no message, but a position: it may be one behind the messages around it.
-        said = (p for unit in heard.units[:number] for message in unit for p in message.positions)
-        last = max(chain(said, *map(_said_at, heard.made[:number])), default=0)
-        first = min((p for one in heard.made[number:] for p in _said_at(one)), default=ENDLESS)
-        rows = [row for row in heard.rows if row.entry.position < first]
-        rest = heard.rows[len(rows) :]
+        said = (p for unit in tail.units[:number] for message in unit for p in message.positions)
+        last = max(chain(said, *map(_said_at, tail.made[:number])), default=0)
+        first = min((p for one in tail.made[number:] for p in _said_at(one)), default=ENDLESS)
+        rows = [row for row in tail.rows if row.entry.position < first]
+        rest = tail.rows[len(rows) :]
         # A later row may belong before the end, or take some of the prefix out of context.
         if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
             continue
         # An own error goes once the lane has answered, so it cannot be frozen before that.
         if any(row.entry.position > answered and _is_own_error(row) for row in rows):
             continue
-        frozen.add(heard.units[:number], rows, heard.left_out, last)
+        frozen.add(tail.units[:number], rows, tail.left_out, last)
         frozen.answer = before
         return number
     return 0
@@ -222,12 +222,12 @@ def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
         yield _not_between_own(made, last)
 
 
-def _behind_changes(heard: TailContents) -> Iterator[int]:
+def _behind_changes(tail: TailContents) -> Iterator[int]:
     """Yield another possible end of the frozen prefix: behind the last entry that changed the context."""
-    changes = (row for row in reversed(heard.rows) if not row.plain and changes_context(row.entry.event))
+    changes = (row for row in reversed(tail.rows) if not row.plain and changes_context(row.entry.event))
     last = next((row.entry.position for row in changes), 0)
     if last:
-        made = heard.made
+        made = tail.made
         behind = (n for n in range(len(made), 0, -1) if min(_said_at(made[n - 1]), default=0) <= last)
         yield _not_between_own(made, next(behind, 0))
 

@@ -116,17 +116,17 @@ class Window(View):
 
     def contents(self) -> Contents:
         """Return the contents of the window, in the order in which they are shown."""
-        heard = self._tail_contents(FrozenPrefix())
-        units = [unit for unit in heard.units if unit]
-        return Contents(units, heard.left_out, heard.entries, heard.edits)
+        tail = self._tail_contents(FrozenPrefix())
+        units = [unit for unit in tail.units if unit]
+        return Contents(units, tail.left_out, tail.entries, tail.edits)
 
     def frozen_and_tail(self) -> FrozenAndTail:
         """Split the window into its frozen prefix and its tail."""
         frozen = self.frozen
-        heard = self._tail_contents(frozen)
-        number = freeze(frozen, heard, self.memory.answered)
-        rest = [unit for unit in heard.units[number:] if unit]
-        return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, heard.left_out)
+        tail = self._tail_contents(frozen)
+        number = freeze(frozen, tail, self.memory.answered)
+        rest = [unit for unit in tail.units[number:] if unit]
+        return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, tail.left_out)
 
     def drop(self, gone: Collection[int], rule: str) -> None:
         """Let entries go for good."""
@@ -165,7 +165,7 @@ class Window(View):
         grouping = ToolGrouper(self.style, frozen.answer, frozen.called)
         for entry in seen.shown:
             for message in messages[entry.position]:
-                grouping.hear(message)
+                grouping.add(message)
         here = {entry.position for entry in seen.shown}
         results = self.pairing.results
         units = with_notes(

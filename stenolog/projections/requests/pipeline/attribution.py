@@ -63,7 +63,7 @@ class AttributionStyle(NamedTuple):
 
 
 def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> AttributionStyle:
-    """Return the ear of a lane under a policy.
+    """Return the style of a lane's window under a policy.
 
     Raises `InvalidPolicyError` for a heading that can be forged.
     """
@@ -77,7 +77,7 @@ def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> Attribu
 
 
 def attribute(
-    entry: Entry, ear: AttributionStyle, pair: Pair | None, shorter: tuple[Part, ...] | None = None
+    entry: Entry, style: AttributionStyle, pair: Pair | None, shorter: tuple[Part, ...] | None = None
 ) -> tuple[Message, ...]:
     """Return the messages that an entry becomes for the lane.
 
@@ -85,76 +85,76 @@ def attribute(
     """
     match entry.event:
         case UserMessage() as message:
-            return (_user(entry.position, message, ear),)
+            return (_user(entry.position, message, style),)
         case AssistantMessage() as message:
-            return (_quoted(entry.position, message, ear),)
+            return (_quoted(entry.position, message, style),)
         case ToolResult() as result:
-            return (_result(entry, result, ear, pair or Pair(entry.position, None), shorter),)
+            return (_result(entry, result, style, pair or Pair(entry.position, None), shorter),)
         case LlmError() as error:
-            return tuple(_error(entry.position, error, ear))
+            return tuple(_error(entry.position, error, style))
         case _:
             return ()
 
 
-def _quoted(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
+def _quoted(position: int, message: AssistantMessage, style: AttributionStyle) -> Message:
     # Before all other purposes: whatever covers messages stands in their place.
     if message.covers or message.purpose == "summary":
-        return _summary(position, message, ear)
+        return _summary(position, message, style)
     if message.purpose != "answer":
-        return _kept_fact(position, message, message.purpose, ear)
-    return _own_message(position, message) if ear.lane.owns(message) else _others(position, message, ear)
+        return _kept_fact(position, message, message.purpose, style)
+    return _own_message(position, message) if style.lane.owns(message) else _others(position, message, style)
 
 
-def _user(position: int, message: UserMessage, ear: AttributionStyle) -> Message:
+def _user(position: int, message: UserMessage, style: AttributionStyle) -> Message:
     parts, unsaid = drop_blank(representable(message.parts)), unrepresentable(message.parts)
     if message.author_kind == "system":
         return Message("system", parts, (position,), "system-note", unsaid=unsaid)
-    is_mine = not message.to or ear.lane.address in message.to or ear.lane.agent in message.to
+    is_mine = not message.to or style.lane.address in message.to or style.lane.agent in message.to
     if message.author_kind == "person" and not message.author and is_mine:
         return Message("user", parts, (position,), "user", unsaid=unsaid)
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
     # Said to others, with their names: the lane must not take it for a message to itself.
     speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
-    heard = Message(
+    shown = Message(
         "user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by, unsaid=unsaid
     )
-    return _attributed(heard, ear)
+    return _attributed(shown, style)
 
 
-def _attributed(message: Message, ear: AttributionStyle) -> Message:
+def _attributed(message: Message, style: AttributionStyle) -> Message:
     """Return another author's words, under the policy's heading, or with a name for an API to quote."""
-    if not ear.openings:
+    if not style.openings:
         return message
     parts, speaker = message.parts, message.speaker
-    said = [ear.guarded(part.text) for part in parts if isinstance(part, TextPart)]
+    said = [style.guarded(part.text) for part in parts if isinstance(part, TextPart)]
     if not said:
         return message
     words = "\n".join(said)
-    if not ear.others:
-        tokens = count_parts(parts, ear.counter)
+    if not style.others:
+        tokens = count_parts(parts, style.counter)
         rest = (part for part in parts if not isinstance(part, TextPart))
         return message._replace(parts=(TextPart(text=words), *rest), tokens_in=tokens)
-    heading = ear.others.replace("{name}", escape(heading_name(speaker, ear.others)))
+    heading = style.others.replace("{name}", escape(heading_name(speaker, style.others)))
     headed = TextPart(text=under(heading, words))
     media = (part for part in parts if not isinstance(part, TextPart))
-    return message._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, ear.counter))
+    return message._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, style.counter))
 
 
-def _summary(position: int, message: AssistantMessage, ear: AttributionStyle) -> Message:
+def _summary(position: int, message: AssistantMessage, style: AttributionStyle) -> Message:
     """Return a summary; the lane's own keeps the parts that only its provider understands."""
-    made = _kept_fact(position, message, "summary", ear)
+    made = _kept_fact(position, message, "summary", style)
     # A compaction of the provider's own, which only a model of its family can read.
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
-    if not native or not ear.lane.owns(message):
+    if not native or not style.lane.owns(message):
         return made
     unsaid = tuple(part for part in made.unsaid if part not in native)
     return made._replace(parts=(made.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
 
 
-def _kept_fact(position: int, message: AssistantMessage, what: str, ear: AttributionStyle) -> Message:
+def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
     """Return a summary, a memory or a routing: a fact for the lane, but no turn of its own."""
-    said = ear.guarded(as_text(message.parts))
+    said = style.guarded(as_text(message.parts))
     text = (TextPart(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
     unsaid = unrepresentable(message.parts)
@@ -174,22 +174,22 @@ def _own_message(position: int, message: AssistantMessage) -> Message:
 
 
 def _others(
-    position: int, message: AssistantMessage | LlmError, ear: AttributionStyle, ending: str = ""
+    position: int, message: AssistantMessage | LlmError, style: AttributionStyle, ending: str = ""
 ) -> Message:
     text = "\n".join([as_text(message.parts), *([ending] if ending else [])])
     said = (TextPart(text=text),) if text.strip() else ()
     speaker, unsaid = address(message.agent, message.task), unrepresentable(message.parts)
-    heard = Message(
+    shown = Message(
         "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
     )
-    return _attributed(heard, ear)
+    return _attributed(shown, style)
 
 
 def _result(
-    entry: Entry, result: ToolResult, ear: AttributionStyle, pair: Pair, shorter: tuple[Part, ...] | None
+    entry: Entry, result: ToolResult, style: AttributionStyle, pair: Pair, shorter: tuple[Part, ...] | None
 ) -> Message:
     call = pair.call
-    own = call is not None and ear.lane.owns(call)
+    own = call is not None and style.lane.owns(call)
     rule = "result" if own else "attributed" if call else "second-result" if pair.second else "orphan-result"
     message = Message(
         "tool",
@@ -203,15 +203,15 @@ def _result(
         unsaid=unrepresentable(result.parts),
     )
     if shorter is not None:
-        tokens, rule = count_parts(result.parts, ear.counter), "compact" if own else rule
+        tokens, rule = count_parts(result.parts, style.counter), "compact" if own else rule
         parts = representable(shorter)
         message = message._replace(parts=parts, rule=rule, disposition="reworded", tokens_in=tokens)
-    return message if own else in_prose_result(message, ear)
+    return message if own else in_prose_result(message, style)
 
 
-def in_prose_result(message: Message, ear: AttributionStyle) -> Message:
+def in_prose_result(message: Message, style: AttributionStyle) -> Message:
     """Return a result without its call as quoted text that names the call."""
-    said = ear.guarded("\n".join(part.text for part in message.parts if isinstance(part, TextPart)))
+    said = style.guarded("\n".join(part.text for part in message.parts if isinstance(part, TextPart)))
     text = quote(
         "tool-result", said, call=message.raw_id, tool=message.tool, failed="yes" if message.failed else ""
     )
@@ -227,16 +227,16 @@ def in_prose_result(message: Message, ear: AttributionStyle) -> Message:
     )
 
 
-def _error(position: int, error: LlmError, ear: AttributionStyle) -> Iterator[Message]:
+def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[Message]:
     """Yield the partial text and the error."""
     # The partial text is an anchor for "continue".
-    partial = "" if was_retried(error) else as_text(error.parts, acts=ear.lane.owns(error))
+    partial = "" if was_retried(error) else as_text(error.parts, acts=style.lane.owns(error))
     stops = error.category in INTERRUPTIONS
-    own = ear.lane.owns(error)
+    own = style.lane.owns(error)
     whose = "your" if own else "the"
     what = _what_happened(error, f"{whose} answer", cut_off=bool(partial.strip()))
     if not own:
-        yield _others(position, error, ear, note(what))
+        yield _others(position, error, style, note(what))
         return
     unsaid = () if was_retried(error) else unrepresentable(part for part in error.parts if not is_act(part))
     # Nothing is left of it but that it stopped the lane, which the seals of open calls rest on.
@@ -301,7 +301,7 @@ def call_in_prose(name: str, arguments: str) -> str:
 
 
 Apply: TypeAlias = Callable[[Message, Entry], Message | None]
-"""The message as it is heard; the same one where nothing is done, None where it is not heard at all."""
+"""The message as the lane is shown it; the same one where nothing is done, None where it is left out."""
 
 
 class Transform(NamedTuple):
@@ -342,11 +342,11 @@ def rewritten(
     messages: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
     """Return the messages after every rule; a changed message is explained by the rule's name."""
-    heard = tuple(messages)
+    kept = tuple(messages)
     for rule in rules:
-        made = [_applied(rule, message, entry, counter) for message in heard]
-        heard = tuple([message for message in made if message is not None])
-    return heard
+        made = [_applied(rule, message, entry, counter) for message in kept]
+        kept = tuple([message for message in made if message is not None])
+    return kept
 
 
 def _applied(rule: Transform, message: Message, entry: Entry, counter: Counter) -> Message | None:

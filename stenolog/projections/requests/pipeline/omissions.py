@@ -47,12 +47,12 @@ def dropped(
 
     `runs` are gone for good, `entries` are in the view, with the `rules` for those that are not shown.
     """
-    heard = {position for message in messages for position in message.positions}
+    shown = {position for message in messages for position in message.positions}
     here = []
     for entry in entries:
         position = entry.position
         # An entry that is in context may still have nothing that a form can carry.
-        rule = rules.get(position) or ("" if position in heard else _unheard(entry.event))
+        rule = rules.get(position) or ("" if position in shown else _not_shown(entry.event))
         if rule:
             here.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
     yield from merge_runs([*runs, *here])
@@ -66,8 +66,8 @@ def dropped(
         yield Omission(first, last, lost.rule, lost.tokens, lost.what)
 
 
-def _unheard(event: Event) -> str:
-    """Return the rule for an entry of which nothing was heard."""
+def _not_shown(event: Event) -> str:
+    """Return the rule for an entry of which nothing was shown."""
     if any(isinstance(part, ProviderPart) for part in said_by(event)):
         return "opaque-not-carried"
     return "retried" if was_retried(event) else "nothing-said"

@@ -135,7 +135,7 @@ def label(name: str) -> str:
 
 
 def markers(text: str) -> Iterator[int]:
-    """Yield the line start of each text that could be taken for a marker of the plain wire.
+    """Yield the line start of each text that could be taken for a marker of the plain API.
 
     Case does not matter, and neither do blanks and line ends before it.
     """

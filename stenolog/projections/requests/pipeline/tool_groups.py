@@ -85,15 +85,15 @@ class ToolGrouper:
     """
 
     def __init__(
-        self, ear: AttributionStyle, answer: ToolGroup | None = None, called: Collection[CallKey] = ()
+        self, style: AttributionStyle, answer: ToolGroup | None = None, called: Collection[CallKey] = ()
     ) -> None:
         self.made: list[ToolGroup | Message] = []
         self.answer = answer
-        self._ear = ear
+        self._style = style
         self._before = called
         self._called: set[CallKey] = set()
 
-    def hear(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Take the next message in."""
         self._called.update(message.calls)
         answer = self.answer
@@ -105,7 +105,7 @@ class ToolGrouper:
                 # The placeholder that an answer was built on is final, so a later result appears where it
                 # arrived, as text.
                 rule = "late-result" if was_called else "orphan-result"
-                self.made.append(in_prose_result(message, self._ear)._replace(rule=rule))
+                self.made.append(in_prose_result(message, self._style)._replace(rule=rule))
         elif message.role != "assistant":
             self.made.append(message)
         # It was built on the placeholders before it, as an answer is: they are final from then on.
@@ -130,15 +130,18 @@ class ToolGrouper:
 
 
 def grouped(
-    messages: Iterable[Message], ear: AttributionStyle, results: Mapping[CallKey, int], here: Collection[int]
+    messages: Iterable[Message],
+    style: AttributionStyle,
+    results: Mapping[CallKey, int],
+    here: Collection[int],
 ) -> list[tuple[Message, ...]]:
     """Return messages in units: an answer with one result for each of its calls, or one other message.
 
     `results` has the position of each call's result, `here` are the positions that are shown.
     """
-    grouper = ToolGrouper(ear)
+    grouper = ToolGrouper(style)
     for message in messages:
-        grouper.hear(message)
+        grouper.add(message)
     return grouper.units(lambda call: call in results and results[call] not in here)
 
 
