@@ -1,8 +1,8 @@
 """Failures of providers: their category by status and words, and the secrets hidden in those words.
 
-The categories here are for agents' programs and for importers, which have a sentence and at most a status in it,
-so that the words win. `errors.category` is for models called here. What people, models or tools say is never
-hidden: their words are kept as they are.
+`error_category` is for agents' programs and importers: they have a sentence, at most with a status in it, so
+the words win. `errors.category` is for models called here. What people, models or tools say is never hidden:
+their words are kept as they are.
 """
 
 from __future__ import annotations
