@@ -8,6 +8,7 @@ from .adapters.agents.acp import ACP
 from .adapters.agents.answer_buffer import PermissionRequest, ResponseBuilder
 from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
+from .adapters.llms.accumulator import PartAccumulator
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.base import (
     MODELS,
@@ -21,10 +22,13 @@ from .adapters.llms.base import (
 )
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
 from .adapters.llms.calling import CallRecorder, calling
+from .adapters.llms.egress import unchanged
 from .adapters.llms.gemini import Gemini
+from .adapters.llms.http_model import Clients, HttpModel, ResponseReader
 from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
+from .adapters.providers.errors import provider_error
 from .domain.errors import ModelError
 from .projections.requests.transport import Outgoing, Transport
 
@@ -34,9 +38,11 @@ __all__ = [
     "OUTPUT_FORMATS",
     "Anthropic",
     "CallRecorder",
+    "Clients",
     "CommandLine",
     "Gemini",
     "HealthCheck",
+    "HttpModel",
     "JsonLines",
     "Model",
     "ModelError",
@@ -45,11 +51,13 @@ __all__ = [
     "OpenAIChat",
     "OpenAIResponses",
     "Outgoing",
+    "PartAccumulator",
     "PermissionRequest",
     "Progress",
     "Recording",
     "ResponseBuilder",
     "ResponseDelta",
+    "ResponseReader",
     "Scripted",
     "StreamItem",
     "Timeouts",
@@ -58,5 +66,7 @@ __all__ = [
     "calling",
     "error_from",
     "model_from_string",
+    "provider_error",
     "recording",
+    "unchanged",
 ]

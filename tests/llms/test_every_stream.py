@@ -74,9 +74,9 @@ NEW = st.builds(
 )
 SIGNED_CALLS = st.tuples(signed("gemini"), CALLS).map(list) | CALLS.map(lambda call: [call])
 STREAMS = {
-    "OpenAIChat": Streamed(CHAT, lambda: OpenAIChat(CHAT.name).reading(), several(CALLS)),
+    "OpenAIChat": Streamed(CHAT, lambda: OpenAIChat(CHAT.name).reader(), several(CALLS)),
     "OpenAIResponses": Streamed(
-        RESPONSES, lambda: OpenAIResponses(RESPONSES.name).reading(), several(TEXTS, CALLS)
+        RESPONSES, lambda: OpenAIResponses(RESPONSES.name).reader(), several(TEXTS, CALLS)
     ),
     "Anthropic": Streamed(
         MESSAGES, anthropic.AnthropicEvents, several(TEXTS, CALLS, signed("anthropic"), HIDDEN, NEW)

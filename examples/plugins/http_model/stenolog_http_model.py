@@ -9,7 +9,7 @@ from stenolog import TextPart
 from stenolog.models import MODELS, Model, ModelError, ModelRequest, ModelResponse, StreamItem, Transport
 
 
-class HttpModel(Model):
+class ChatServer(Model):
     """A server that takes the body of Chat Completions and answers at once."""
 
     def __init__(self, name: str, *, url: str = "http://127.0.0.1:8080/v1/chat/completions") -> None:
@@ -26,4 +26,4 @@ class HttpModel(Model):
         yield ModelResponse((TextPart(text=said),), model=self.name)
 
 
-MODELS.add("http-model", HttpModel)
+MODELS.add("http-model", ChatServer)

@@ -73,19 +73,17 @@ class Anthropic(HttpModel):
         # All other timeouts are the engine's, which knows when the first token came.
         timeout = anthropic.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self._clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
+        self.clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
 
-    def reading(self) -> AnthropicEvents:
+    def reader(self) -> AnthropicEvents:
         """Return a reader for the events of one stream."""
         return AnthropicEvents()
 
-    async def _events(
-        self, prompt: ModelRequest, secrets: list[str]
-    ) -> AsyncGenerator[Outgoing | Json, None]:
+    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         import anthropic
 
         try:
-            client = self._given or await self._clients.get()
+            client = self._given or await self.clients.get()
             # Noted before anything is sent, so that no error shows them.
             secrets += filter(None, (client.api_key, client.auth_token))
             secrets += secret_headers(client._custom_headers)

@@ -78,24 +78,20 @@ class Gemini(HttpModel):
         self._given = client
         own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
         http = own.model_copy(update={"base_url": base_url or own.base_url})
-        self._clients = Clients(
-            lambda: _sdk_client(http, timeouts.connect, api_key=api_key, **options), _shut
-        )
+        self.clients = Clients(lambda: _sdk_client(http, timeouts.connect, api_key=api_key, **options), _shut)
 
-    def reading(self) -> GeminiChunks:
+    def reader(self) -> GeminiChunks:
         """Return a reader for the chunks of one stream."""
         return GeminiChunks(self.name)
 
-    async def _events(
-        self, prompt: ModelRequest, secrets: list[str]
-    ) -> AsyncGenerator[Outgoing | Json, None]:
+    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
         # The engine retries, and notes each attempt; the SDK would do so unseen.
         once = HttpOptions(retry_options=HttpRetryOptions(attempts=1))
         try:
-            client = self._given or await self._clients.get()
+            client = self._given or await self.clients.get()
             # `generate_content_stream` builds a body of its own from the types that it knows, and reads the
             # answer into them. What a later API has is dropped, and signatures come out in another alphabet.
             # It may also send a second request by itself.

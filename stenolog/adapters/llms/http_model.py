@@ -75,24 +75,23 @@ class ResponseReader(Protocol):
 
 
 class HttpModel(Model):
-    """A model that is asked over HTTP, by the clients of its provider's SDK."""
+    """A model that is asked over HTTP, by `clients`, one for each event loop: those of its provider's SDK."""
 
-    _clients: Clients[Any]
+    clients: Clients[Any]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
-    def reading(self) -> ResponseReader:
+    def reader(self) -> ResponseReader:
         """Return a reader for the events of one stream."""
 
     @abstractmethod
-    def _events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         """Yield the bytes before they are sent, and the events of one stream as plain JSON.
 
-        Adds the client's keys to `secrets`.
-
-        Raises `ModelError` for any error of the SDK.
+        Adds the client's keys to `secrets`, and sends within `unchanged`. Raises `ModelError` for any error
+        of the SDK, such as `provider_error` makes one.
         """
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
@@ -100,12 +99,12 @@ class HttpModel(Model):
 
         Raises `ModelError`, without the client's keys in its message.
         """
-        reading, secrets = self.reading(), list[str]()
-        # Filled in by `_events` once the client is known.
+        reading, secrets = self.reader(), list[str]()
+        # Filled in by `events` once the client is known.
         with hiding(secrets):
             # Closed at once where the caller leaves early: the connection must not wait for the garbage
             # collector.
-            async with aclosing(self._events(prompt, secrets)) as events:
+            async with aclosing(self.events(prompt, secrets)) as events:
                 async for event in events:
                     if isinstance(event, Outgoing):
                         yield event
@@ -116,7 +115,7 @@ class HttpModel(Model):
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
-        await self._clients.close()
+        await self.clients.close()
 
 
 def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Progress]:

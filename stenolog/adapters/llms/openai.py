@@ -63,7 +63,7 @@ class OpenAIModel(HttpModel):
         # All other timeouts are the engine's, which knows when the first token came.
         timeout = openai.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self._clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
+        self.clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
 
     def added(self) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream."""
@@ -73,12 +73,10 @@ class OpenAIModel(HttpModel):
         """Return whether a refused request is worth sending again with fewer of the `added` fields."""
         return False
 
-    async def _events(
-        self, prompt: ModelRequest, secrets: list[str]
-    ) -> AsyncGenerator[Outgoing | Json, None]:
+    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         event: Any = None
         try:
-            client = self._given or await self._clients.get()
+            client = self._given or await self.clients.get()
             secrets += [client.api_key, *secret_headers(client._custom_headers)]
             opened = None
             # A second time with fewer fields, where a server refuses what it does not know.
@@ -162,7 +160,7 @@ class OpenAIChat(OpenAIModel):
     path: ClassVar[str] = "/chat/completions"
     _counts = True
 
-    def reading(self) -> ChatChunks:
+    def reader(self) -> ChatChunks:
         """Return a reader for the chunks of one stream."""
         return ChatChunks(self.name)
 
@@ -188,6 +186,6 @@ class OpenAIResponses(OpenAIModel):
     api = openai_responses.NAME
     path: ClassVar[str] = "/responses"
 
-    def reading(self) -> ResponsesEvents:
+    def reader(self) -> ResponsesEvents:
         """Return a reader for the events of one stream."""
         return ResponsesEvents(self.name)

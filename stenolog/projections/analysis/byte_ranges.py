@@ -14,12 +14,11 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.requests import Request, RequestPart, build
-from stenolog.projections.requests.body_digest import TURN
+from stenolog.projections.requests.body_digest import SYSTEM, TURN
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.transport import PROMPT, Transport
 
-SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 TOOLS = "tools"
 ITEMS = ("content", "parts")
 """The keys of a message that its pieces stand under, on one API or another."""

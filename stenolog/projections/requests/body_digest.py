@@ -17,7 +17,9 @@ from itertools import islice
 from operator import is_
 from typing import Any, Protocol
 
-FRONT = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
+SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+"""The keys of the system text, on the APIs that have it beside the messages."""
+FRONT = (*SYSTEM, "tools")
 """The keys, besides the messages, that have a section of their own; the others share one, `PARAMETERS`."""
 MESSAGES = "messages"
 """The key that the messages stand under, unless an `Api` names another."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from .body_digest import by_hash, compact, conversation, turns
+from .body_digest import SYSTEM, by_hash, compact, conversation, turns
 from .explanation import Omission, RequestPart
 from .rules import PROMPT, STAGES
 from .tokens import OVERHEAD
@@ -112,9 +112,6 @@ def _by_origin(part: RequestPart) -> Hashable | None:
 
 def _by_rule(part: RequestPart) -> Hashable | None:
     return part.rule if part.rule in FRONT else None
-
-
-SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 
 
 def messages(request: Explained) -> Sequence[Any]:
