@@ -1,0 +1,244 @@
+"""A provider is added where the page on the architecture says; a plugin's model is as those shipped are."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import threading
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import stenolog
+from stenolog import Agent, Team
+from stenolog.errors import ModelError
+from stenolog.events import LlmError, Usage
+from stenolog.models import (
+    MODELS,
+    Clients,
+    HttpModel,
+    ModelRequest,
+    ModelResponse,
+    Outgoing,
+    PartAccumulator,
+    ResponseDelta,
+    ResponseReader,
+    Transport,
+    model_from_string,
+    provider_error,
+    unchanged,
+)
+from stenolog.projections.requests.validation import LAWS
+from stenolog.requests import APIS, Message, Writer, law, proofs, register_api, texts, written_by
+
+PACKAGE = Path(stenolog.__file__).parent
+PAGE = (PACKAGE.parent / "docs" / "explanation" / "architecture.md").read_text()
+LISTED = set(re.findall(r"`([\w/]+\.py)`", PAGE.partition("## Where a new provider goes")[2]))
+OWN_KEYS = {
+    "systemInstruction",
+    "functionCall",
+    "functionResponse",
+    "generationConfig",
+    "inlineData",
+    "contents",
+}
+ITS_MODULES = {
+    f"{room}/gemini.py" for room in ("projections/requests/apis", "projections/requests/validation")
+} | {"adapters/llms/gemini.py"}
+# Formats of files; an example in a message; names of tools, models and rules that its own modules ask for.
+NO_PLACE = {
+    "adapters/cli/chat_command.py",
+    "adapters/tool_specs/signatures.py",
+    "adapters/tools/mcp/server.py",
+    "projections/requests/apis/model_families.py",
+    "projections/requests/rules.py",
+}
+ROOMS = ("contrib/", "adapters/importers/", "adapters/frameworks/")
+
+
+def _names_gemini(module: Path) -> bool:
+    """Return whether a module's code, beside its docstrings, names the provider or a key of its bodies."""
+    tree = ast.parse(module.read_text())
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in prose:
+                if "gemini" in text.lower() or text in OWN_KEYS:
+                    return True
+            case ast.ImportFrom(module=source, names=names):
+                if "gemini" in " ".join([source or "", *(name.name.lower() for name in names)]):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def test_the_page_lists_every_module_that_names_a_provider() -> None:
+    modules = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+    naming = {name for name, path in modules.items() if not name.startswith(ROOMS) and _names_gemini(path)}
+
+    assert naming - ITS_MODULES - NO_PLACE - LISTED == set()
+    assert naming >= ITS_MODULES | NO_PLACE
+
+
+class Telegrams(Writer):
+    """The body of the toy provider: `{"to": model, "turns": [...]}`."""
+
+    def write(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            text = " ".join(texts(message))
+            self.builder.messages.append({"from": message.role, "says": text})
+            self.builder.explain(message, text)
+
+    def close(self, messages: Sequence[Message]) -> dict[str, Any]:
+        self.write(messages)
+        return {"to": self.preamble.model, "turns": self.builder.messages.copy()}
+
+
+@law
+def has_turns(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Have a turn."""
+    if not body.get("turns"):
+        yield "/turns", "none"
+
+
+class Lines:
+    """The reader of the toy provider's stream: lines of JSON, each with more text."""
+
+    def __init__(self) -> None:
+        self.model, self.usage = "toy", None
+        self.parts = PartAccumulator("toy")
+
+    def read(self, event: Any) -> list[ResponseDelta]:
+        if "tokens" in event:
+            self.usage = Usage(output=event["tokens"])
+        return self.parts.add(0, "text", event.get("says", ""))
+
+    def answer(self) -> ModelResponse:
+        return self.parts.answer(self.model, "stop", self.usage)
+
+    model: str
+    usage: Usage | None
+
+
+class Toy(HttpModel):
+    """A model of the toy provider, by httpx alone. `spoils`: its client changes the body on its way."""
+
+    provider = "toy"
+    api = "toy"
+
+    def __init__(self, name: str, *, url: str = "", api_key: str = "", spoils: bool = False) -> None:
+        self.name, self.url, self.api_key, self.spoils = name, url, api_key, spoils
+        self.clients = Clients(httpx2.AsyncClient, httpx2.AsyncClient.aclose)
+
+    def reader(self) -> ResponseReader:
+        return Lines()
+
+    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Any, None]:
+        secrets.append(self.api_key)
+        client = await self.clients.get()
+        yield (outgoing := prompt.outgoing(Transport("POST", "/telegraph", {"stream": True})))
+        content = outgoing.content + b" " if self.spoils else outgoing.content
+        with unchanged(client, outgoing):
+            opened = client.stream("POST", f"{self.url}/telegraph", content=content)
+            response = await opened.__aenter__()
+        try:
+            if response.status_code >= 400:
+                words = (await response.aread()).decode()
+                raise provider_error(
+                    response.status_code, "", words, headers=response.headers, secrets=secrets
+                )
+            async for line in response.aiter_lines():
+                yield json.loads(line)
+        finally:
+            await opened.__aexit__(None, None, None)
+
+
+@pytest.fixture
+def toy() -> Iterator[None]:
+    """Add the toy provider where the page says: its format, its laws, its model."""
+    register_api(written_by("toy", 1, Telegrams, messages="turns"), [has_turns])
+    MODELS.add("toy", Toy)
+    yield
+    APIS.remove("toy")
+    LAWS.remove("toy")
+    MODELS.remove("toy")
+
+
+@contextmanager
+def _served(status: int, lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[bytes]]]:
+    """Serve the same answer to every request; yields the address and the bodies that were sent."""
+    bodies: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing on stderr."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", bodies
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_plugins_http_model_answers_and_its_bytes_are_proved(tmp_path: Path) -> None:
+    with (
+        _served(200, [{"says": "Rye, "}, {"says": "mostly."}, {"tokens": 3}]) as (url, bodies),
+        stenolog.open(tmp_path / "talks.db") as log,
+    ):
+        model = model_from_string("toy:t1", url=url)
+        answer = Team([Agent("baker", llm=model)]).ask_sync(log["bakery"], "Which flour?")
+        found = proofs(log["bakery"])
+
+    assert answer == "Rye, mostly."
+    assert json.loads(bodies[0]) == {
+        "to": "t1",
+        "turns": [{"from": "user", "says": "Which flour?"}],
+        "stream": True,
+    }
+    assert [(proof.outcome, proof.covers) for proof in found] == [("same", "sent")]
+
+
+@pytest.mark.usefixtures("toy")
+def test_bytes_that_a_plugins_client_changed_are_not_sent(tmp_path: Path) -> None:
+    with (
+        _served(200, [{"says": "Rye."}]) as (url, bodies),
+        stenolog.open(tmp_path / "talks.db") as log,
+        pytest.raises(ModelError, match="the SDK changed the request on its way"),
+    ):
+        Team([Agent("baker", llm=Toy("t1", url=url, spoils=True))]).ask_sync(log["bakery"], "Flour?")
+
+    assert bodies == []
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_refusal_has_its_category_and_no_key(tmp_path: Path) -> None:
+    with (
+        _served(401, [{"error": "no such key: sesame-1234"}]) as (url, _),
+        stenolog.open(tmp_path / "talks.db") as log,
+    ):
+        with pytest.raises(ModelError):
+            Team([Agent("baker", llm=Toy("t1", url=url, api_key="sesame-1234"))]).ask_sync(
+                log["bakery"], "Flour?"
+            )
+        (error,) = [entry.event for entry in log["bakery"] if isinstance(entry.event, LlmError)]
+
+    assert error.category == "unauthorized"
+    assert "sesame" not in error.message
