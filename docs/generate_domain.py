@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from stenolog.domain import card, lifecycle, parts, values
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
+from stenolog.domain.frozen import FrozenJson
 from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Status, Trigger
 from stenolog.domain.model import Integer, Json, Key, Utc
 from stenolog.domain.state import LaneState, State, decision
@@ -212,7 +213,13 @@ def _default(cls: type[Any], name: str) -> str:
 
 def _type(hint: Any) -> str:
     plain = {str: "text", Key: "text", bool: "true or false", int: "integer", NoneType: "null"}
-    for known, words in [*plain.items(), (Integer, "integer"), (Utc, "time"), (Json, "JSON object")]:
+    for known, words in [
+        *plain.items(),
+        (Integer, "integer"),
+        (Utc, "time"),
+        (Json, "JSON object"),
+        (FrozenJson, "JSON object"),
+    ]:
         if hint is known or hint == known:
             return words
     return _composed(hint)

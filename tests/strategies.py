@@ -32,6 +32,7 @@ from stenolog import (
     evolve,
 )
 from stenolog.domain.codec import REGISTRY
+from stenolog.domain.frozen import FrozenJson
 from stenolog.domain.model import Integer, Json, Key, Name, Utc
 from stenolog.domain.step import INITIAL
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
@@ -99,7 +100,7 @@ def of(hint: Any) -> SearchStrategy[Any]:
         return st.integers(-(2**63), 2**63 - 1)
     if hint == Utc:
         return times()
-    if hint == Json:
+    if hint in (Json, FrozenJson):
         return st.dictionaries(texts(), json_values(), max_size=2)
     return _composed(hint)
 

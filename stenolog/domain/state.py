@@ -5,14 +5,17 @@ A lane is (agent, task): one line of work. Its address is `agent`, or `agent/tas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from pydantic import AfterValidator
 
 from stenolog.domain.erasure import DAMAGED
 
 from .errors import CorruptLogError, StoredDataError, UnsupportedVersionError
 from .events import ToolResult
+from .frozen import FrozenDict
 from .lifecycle import Status
 from .values import CallRef, PositionRange, TurnPolicy
 
@@ -155,7 +158,7 @@ class TurnState(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of the conversation after `position`.
+    """The state of the conversation after `position`; nothing in it can be changed.
 
     `waiting` is the position of a message that no agent was there to answer. `approvals` names, per
     agent, the tools whose calls a person must approve. `summaries` are those in force: a summary ends when a
@@ -164,11 +167,10 @@ class State(NamedTuple):
     """
 
     position: int = 0
-    # Never changed in place: `evolve` makes a new one.
-    lanes: dict[str, LaneState] = {}  # noqa: RUF012
+    lanes: Annotated[Mapping[str, LaneState], AfterValidator(FrozenDict)] = FrozenDict()
     members: tuple[str, ...] = ()
     waiting: int = 0
-    approvals: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - as above
+    approvals: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(FrozenDict)] = FrozenDict()
     summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0

@@ -30,12 +30,13 @@ that did not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
 from .entry import Entry
+from .frozen import FrozenDict
 from .lifecycle import Row, Status, Trigger, move
 from .state import Decision, LaneState, State, decision
 from .triggers import LaneTrigger, following, interpret
@@ -119,16 +120,17 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
         lanes, more = _moved(taken, asked)
         moves += more
     odd = bool(anomaly or [made for made in moves if made.row is None])
+    lanes = lanes if isinstance(lanes, FrozenDict) else FrozenDict(lanes)
     stands = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
     return stands, moves, anomaly
 
 
-def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[dict[str, LaneState], list[_Move]]:
+def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[Mapping[str, LaneState], list[_Move]]:
     """Return the lanes once the lifecycle has answered the impulses, and its answers."""
     # The same dict: states share the lanes that did not change.
     if not impulses:
         return state.lanes, []
-    lanes, moves = state.lanes.copy(), []
+    lanes, moves = dict(state.lanes), []
     for impulse in impulses:
         made = _move(state, impulse)
         lanes[made.after.address] = made.after

@@ -5,6 +5,7 @@ The lifecycle decides whether a lane can be moved so (see `step`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from stenolog.domain.erasure import DAMAGED, ERASED, LOST
@@ -22,6 +23,7 @@ from .events import (
     Unknown,
     UserMessage,
 )
+from .frozen import FrozenDict
 from .lifecycle import Trigger
 from .settings import members_after
 from .state import Blocked, LaneState, OpenCall, State, Summary, address, fault, find_call, joined, named_call
@@ -328,10 +330,10 @@ def _ends(switch: ModeSwitch, summary: Summary) -> bool:
     return isinstance(hides, tuple) and any(position in span for span in hides)
 
 
-def _approvals(known: dict[str, tuple[str, ...]], switch: ModeSwitch) -> dict[str, tuple[str, ...]]:
+def _approvals(known: Mapping[str, tuple[str, ...]], switch: ModeSwitch) -> FrozenDict[tuple[str, ...]]:
     """Return the tools that a person must approve, by agent; agents without any are left out."""
     changed = {
         agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
         for agent, card in switch.cards.items()
     }
-    return {agent: tools for agent, tools in {**known, **changed}.items() if tools}
+    return FrozenDict({agent: tools for agent, tools in {**known, **changed}.items() if tools})

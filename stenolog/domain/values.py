@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
+from .frozen import FrozenDict, FrozenJson
 from .model import Integer, Json, Many, Positive, frozen_value
 
 
@@ -135,7 +136,7 @@ class TurnPolicy:
     """The rule that gives the turn when a message names nobody: its name and its options."""
 
     rule: str
-    options: Json = Field(default_factory=dict)
+    options: FrozenJson = Field(default_factory=FrozenDict)
 
 
 class HasTurns(Protocol):
