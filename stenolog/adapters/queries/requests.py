@@ -190,10 +190,10 @@ def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold
 
 
 def with_snapshots(
-    checkpoints: Checkpoints, stream: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
+    checkpoints: Checkpoints, key: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[PersistentFold[WindowSnapshot], Window]]:
     """Yield each window that has snapshots of a stream, at its beginning, for a check of the snapshots."""
-    for name in checkpoints.names(stream):
+    for name in checkpoints.names(key):
         if name.startswith(WINDOW):
             agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))
             try:

@@ -38,7 +38,7 @@ class Key(NamedTuple):
     not at the head.
     """
 
-    stream: int
+    key: int
     lane: LaneId
     policy: str
     past: bool = False
@@ -148,11 +148,11 @@ class WindowCache:
                 _, (_, gone) = self._held.popitem(last=False)
                 self._rows -= gone
 
-    def drop(self, stream: int) -> None:
+    def drop(self, key: int) -> None:
         """Let go of the windows of a conversation."""
         with self._turn:
-            for key in [key for key in self._held if key.stream == stream]:
-                self._rows -= self._held.pop(key)[1]
+            for held in [held for held in self._held if held.key == key]:
+                self._rows -= self._held.pop(held)[1]
 
     def clear(self) -> None:
         """Let go of all of them."""
