@@ -1,0 +1,192 @@
+"""Keeps `conversation_messages` in an application's own database up to date with a log.
+
+    with closing(pymysql.connect(database="acme")) as connection:
+        WorkflowFollower(log, connection).follow()
+
+Rows, ids and how far the follower has come are written in one transaction for each conversation: wherever it
+is killed, it goes on with what is missing, and nothing is there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stenolog import Conversation, Log
+from stenolog.errors import CallerError, TableError
+from stenolog.events import Entry, UserMessage
+
+from .databases import MESSAGES, WORKFLOWS, WorkflowDatabase
+from .files import SYSTEM
+from .rows import messages_in
+
+LONGEST_AGENT = 50
+LONGEST_NAME = 255
+LARGEST_ID = 2**31 - 1
+ROLES = {"tool": "user"}
+"""Roles that the table does not have: what a tool returns is input."""
+
+
+class WorkflowFollower:
+    """Writes each conversation into `conversation_messages(id, workflowId, role, content, agent, createdAt)`.
+
+    `connection` is one of sqlite3, psycopg or PyMySQL that nothing else uses meanwhile. Missing tables are
+    created. A column `cutOff` marks what had arrived of an answer that was cut off. An answer made anew takes
+    the place of the old one's row. Rows that were imported from the same table are not written again.
+
+    `workflow` gives the id in `workflows` for the name of a conversation; None leaves it out. By default a
+    name of digits is the id itself, and every other conversation has a new workflow of its name. Raises
+    `CallerError`, and `TableError` for what the database refuses.
+    """
+
+    def __init__(
+        self, log: Log, connection: Any, *, workflow: Callable[[str], int | None] | None = None
+    ) -> None:
+        self.log = log
+        self._database = WorkflowDatabase(connection)
+        self._workflow = workflow
+
+    def follow(self, timeout: float | None = None) -> None:
+        """Catch up, and again whenever the log grows, until it is closed or quiet for `timeout` seconds."""
+        tail = self.log.tail(timeout)  # from here on, so that nothing is missed while catching up
+        self.catch_up()
+        for entry in tail:
+            if entry.conversation in self.log:
+                self._follow(self.log[entry.conversation])
+
+    def catch_up(self) -> None:
+        """Write what is missing, and delete the messages of conversations that were deleted."""
+        names = self.log.names(archived=True)
+        for name in names:
+            self._follow(self.log[name])
+        there = {self.log[name].key for name in names if name in self.log}
+        with self._database.transaction():
+            for (key,) in self._database.run("SELECT conversation FROM stenolog_workflows"):
+                if key not in there:
+                    self._forget(key)
+
+    def _follow(self, conversation: Conversation) -> None:
+        """Write what is missing of one conversation, in one transaction."""
+        with self._database.transaction():
+            key = conversation.key
+            if key is None:
+                return
+            workflow, position = self._progress(conversation, key)
+            last = None
+            for entry in conversation.entries(after=position):
+                if workflow is not None:
+                    self._take(entry, key, workflow)
+                last = entry
+            if last is not None:
+                self._database.run(
+                    "UPDATE stenolog_workflows SET position = ?, digest = ? WHERE conversation = ?",
+                    *(last.position, last.digest, key),
+                )
+
+    def _progress(self, conversation: Conversation, key: int) -> tuple[int | None, int]:
+        """Return the workflow of a conversation and the position up to which its messages are written."""
+        found = self._database.run(
+            "SELECT workflow, position, digest FROM stenolog_workflows WHERE conversation = ?", key
+        )
+        if not found:
+            workflow = self._begun(conversation.name)
+            self._database.run("INSERT INTO stenolog_workflows VALUES (?, ?, 0, '')", key, workflow)
+            return workflow, 0
+        ((workflow, position, digest),) = found
+        if position and (position > conversation.position or conversation.entry(position).digest != digest):
+            raise TableError(f"{MESSAGES}: it follows another log than {self.log.path}")
+        return workflow, position
+
+    def _begun(self, name: str) -> int | None:
+        """Return the id of the workflow of a new conversation."""
+        database = self._database
+        id: int | None
+        if self._workflow is not None:
+            id = self._workflow(name)
+        elif name.isascii() and name.isdecimal() and 0 < int(name) <= LARGEST_ID:
+            id = int(name)
+            if not database.run(f"SELECT id FROM {WORKFLOWS} WHERE id = ?", id):
+                database.insert(WORKFLOWS, id=id, name=name)
+        else:
+            id = database.insert(WORKFLOWS, name=name[:LONGEST_NAME])
+        if id is not None and database.run(
+            "SELECT conversation FROM stenolog_workflows WHERE workflow = ?", id
+        ):
+            raise CallerError(f"{name!r}: workflow {id} has another conversation; `workflow=` gives it an id")
+        return id
+
+    def _take(self, entry: Entry, key: int, workflow: int) -> None:
+        """Write the messages of an entry."""
+        for position in _erased(entry):
+            for id in self._ids(key, position):
+                newest = "SELECT MAX(position) FROM stenolog_messages WHERE message = ?"
+                if self._database.run(newest, id) == [(position,)]:  # else an edit stands there now
+                    self._delete(id)
+        edited = getattr(entry.event, "replaces", None)
+        there = self._ids(key, edited) if edited else []
+        for row in messages_in(entry):
+            values = _columns(row)
+            if there:
+                id = there.pop(0)
+                self._update(id, values)
+            else:
+                id = self._imported(entry, workflow) or self._database.insert(
+                    MESSAGES, workflowId=workflow, **values
+                )
+            self._database.run("INSERT INTO stenolog_messages VALUES (?, ?, ?)", id, key, entry.position)
+        for id in there:  # an edit that says less
+            self._delete(id)
+
+    def _imported(self, entry: Entry, workflow: int) -> int | None:
+        """Return the id of the row that an entry was imported from; None if it was not, or is not there."""
+        source = getattr(entry.event, "source", None)
+        if source is None or source.system != SYSTEM or not source.id.isdecimal():
+            return None
+        where = f"id = ? AND {self._database.column('workflowId')} = ?"
+        found = self._database.run(f"SELECT id FROM {MESSAGES} WHERE {where}", int(source.id), workflow)
+        return int(found[0][0]) if found else None
+
+    def _update(self, id: int, values: dict[str, Any]) -> None:
+        columns = ", ".join(f"{self._database.column(name)} = ?" for name in values)
+        self._database.run(f"UPDATE {MESSAGES} SET {columns} WHERE id = ?", *values.values(), id)
+
+    def _ids(self, key: int, position: int) -> list[int]:
+        """Return the rows that the entry at a position has."""
+        found = self._database.run(
+            "SELECT message FROM stenolog_messages WHERE conversation = ? AND position = ? ORDER BY message",
+            *(key, position),
+        )
+        return [int(id) for (id,) in found]
+
+    def _delete(self, id: int) -> None:
+        self._database.run(f"DELETE FROM {MESSAGES} WHERE id = ?", id)
+        self._database.run("DELETE FROM stenolog_messages WHERE message = ?", id)
+
+    def _forget(self, key: int) -> None:
+        """Delete the messages of a conversation; its workflow stays."""
+        mine = "SELECT message FROM stenolog_messages WHERE conversation = ?"
+        self._database.run(f"DELETE FROM {MESSAGES} WHERE id IN ({mine})", key)
+        self._database.run("DELETE FROM stenolog_messages WHERE conversation = ?", key)
+        self._database.run("DELETE FROM stenolog_workflows WHERE conversation = ?", key)
+
+
+def _columns(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a message: the agent without its task, and one of the document's three roles."""
+    agent = row["agent"].partition("/")[0][:LONGEST_AGENT] if row["agent"] else None
+    return {
+        "role": ROLES.get(row["role"], row["role"]),
+        "content": row["content"],
+        "agent": agent,
+        "createdAt": row["createdAt"],
+        "cutOff": row["cutOff"],
+    }
+
+
+def _erased(entry: Entry) -> list[int]:
+    """Return the positions that were erased, where the entry records an erasure."""
+    if not isinstance(entry.event, UserMessage) or entry.event.author_kind != "system":
+        return []
+    ours = entry.event.meta.get("stenolog")
+    told = ours.get("erasure") if isinstance(ours, dict) else None
+    positions = told.get("positions") if isinstance(told, dict) else None
+    return [at for at in positions if isinstance(at, int)] if isinstance(positions, list) else []

@@ -1,0 +1,314 @@
+"""The document's own tables in SQLite, PostgreSQL and MySQL have what the log has, exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+import stenolog
+from stenolog import AgentCard, AssistantMessage, LlmError, Log, ModeSwitch, ToolResult, UserMessage
+from stenolog.contrib.workflow import WorkflowFollower, import_rows
+from stenolog.errors import CallerError, TableError
+from tests.tables import mysql_server
+
+NUMBERS = count(1)
+ROOT = Path(__file__).resolve().parents[2]
+DDL = {
+    "mysql": """CREATE TABLE workflows (id INT AUTO_INCREMENT PRIMARY KEY);
+        CREATE TABLE conversation_messages (
+          id INT AUTO_INCREMENT PRIMARY KEY,
+          workflowId INT NOT NULL,
+          role ENUM('system', 'user', 'assistant') NOT NULL,
+          content TEXT NOT NULL,
+          agent VARCHAR(50), -- orchestrator, task_planner, email_writer
+          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
+          FOREIGN KEY (workflowId) REFERENCES workflows(id)
+        )""",
+    "postgres": """CREATE TABLE workflows (id SERIAL PRIMARY KEY);
+        CREATE TABLE conversation_messages (
+          id SERIAL PRIMARY KEY,
+          workflowId INT NOT NULL,
+          role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
+          content TEXT NOT NULL,
+          agent VARCHAR(50),
+          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
+          FOREIGN KEY (workflowId) REFERENCES workflows(id)
+        )""",
+    "sqlite": """CREATE TABLE workflows (id INTEGER PRIMARY KEY AUTOINCREMENT);
+        CREATE TABLE conversation_messages (
+          id INTEGER PRIMARY KEY AUTOINCREMENT,
+          workflowId INT NOT NULL,
+          role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
+          content TEXT NOT NULL,
+          agent VARCHAR(50),
+          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
+          FOREIGN KEY (workflowId) REFERENCES workflows(id)
+        )""",
+}
+"""The document's table, and what each database calls its types."""
+
+
+class Application(NamedTuple):
+    """The database of the application: how to connect to it, and what another process does the same by."""
+
+    kind: str
+    connect: Callable[[], Any]
+    address: str
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Return the rows of the last statement, as the application reads them."""
+        rows = list[tuple[Any, ...]]()
+        with closing(self.connect()) as connection:
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+                rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+            connection.commit()
+        return rows
+
+    def messages(self, workflow: str = "") -> list[tuple[Any, ...]]:
+        column = '"workflowId"' if self.kind == "postgres" else "workflowId"
+        where = f"WHERE {column} = {workflow}" if workflow else ""
+        return self.run(f"SELECT role, agent, content FROM conversation_messages {where} ORDER BY id")
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[str]:
+    """Yield the socket of a MariaDB server that lives as long as these tests."""
+    pytest.importorskip("pymysql")
+    found = mysql_server.programs()
+    if found is None:
+        pytest.skip("no MariaDB is installed here")
+    with mysql_server.serving(*found) as socket:
+        yield socket
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mysql"])
+def application(request: pytest.FixtureRequest, tmp_path: Path) -> Application:
+    match request.param:
+        case "sqlite":
+            path = str(tmp_path / "application.db")
+            return Application("sqlite", lambda: sqlite3.connect(path, timeout=30), path)
+        case "postgres":
+            dsn: str = request.getfixturevalue("dsn")
+            return Application("postgres", lambda: psycopg.connect(dsn), dsn)
+        case _:
+            socket, name = request.getfixturevalue("mysql"), f"t{next(NUMBERS)}"
+            Application("mysql", lambda: mysql_server.connect(socket), "").run(f"CREATE DATABASE {name}")
+            connect = lambda: mysql_server.connect(socket, database=name)  # noqa: E731
+            return Application("mysql", connect, f"{socket} {name}")
+
+
+def workflow(log: Log, name: str = "october") -> None:
+    """Append a workflow with every role."""
+    card = AgentCard(persona="You write mails.")
+    log[name].append(ModeSwitch(joins=["email_writer"], cards={"email_writer": card}), expected=0)
+    log[name].append(UserMessage(text="The report: 412,000 € 🥐."))
+    log[name].append(AssistantMessage(agent="email_writer", task="mail-1", text="Dear Ann"))
+    log[name].append(ToolResult(call_id="1", name="search", text="Found."))
+
+
+def test_integer_ids_the_documents_roles_and_agents_and_a_foreign_key(
+    log: Log, application: Application
+) -> None:
+    workflow(log)
+    follow(log, application)
+
+    assert application.messages() == [
+        ("system", "email_writer", "You write mails."),
+        ("user", None, "The report: 412,000 € 🥐."),
+        ("assistant", "email_writer", "Dear Ann"),
+        ("user", "search", "Found."),
+    ]
+    ids = application.run("SELECT id FROM conversation_messages ORDER BY id")
+    assert ids == [(1,), (2,), (3,), (4,)]
+    quoted = '"workflowId"' if application.kind == "postgres" else "workflowId"
+    joined = f"""SELECT w.id, w.name, COUNT(*) FROM conversation_messages m
+        JOIN workflows w ON w.id = m.{quoted} GROUP BY w.id, w.name"""
+    assert application.run(joined) == [(1, "october", 4)]
+    keys = ["PRAGMA foreign_keys = ON"] if application.kind == "sqlite" else []
+    stray = f"INSERT INTO conversation_messages ({quoted}, role, content) VALUES (77, 'user', 'x')"
+    with pytest.raises(Exception, match=r"(?i)foreign key"):
+        application.run(*keys, stray)
+
+
+def test_times_are_those_of_the_log(log: Log, application: Application) -> None:
+    log["october"].append(UserMessage(text="one"))
+    follow(log, application)
+
+    column = '"createdAt"' if application.kind == "postgres" else "createdAt"
+    zone = {"mysql": ["SET time_zone = '+00:00'"], "postgres": ["SET TIME ZONE 'UTC'"]}
+    ((found,),) = application.run(
+        *zone.get(application.kind, []), f"SELECT {column} FROM conversation_messages"
+    )
+    assert str(found)[:19] == str(log["october"].entry(2).time)[:19]
+
+
+def follow(log: Log, application: Application) -> None:
+    with closing(application.connect()) as connection:
+        WorkflowFollower(log, connection).catch_up()
+
+
+def test_what_had_arrived_of_an_answer_that_was_cut_off_is_marked(log: Log, application: Application) -> None:
+    log["october"].append(UserMessage(text="Write."))
+    log["october"].append(LlmError(agent="email_writer", category="network", text="Dear A"))
+    log["october"].append(AssistantMessage(agent="email_writer", text="Dear Ann, all is well."))
+    follow(log, application)
+
+    column = {"postgres": '"cutOff"'}.get(application.kind, "cutOff")
+    whole = f"SELECT content FROM conversation_messages WHERE NOT {column} ORDER BY id"
+    assert application.run(whole) == [("Write.",), ("Dear Ann, all is well.",)]
+    assert len(application.messages()) == 3
+
+
+def test_the_applications_own_rows_come_into_the_log_and_go_on_there(
+    log: Log, application: Application
+) -> None:
+    application.run(*DDL[application.kind].split(";"))
+    for statement in (
+        "INSERT INTO workflows (id) VALUES (12)",
+        "INSERT INTO conversation_messages (workflowId, role, content, agent)"
+        " VALUES (12, 'system', 'You write mails.', 'email_writer')",
+        "INSERT INTO conversation_messages (workflowId, role, content) VALUES (12, 'user', 'Write.')",
+        "INSERT INTO conversation_messages (workflowId, role, content, agent)"
+        " VALUES (12, 'assistant', 'Dear Ann', 'email_writer')",
+    ):
+        application.run(statement)
+    with closing(application.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT * FROM conversation_messages")
+        import_rows(log, cursor)
+        log["12"].append(UserMessage(text="Shorter."))
+        follower = WorkflowFollower(log, connection)
+        follower.catch_up()
+        log["12"].append(AssistantMessage(agent="email_writer", text="Ann:"))
+        follower.catch_up()
+
+    query = "SELECT id, workflowId, role, content, agent FROM conversation_messages ORDER BY id"
+    assert application.run(query) == [
+        (1, 12, "system", "You write mails.", "email_writer"),
+        (2, 12, "user", "Write.", None),
+        (3, 12, "assistant", "Dear Ann", "email_writer"),
+        (4, 12, "user", "Shorter.", None),
+        (5, 12, "assistant", "Ann:", "email_writer"),
+    ]
+
+
+def test_an_answer_made_anew_keeps_its_row_and_an_erased_one_has_none(
+    log: Log, application: Application
+) -> None:
+    log["october"].append(UserMessage(text="Write."))
+    log["october"].append(AssistantMessage(agent="email_writer", text="one"))
+    follow(log, application)
+    log["october"].append(AssistantMessage(agent="email_writer", text="two", replaces=3))
+    follow(log, application)
+    log["october"].append(AssistantMessage(agent="email_writer", text="three", replaces=4))
+    log["october"].append(UserMessage(text="secret"))
+    follow(log, application)
+
+    rows = [("user", None, "Write."), ("assistant", "email_writer", "three")]
+    assert application.messages() == [*rows, ("user", None, "secret")]
+    log["october"].erase(6, by="Alice")
+    follow(log, application)
+    assert application.messages()[:2] == rows
+    assert not any("secret" in content for *_, content in application.messages())
+
+
+def test_a_fork_is_a_workflow_with_all_it_inherits_and_a_deleted_conversation_has_no_rows(
+    log: Log, application: Application
+) -> None:
+    workflow(log)
+    log["october"].fork(after=2, name="beside").append(UserMessage(text="Warmer."))
+    follow(log, application)
+
+    assert [content for *_, content in application.messages("2")] == [
+        *("You write mails.", "The report: 412,000 € 🥐.", "Warmer.")
+    ]
+    log["beside"].rename("aside")
+    log["october"].append(UserMessage(text="More."))
+    follow(log, application)
+    assert len(application.messages("1")) == 5
+    log["aside"].delete()
+    follow(log, application)
+    assert application.messages("2") == []
+    assert len(application.messages("1")) == 5
+
+
+def test_the_application_may_say_which_workflow_a_conversation_is(log: Log, application: Application) -> None:
+    application.run(*DDL[application.kind].split(";"))
+    application.run("INSERT INTO workflows (id) VALUES (7)")
+    log["mails of October"].append(UserMessage(text="Write."))
+    log["other"].append(UserMessage(text="Not for the application."))
+    with closing(application.connect()) as connection:
+        WorkflowFollower(log, connection, workflow={"mails of October": 7}.get).catch_up()
+
+    assert application.run("SELECT workflowId, content FROM conversation_messages") == [(7, "Write.")]
+
+
+def test_what_the_database_refuses_is_said_and_nothing_of_it_is_kept(
+    log: Log, application: Application
+) -> None:
+    log["october"].append(UserMessage(text="Write."))
+    with closing(application.connect()) as connection:
+        with pytest.raises(TableError, match=r"(?i)foreign key"):
+            WorkflowFollower(log, connection, workflow=lambda name: 99).catch_up()
+        assert application.messages() == []
+        log["1"].append(UserMessage(text="One."))
+        with pytest.raises(CallerError, match="'1': workflow 1 has another conversation"):
+            WorkflowFollower(log, connection).catch_up()
+
+
+def test_another_log_is_not_taken_for_the_one_before(
+    log: Log, application: Application, tmp_path: Path
+) -> None:
+    workflow(log)
+    follow(log, application)
+    with stenolog.open(tmp_path / "other.db") as other:
+        workflow(other)
+        with pytest.raises(TableError, match="it follows another log"):
+            follow(other, application)
+
+
+def test_a_connection_in_autocommit_or_of_another_kind_is_refused(log: Log, tmp_path: Path) -> None:
+    commits = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    with closing(commits), pytest.raises(CallerError, match="found one in autocommit"):
+        WorkflowFollower(log, commits)
+    with pytest.raises(CallerError, match="expected a connection of sqlite3, psycopg, pymysql"):
+        WorkflowFollower(log, object())
+
+
+@pytest.mark.slow
+def test_a_follower_killed_at_any_instant_loses_no_row_and_doubles_none(
+    log: Log, path: Path, application: Application
+) -> None:
+    chance, process = Random(3), None
+    command = [sys.executable, "-m", "tests.tables.follow_workflow", str(path), application.kind]
+    for number in range(150):
+        if number % 15 == 0:
+            if process:
+                time.sleep(chance.uniform(0, 1.0))
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+            process = subprocess.Popen([*command, *application.address.split(" ")], cwd=ROOT)
+        log[f"talk {number % 3}"].append(UserMessage(text=f"{number}"))
+        time.sleep(chance.uniform(0, 0.02))
+    assert process
+    process.kill()
+    process.wait()
+    follow(log, application)
+
+    numbers = [int(content) for *_, content in application.messages()]
+    assert sorted(numbers) == [*range(150)]
