@@ -94,7 +94,8 @@ def test_there_is_a_line_for_each_line_of_the_tables() -> None:
     sections = {int(text[0]): text.partition("\n## ")[0] for text in tables}
     wanted = {n: len(re.findall(r"^\| (?!must \|)", text, re.MULTILINE)) for n, text in sections.items()}
 
-    assert {n: sum(row.system == n for row in ALL) for n in wanted} == wanted
+    # What their designers' documents ask for beyond the tables has lines, too.
+    assert [n for n in wanted if sum(row.system == n for row in ALL) < wanted[n]] == []
 
 
 def test_each_system_has_an_example_with_one_command_and_an_outcome() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stenolog import Agent, AssistantMessage, Team
 from stenolog.context import Budget, LastN, Pins
-from stenolog.engine import ByAddress
+from stenolog.engine import AutoSummary, ByAddress
 from stenolog.models import Model
 
 STAYS = Pins(authors=["system", "orchestrator"], tags=["report"]) | Budget(tokens=30_000)
@@ -46,7 +46,13 @@ company is (company)? List what it lacks, and quote for the writer what the anal
 def agents(model: Model, *, context: bool = True) -> list[Agent]:
     """Return the four agents. Without `context`, a writer is shown its brief alone."""
     return [
-        Agent("orchestrator", llm=model, persona=ORCHESTRATOR, policy=STAYS),
+        Agent(
+            "orchestrator",
+            llm=model,
+            persona=ORCHESTRATOR,
+            policy=STAYS,
+            summary=AutoSummary(by=Agent("summariser", llm=model, policy=STAYS)),
+        ),
         Agent("task_planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
         Agent("email_writer", llm=model, persona=WRITER, policy=STAYS if context else LastN(1)),
         Agent(

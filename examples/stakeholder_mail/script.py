@@ -35,6 +35,8 @@ def reply(prompt: ModelRequest) -> str:
             return _mail(said)
         case "reviewer":
             return _score(said)
+        case "summariser":
+            return f"Mails so far: {', '.join(_mails(said)) or 'none'}."
         case _:
             return _directs(said)
 

@@ -144,7 +144,7 @@ def reviews(conversation: Conversation) -> list[NewEntry]:
     for task, mail in mails(conversation).items():
         one = plan[int(task.removeprefix("mail-")) - 1]
         text = f"Score the mail to {one['to']}, about {one['about']}:\n\n{said(mail).text}"
-        request = _to(f"reviewer/{task}", text, "orchestrator", mail.position)
+        request = _to(f"reviewer/{task}", text, "task_planner", mail.position)
         made.append(NewEntry(request, id=f"review-{mail.position}"))
     return made
 
@@ -197,8 +197,9 @@ def _latest(conversation: Conversation) -> str:
 
 
 def answers(conversation: Conversation) -> list[Entry]:
-    """Return all answers of agents."""
-    return [entry for entry in conversation.entries() if isinstance(entry.event, AssistantMessage)]
+    """Return all answers of agents; a summary is none."""
+    entries = (entry for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
+    return [entry for entry in entries if said(entry).purpose == "answer"]
 
 
 def said(entry: Entry) -> AssistantMessage:

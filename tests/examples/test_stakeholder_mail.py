@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 import stenolog
-from examples.stakeholder_mail import workflow
+from examples.stakeholder_mail import crew, workflow
 from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.workflow import TALK, Inputs, firsts, plan, scores, write
 from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
+from stenolog.analysis import cost
+from stenolog.context import Budget
+from stenolog.engine import Tokens
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
-from stenolog.projections.usage import usage
+from stenolog.projections.usage import Price, usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 
@@ -61,7 +64,7 @@ def test_the_flow_is_that_of_the_document(done: Path) -> None:
     assert flow[briefed : briefed + 9] == ["task_planner"] * 9  # the plan, and a brief for each writer
     assert sorted(flow[briefed + 9 : briefed + 17]) == ["email_writer"] * 8
     assert flow[ended - 4 : ended + 2] == [
-        *("reviewer", "email_writer", "orchestrator", "reviewer"),  # one refinement, scored again
+        *("reviewer", "email_writer", "task_planner", "reviewer"),  # one refinement, scored again
         *("user", "orchestrator"),
     ]
 
@@ -85,8 +88,10 @@ def test_each_writer_is_sent_the_report_its_analysis_the_selection_the_plan_and_
         bodies = [
             str(october.request("email_writer", task=task, at=view).body) for task, view in views.items()
         ]
+        sent = october.request("email_writer", task="mail-1").body["messages"]
 
     assert len(bodies) == 8
+    assert {message["role"] for message in sent} == {"system", "user", "assistant"}
     for words in (
         "asks about revenue",
         "\\nStakeholders:",
@@ -166,6 +171,35 @@ def test_a_message_that_an_agent_is_not_sent_changes_the_outcome(
                 found.append(str(error))
 
     assert found[0] != found[1]
+
+
+def test_near_its_limit_the_middle_is_summarised_and_rules_report_and_analysis_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "STAYS", crew.STAYS | Budget(tokens=2_000))
+
+    async def main(log: stenolog.Log) -> None:
+        async with team(agents(Scripted(reply, endless=True))) as working:
+            for part in (plan, write):
+                async for _ in part(log[TALK], working):
+                    pass
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        asyncio.run(main(log))
+        request = log[TALK].request("orchestrator")
+    (_, rules, report, analysis, summary, *_) = [message["content"] for message in request.body["messages"]]
+
+    assert rules.startswith("Write as Acme")
+    assert "asks about revenue" in report
+    assert "Stakeholders:\n- Ann Ito" in analysis
+    assert summary.startswith("<summary>\nMails so far: Ann, Bob")
+    assert request.size.tokens <= 2_000
+
+
+def test_what_a_workflow_costs_is_what_the_document_estimates() -> None:
+    workflow_tokens = {"gemini-2.5-flash": Tokens(66_000, 8_000)}
+
+    assert cost(workflow_tokens, (Price("gemini-2.5-flash", 0.075, 0.075, 0.30),)) == 7_350  # millionths
 
 
 def spoken(conversation: Conversation) -> list[tuple[str, str]]:
