@@ -24,6 +24,15 @@ META_KEY = "erasure"
 """The key in a message's `meta`, below "stenolog", that makes it the entry of an erasure."""
 
 
+CHECKPOINTED = "langgraph"
+"""The key in `meta` of entries whose words LangGraph's checkpoints hold too, in other entries."""
+
+
+def is_checkpointed(event: Event) -> bool:
+    """Return whether checkpoints hold the words of the event too, so that its own erasure is not enough."""
+    return isinstance(getattr(event, "meta", {}).get(CHECKPOINTED), dict)
+
+
 class Erasure(NamedTuple):
     """An erasure, as the log records it: positions, author and reason."""
 

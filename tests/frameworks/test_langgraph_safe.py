@@ -22,12 +22,12 @@ from langgraph.checkpoint.serde.jsonplus import (
 from langgraph.types import Command, Interrupt, Overwrite, Send
 
 import stenolog
-from stenolog import ModeSwitch, UserMessage
+from stenolog import Log, ModeSwitch, UserMessage
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.contrib.langgraph import LangGraphSaver
-from stenolog.domain.errors import CallerError, CorruptLogError
+from stenolog.domain.errors import CallerError, CorruptLogError, InvalidEventError
 from stenolog.importers import export_jsonl, import_file
-from tests.frameworks.langgraph_graphs import talking
+from tests.frameworks.langgraph_graphs import ONE, talking
 
 GIFT: Any = {"configurable": {"thread_id": "gift"}}
 ASKED: Any = {"messages": [HumanMessage("Hello")]}
@@ -196,7 +196,8 @@ def test_a_class_of_ones_own_is_refused_before_it_is_stored_and_revived_where_it
     with stenolog.open(tmp_path / "a.db") as log:
         with pytest.raises(CallerError, match=r"test_langgraph_safe\.Own.*allow="):
             put(LangGraphSaver(log), {"in": [Own("a")]})
-        for allow in ([Own], [(Own.__module__, "Own")]):
+        dotted = f"{Own.__module__}.Own"
+        for allow in ([Own], [(Own.__module__, "Own")], [dotted], Own, dotted):
             saver = LangGraphSaver(log, allow=allow)
 
             assert put(saver, [Own("a")]).checkpoint["channel_values"] == {"v": [Own("a")]}
@@ -220,3 +221,26 @@ def test_types_of_langgraph_itself_come_back_as_they_were(tmp_path: Path) -> Non
         assert put(saver, values).checkpoint["channel_values"]["v"] == values
         for value in values:
             assert put(saver, value).checkpoint["channel_values"]["v"] == value
+
+
+@pytest.mark.parametrize("allow", [["Invoice"], "Invoice", [7], [("agent",)], [""]])
+def test_what_allow_cannot_mean_is_refused_when_the_saver_is_made(log: Log, allow: Any) -> None:
+    with pytest.raises(CallerError, match=r"allow: expected classes or their names, .* found "):
+        LangGraphSaver(log, allow=allow)
+
+
+def test_an_erasure_of_words_that_checkpoints_hold_is_refused_before_anything_is_written(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    app.invoke({"messages": [HumanMessage("My name is zebraquagga.")]}, ONE)
+    own = log["one"].append(UserMessage(text="Written by hand."))
+    said = [entry for entry in log["one"] if "langgraph" in getattr(entry.event, "meta", {})]
+    messages = [entry for entry in said if not isinstance(entry.event, ModeSwitch)]
+    before = log["one"].position
+
+    for entry in messages:
+        with pytest.raises(InvalidEventError, match=r"checkpoints hold these words.*delete the whole"):
+            log["one"].erase(own.position, entry.position)
+
+    assert messages
+    assert log["one"].position == before
+    assert log["one"].erase(own.position).positions == (own.position,)

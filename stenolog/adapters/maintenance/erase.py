@@ -11,7 +11,7 @@ from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
-from stenolog.domain.erasure import ERASED, erasure_message, erasure_of, is_erased
+from stenolog.domain.erasure import ERASED, erasure_message, erasure_of, is_checkpointed, is_erased
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
@@ -65,6 +65,11 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
     what = "record of an erasure" if erasure_of(entry.event) else entry.event.kind
     if isinstance(entry.event, ModeSwitch | Unknown) or what != entry.event.kind:
         raise InvalidEventError(f"{conversation.name!r} at position {position}: a {what} cannot be erased")
+    if is_checkpointed(entry.event):
+        raise InvalidEventError(
+            f"{conversation.name!r} at position {position}: LangGraph's checkpoints hold these words, "
+            "and would bring them back: delete the whole conversation, its forks first"
+        )
     return True
 
 

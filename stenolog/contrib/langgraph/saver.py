@@ -48,8 +48,8 @@ class LangGraphSaver(AwaitedSaver):
     so with a `serde` of your own, which may encrypt, and where `tell` is false. For sync and async graphs
     alike; any number of threads may use it, and of processes the file.
 
-    The default `serde` revives plain data and LangGraph's own messages and types. `allow` names further
-    classes, as classes or as (module, name); any other raises `CallerError`, on writing and on reading.
+    The default `serde` revives plain data and LangGraph's own messages and types. `allow` has further
+    classes, or their names ("agent.Invoice"); any other raises `CallerError`, on writing and on reading.
     Checkpoints that were imported from a file are not read: `list` leaves their threads out, anything else
     raises `CallerError`. `trust_imported` names the ids of the threads for which they are read.
 
@@ -107,7 +107,7 @@ class LangGraphSaver(AwaitedSaver):
         Entries have the times of their checkpoints.
         """
         check_saver(old)
-        entries, id, before = self._entries, id_of(thread_id), 0
+        entries, id = self._entries, id_of(thread_id)
         with self._lock:
             before = len(self._shelf.thread(id).saved)
         self._shelf.append_together(

@@ -233,8 +233,10 @@ def _is_send(value: object) -> bool:
     return is_send and getattr(value, "timeout", None) is None
 
 
-Allowed: TypeAlias = Iterable[type | tuple[str, ...]]
-"""Classes, or their modules and names."""
+Name: TypeAlias = tuple[str, ...]
+"""The module and the name of a class; of one that is made by a method, that too."""
+Allowed: TypeAlias = type | str | Iterable[type | str | Name]
+"""Classes, or their names: `Invoice`, "agent.Invoice", ("agent", "Invoice")."""
 
 KINDS = ("null", "bytes", "bytearray", "msgpack")
 """The kinds that are written. LangGraph's others revive objects in other ways: "json", "pickle"."""
@@ -255,10 +257,10 @@ class SafeSerializer(JsonPlusSerializer):
     """
 
     def __init__(self, allow: Allowed = ()) -> None:
-        self._allowed = frozenset(_name(each) for each in allow)
+        self._allowed = _names(allow)
         super().__init__(allowed_msgpack_modules=tuple(self._allowed) or None)
 
-    def with_msgpack_allowlist(self, extra_allowlist: Allowed) -> SafeSerializer:
+    def with_msgpack_allowlist(self, extra_allowlist: Iterable[type | str | Name]) -> SafeSerializer:
         """Return a copy that also allows these classes: LangGraph names those of a graph's own schema."""
         return SafeSerializer([*self._allowed, *extra_allowlist])
 
@@ -303,12 +305,28 @@ class SafeSerializer(JsonPlusSerializer):
         refused = named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - self._allowed
         for name in sorted(refused, key=repr):
             dotted = ".".join(map(str, name))
+            written = f"[{dotted!r}]" if len(name) == 2 else f"[{name!r}]"
             raise CallerError(
-                f"the state holds a {dotted}, and no class of it is revived that is not allowed: pass "
-                f"LangGraphSaver(log, allow=[({', '.join(map(repr, name))})]), or the class itself, or keep "
-                "plain data in the state"
+                f"the state holds an object of the class {dotted}, which is not allowed: where the saver is "
+                f"made, pass allow={written} too, or keep plain data in the state"
             )
 
 
-def _name(allowed: type | tuple[str, ...]) -> tuple[str, ...]:
-    return (allowed.__module__, allowed.__name__) if isinstance(allowed, type) else tuple(allowed)
+def _names(allow: Allowed) -> frozenset[Name]:
+    """Return the names of the allowed classes. Raises `CallerError`."""
+    return frozenset(map(_name, [allow] if isinstance(allow, type | str) else allow))
+
+
+def _name(allowed: type | str | Name) -> Name:
+    match allowed:
+        case type():
+            return allowed.__module__, allowed.__name__
+        case str() if all(parts := allowed.rpartition(".")):
+            return parts[0], parts[2]
+        case tuple() if len(allowed) in (2, 3) and all(isinstance(part, str) for part in allowed):
+            return allowed
+        case _:
+            raise CallerError(
+                "allow: expected classes or their names, as in allow=[Invoice, 'agent.Status'], "
+                f"found {allowed!r:.80}"
+            )
