@@ -1,6 +1,6 @@
 """Chain of causes from a tool call or an answer back to a person's words, by references between entries.
 
-Every link is a field of an entry, or what the engine's own fold says at the view that a receipt names.
+Every link is a field of an entry, or what the engine's own fold says at the position that a receipt names.
 Where the log records neither, the chain ends there and says so.
 """
 

@@ -34,7 +34,7 @@ Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 
 
 class Proof(NamedTuple):
-    """The verdict on one receipt: its position, its lane, and the view that the request was built on.
+    """The verdict on one receipt: its position, its lane, and `view`, the position of the request.
 
     `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
     sha256 of the rebuilt body, empty if none was built. `covers` is what the receipt proves: the bytes that

@@ -132,7 +132,7 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
 def stands_earlier(entry: Entry, lane: LaneId) -> bool:
     """Return whether an answer of the lane stands before entries that it was not built on."""
     receipt = getattr(entry.event, "receipt", None)
-    # An own answer stands behind the view that it was built on, which may be earlier than its position.
+    # An own answer stands behind the position that it was built on, which may be earlier than its position.
     return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
 
 

@@ -20,8 +20,8 @@ class LaneMemory(NamedTuple):
     `answered` is the position of its last answer. `turns` is the number of its turns since the last reset
     that were no passes (an answer that calls tools ends none). `handoff` is the text of the last hand-off
     to it. `running` is the message that its current run answers. `died` is the position of the last entry
-    that reports its backend as dead or changed. `began` is the view of its first answer since the last
-    reset (0: there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the
+    that reports its backend as dead or changed. `began` is where its first answer since the last reset was
+    asked for (0: there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the
     position of the mode switch that last set each setting for it.
     """
 

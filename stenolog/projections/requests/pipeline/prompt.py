@@ -228,7 +228,7 @@ def with_away(
 ) -> list[Unit]:
     """Return the units with a note before and behind each run of missed messages.
 
-    `began` is the view of its first answer (0: it has none), which may itself be out of the window.
+    `began` is where its first answer was asked for (0: it has none), which may itself be out of the window.
     """
     if away is None:
         return list(units)
