@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST
@@ -31,6 +31,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.state import address
 from stenolog.domain.values import Control, WorkflowRun
 
+from .acts import PROVIDERS, act_in_words, is_act, is_result
 from .timeline import CUT_OFF, changes, cut_words, lost_words
 
 USER = "user"
@@ -111,8 +112,11 @@ def _part(part: Part) -> str:
             return f"[{media}{_at(url)}]"
         case FilePart(name=name, media_type=media, url=url):
             return f"[{name or media}{_at(url)}]"
-        case ProviderPart(provider=provider):
-            return f"[opaque part of {provider}]"
+        case ProviderPart(provider=provider, raw=raw):
+            if is_result(part):
+                return ""
+            act = act_in_words(raw) if provider in PROVIDERS else ""
+            return f"→ {act}" if act else f"[opaque part of {provider}]"
 
 
 def _at(url: str) -> str:
@@ -201,74 +205,6 @@ def _argued(arguments: str) -> list[str]:
             case value:
                 words.append(str(value))
     return words
-
-
-PROVIDERS = ("acp", "claude-code", "codex", "command-line")
-"""Whose opaque parts are acts."""
-GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
-"""The arguments that tell most of a call, the best first."""
-LONGEST_ACT = 160
-
-
-def act_in_words(raw: str) -> str:
-    """Return an action in a line; empty for other parts, such as an action's result."""
-    try:
-        thing = json.loads(raw)
-    except ValueError:
-        return ""
-    return _act_line(_describe(thing)) if isinstance(thing, dict) else ""
-
-
-def is_act(part: object) -> bool:
-    """Return whether a part of an answer is an act of a program, in words that a person can read."""
-    return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
-
-
-def _describe(thing: dict[str, Any]) -> str:
-    match thing:
-        case {"type": "tool_use", "name": str(name)}:
-            return _call(name, thing.get("input"))
-        case {"toolCallId": _}:
-            title = str(thing.get("title") or thing.get("kind") or "tool")
-            gist = _gist(thing.get("rawInput"))
-            return title if not gist or gist in title else f"{title}: {gist}"
-        case {"type": "command_execution", "command": str(command)}:
-            return _call("command", {"command": command})
-        case {"type": "file_change", "changes": list(changes)}:
-            paths = [str(change.get("path", "")) for change in changes if isinstance(change, dict)]
-            return f"file change: {', '.join(paths)}"
-        case {"type": "mcp_tool_call"}:
-            return _call(f"{thing.get('server', '')}.{thing.get('tool', '')}", thing.get("arguments"))
-        case {"type": "tool_result" | "todo_list" | "error"}:
-            return ""
-        case {"type": str(kind)}:
-            return _call(kind.replace("_", " "), thing)
-        case _:
-            return ""
-
-
-def _call(name: str, arguments: object) -> str:
-    gist = _gist(arguments)
-    return f"{name}: {gist}" if gist else name
-
-
-def _gist(arguments: object) -> str:
-    if not isinstance(arguments, dict):
-        return str(arguments) if isinstance(arguments, str) else ""
-    for name in GISTS:
-        match arguments.get(name):
-            case str(gist) if gist:
-                return gist
-            case [*words] if words and all(isinstance(word, str) for word in words):
-                return " ".join(map(str, words))
-            case _:
-                pass
-    return ""
-
-
-def _act_line(words: str) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= LONGEST_ACT else f"{line[: LONGEST_ACT - 1]}…"
 
 
 def was_retried(event: Event) -> bool:

@@ -25,12 +25,13 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.parts import Part, ToolCall
+from stenolog.domain.parts import Part, TextPart, ToolCall
 from stenolog.domain.state import State, address
 from stenolog.domain.state import in_words as spans_in_words
 from stenolog.domain.step import fold
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
+from .acts import acts, without_acts
 from .entry_context import Context, context
 from .tool_pairs import CallKey
 
@@ -136,14 +137,16 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
         case AssistantMessage() as said:
             yield from _answer(entry, said)
             yield from (_card(entry, said, nth, calls) for nth in range(len(said.tool_calls)))
+            yield from _acts(entry, address(said.agent, said.task), said.parts)
         case ToolResult() as result:
             why = f"{result.name or 'tool'}: a result for {result.call_id}, which is no open call"
             yield _with_result(item("tool", author="", text=result.text, detail=why), entry)
         case LlmError() as error:
             why = f"{error.category}: {error.message}" if error.message else error.category
-            where, received = address(error.agent, error.task), tuple(error.parts)
+            where, received = address(error.agent, error.task), without_acts(error.parts)
             status: ItemStatus = "retried" if error.retry_at else ""
             yield item("error", author=where, text=error.text, detail=why, status=status, parts=received)
+            yield from _acts(entry, where, error.parts)
         case ModeSwitch() as switch:
             cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
             if changed := changes(switch):
@@ -160,9 +163,9 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
 
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
     """Yield the agent's words beside its tool calls, which have cards of their own."""
-    parts = tuple(part for part in said.parts if not isinstance(part, ToolCall))
+    parts = tuple(part for part in without_acts(said.parts) if not isinstance(part, ToolCall))
     cut = cut_words(said)
-    if parts or not said.tool_calls or cut:
+    if parts or not (said.tool_calls or said.parts) or cut:
         detail = ", ".join(filter(None, ("" if said.purpose == "answer" else said.purpose, cut)))
         yield TimelineItem(
             "cut" if said.covers else "message",
@@ -173,6 +176,23 @@ def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
             detail=f"{detail} of {spans_in_words(said.covers)}" if said.covers else detail,
             to=tuple(said.to),
             parts=parts,
+        )
+
+
+def _acts(entry: Entry, author: str, parts: Iterable[Part]) -> Iterator[TimelineItem]:
+    """Yield a card for each call that a command-line agent ran by itself."""
+    for nth, act in enumerate(acts(parts)):
+        output = (TextPart(text=act.output),) if act.output else ()
+        yield TimelineItem(
+            "tool",
+            entry.position,
+            entry.time,
+            author,
+            text=act.arguments,
+            detail=act.name,
+            status=act.status,
+            call=ToolCall(id=act.id or f"act-{nth}", name=act.name, arguments=act.arguments),
+            output=output,
         )
 
 

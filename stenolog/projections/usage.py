@@ -25,6 +25,7 @@ from stenolog.domain.limits import MICRO_PER_USD, Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
+from .acts import acts_and_failures
 from .fold import Fold
 
 LARGEST = 86_400_000
@@ -156,8 +157,7 @@ def _millionths(price: Price, used: Tokens) -> int:
 def price_table(given: Any, where: str = "prices") -> tuple[Price, ...]:
     """Return the prices in a mapping: `input`, `cached`, `output`, `written` by name pattern, in order.
 
-    What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`, which says
-    what was expected, what was found, and at which pattern of `where`.
+    What is not given of `cached` and `written` costs as `input` does. Raises `InvalidEventError`.
     """
     if not isinstance(given, Mapping):
         raise InvalidEventError(f"{where}: expected an object, found {type(given).__name__}")
@@ -336,6 +336,8 @@ def _add(
     used = lanes.get(where, Used())
     model = model or used.model or usage.cards.get(where.partition("/")[0], "")
     tally = _counted(used.tallies.get(model, NOTHING), model, event)
+    acted, failed = acts_and_failures(event.parts)
+    tally = tally._replace(tools=tally.tools + acted, tool_errors=tally.tool_errors + failed)
     now = Used(model, {**used.tallies, model: tally})
     return usage._replace(runs={**usage.runs, run: {**lanes, where: now}})
 
@@ -369,7 +371,7 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=4, state=Usage)
+usage = Fold("usage", Usage(), _take, version=5, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
 
 

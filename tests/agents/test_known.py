@@ -16,6 +16,9 @@ from stenolog.adapters.agents.output_formats import split_command
         ("codex", ("codex exec", "codex")),
         ("codex exec --full-auto", ("codex exec --full-auto", "codex")),
         ("codex -m gpt-5", ("codex exec -m gpt-5", "codex")),
+        ("gemini --yolo", ("gemini --yolo", "gemini-cli")),
+        ("bin/qwen -m qwen3", ("bin/qwen -m qwen3", "qwen-code")),
+        ("gemini -o text", ("gemini -o text", "text")),
         ("my-agent 'a b'", ("my-agent 'a b'", "text")),
     ],
 )

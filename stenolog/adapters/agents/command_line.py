@@ -48,8 +48,9 @@ class CommandLine(Model):
 
     `one-shot` runs it for each request: the prompt on stdin, or as the argument `{prompt}`. `long-lived` has
     one process for each lane of a conversation, which is sent one request after the other; at most `most` at
-    a time. `format` says what it speaks: `text`, `jsonl`, `claude-code`, `codex`, or a `JsonLines`. The line
-    `end` is the end of a request and of an answer in text that a long-lived one speaks.
+    a time. `format` says what it speaks: `text`, `jsonl`, `claude-code`, `codex`, `gemini-cli`,
+    `qwen-code`, or a `JsonLines`. The line `end` is the end of a request and of an answer in text that a
+    long-lived one speaks.
 
     A call that is cancelled ends a one-shot process; a long-lived one is sent `interrupt`. `patience` is how
     many seconds each step of ending one may take. `env` is added to the environment, of which the program

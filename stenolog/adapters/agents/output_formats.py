@@ -1,4 +1,4 @@
-"""Formats of the JSON lines that agents' programs speak: plain ones, Claude Code's and Codex's.
+"""Formats of the JSON lines that agents' programs speak: plain ones, and those of four known agents.
 
 Claude Code's own tool calls and results, and those of its sub-agents, are kept as what it did; what these say
 is not its answer.
@@ -186,6 +186,65 @@ def _codex_item(item: dict[str, Any], turn: ResponseBuilder) -> None:
             turn.add_note(item, as_str(item.get("id")))
 
 
+QWEN_CODE_SPEAK = ("--output-format", "stream-json", "--include-partial-messages")
+GEMINI_CLI_SPEAK = ("--output-format", "stream-json")
+
+
+def read_gemini_cli(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    """Pass a line of Gemini CLI on to the turn; its calls and results get the form of Claude Code's."""
+    match line.get("type"):
+        case "init":
+            turn.session = as_str(line.get("session_id")) or turn.session
+        case "message" if line.get("role") == "assistant":
+            turn.add_text(as_str(line.get("content")))
+        case "tool_use":
+            turn.break_part()
+            name, arguments = as_str(line.get("tool_name")), line.get("parameters")
+            turn.add_note({"type": "tool_use", "id": line.get("tool_id"), "name": name, "input": arguments})
+        case "tool_result":
+            failed = line.get("status") != "success"
+            said = as_str(as_dict(line.get("error")).get("message")) or line.get("output")
+            told = {"tool_use_id": line.get("tool_id"), "content": said, "is_error": failed}
+            turn.add_note({"type": "tool_result", **told})
+        case "result":
+            _gemini_cli_result(line, turn)
+        case _:
+            pass
+
+
+def _gemini_cli_result(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    stats = as_dict(line.get("stats"))
+    models = as_dict(stats.get("models"))
+    # A small model may have chosen the one that answers.
+    turn.model = max(models, key=lambda name: as_int(as_dict(models[name]).get("output_tokens")), default="")
+    given, whole = as_int(stats.get("input_tokens")), as_int(stats.get("total_tokens"))
+    # The total has the thoughts, too.
+    output = max(as_int(stats.get("output_tokens")), whole - given)
+    turn.usage = Usage(input=given, output=output, cache_read=as_int(stats.get("cached")))
+    if line.get("status") != "success":
+        turn.fail(as_str(as_dict(line.get("error")).get("message")))
+    turn.finish()
+
+
+def read_qwen_code(line: dict[str, Any], turn: ResponseBuilder) -> None:
+    """Pass a line of Qwen Code on to the turn: the form is Claude Code's, the counts are OpenAI's."""
+    message = as_dict(line.get("message"))
+    if counted := as_dict(message.get("usage")):
+        turn.counted[as_str(message.get("id"))] = counted
+        turn.usage = reduce(_sum, map(_qwen_usage, turn.counted.values()))
+    # Its result counts the whole session, and some of it twice.
+    told = {**line, "message": {**message, "usage": None}, "usage": None, "total_cost_usd": None}
+    read_claude_code(told, turn)
+
+
+def _qwen_usage(counted: dict[str, Any]) -> Usage:
+    return Usage(
+        input=as_int(counted.get("input_tokens")),
+        output=as_int(counted.get("output_tokens")),
+        cache_read=as_int(counted.get("cache_read_input_tokens")),
+    )
+
+
 Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
 """Tells the turn what one line says, and nothing where it says nothing. Raises `ModelError`."""
 
@@ -258,6 +317,10 @@ OUTPUT_FORMATS: Registry[JsonLines] = Registry(
             read_claude_code, claude_code_prompt, CLAUDE_CODE_RESUME, CLAUDE_CODE_SPEAK, CLAUDE_CODE_LISTEN
         ),
         "codex": JsonLines(read_codex, resume=CODEX_RESUME, speak=CODEX_SPEAK),
+        "gemini-cli": JsonLines(read_gemini_cli, resume=CLAUDE_CODE_RESUME, speak=GEMINI_CLI_SPEAK),
+        "qwen-code": JsonLines(
+            read_qwen_code, claude_code_prompt, CLAUDE_CODE_RESUME, QWEN_CODE_SPEAK, CLAUDE_CODE_LISTEN
+        ),
     },
 )
 """The forms of JSON lines by their names; "text", plain text, is none of them."""
@@ -266,12 +329,18 @@ OUTPUT_FORMATS: Registry[JsonLines] = Registry(
 def split_command(command: str) -> tuple[str, str]:
     """Return a command line as its program needs it, and the name of the format that the program speaks.
 
-    Claude Code and Codex are known by their names; what they are told to write otherwise is plain text.
+    Claude Code, Codex, Gemini CLI and Qwen Code are known by their names; what they are told to write
+    otherwise is plain text.
     """
     words = shlex.split(command)
     name = Path(words[0]).name if words else ""
     if name == "claude" and "--output-format" not in words:
         return shlex.join(words if {"-p", "--print"} & {*words} else [*words, "-p"]), "claude-code"
+    if (form := {"gemini": "gemini-cli", "qwen": "qwen-code"}.get(name)) and not {
+        "-o",
+        *GEMINI_CLI_SPEAK[:1],
+    } & {*words}:
+        return command, form
     if name == "codex":
         return shlex.join(words if "exec" in words else [words[0], "exec", *words[1:]]), "codex"
     return command, "text"

@@ -16,7 +16,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import Settings
-from stenolog.projections.describe import act_in_words
+from stenolog.projections.acts import act_in_words
 
 from .base import OutgoingMessage, Question, retry_forever
 from .commands import COMMANDS, Command, CommandContext, TypedCommand, call

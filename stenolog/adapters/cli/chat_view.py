@@ -11,7 +11,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
-from stenolog.projections.describe import act_in_words
+from stenolog.projections.acts import act_in_words
 from stenolog.projections.timeline import cut_words
 from stenolog.projections.usage import Prices, Usage, usage
 

@@ -32,7 +32,8 @@ from stenolog.domain.policy import Policy, Transforms
 from stenolog.domain.registry import Registry
 from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
-from stenolog.projections.describe import act_in_words, is_act, was_retried
+from stenolog.projections.acts import act_in_words, is_act
+from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair

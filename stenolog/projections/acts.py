@@ -1,0 +1,183 @@
+"""Acts of a command-line agent: its own tool calls with their results, read from the parts of an answer.
+
+Claude Code, Gemini CLI and Qwen Code write a call and its result apart, Codex and ACP agents in one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.parts import Part, ProviderPart
+
+ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
+PROVIDERS = ("acp", "claude-code", "codex", "command-line", "gemini-cli", "qwen-code")
+"""Whose opaque parts are acts."""
+GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
+"""The arguments that tell most of a call, the best first."""
+LONGEST_ACT = 160
+FAILED = ("failed", "declined", "error")
+
+
+class Act(NamedTuple):
+    """A call that an agent ran by itself; `arguments` is JSON, `id` is empty where it has none."""
+
+    id: str
+    name: str
+    arguments: str
+    status: ActStatus
+    output: str = ""
+
+
+def acts(parts: Iterable[Part]) -> list[Act]:
+    """Return the calls that an answer's parts tell of, each with its result where that is told."""
+    things = [*_things(parts)]
+    results = {thing.get("tool_use_id"): thing for thing in things if thing.get("type") == "tool_result"}
+    return [_act(thing, results) for thing in things if thing.get("type") != "tool_result"]
+
+
+def acts_and_failures(parts: Iterable[Part]) -> tuple[int, int]:
+    """Return the number of calls in the parts, and of those among them that failed."""
+    found = acts(parts)
+    return len(found), sum(act.status == "failed" for act in found)
+
+
+def without_acts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return the parts that are neither an act nor the result of one."""
+    return tuple(part for part in parts if not (is_act(part) or is_result(part)))
+
+
+def _things(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        if isinstance(part, ProviderPart) and (is_act(part) or is_result(part)):
+            yield json.loads(part.raw)
+
+
+def is_result(part: Part) -> bool:
+    """Return whether a part of an answer is the result of an act, told apart from it."""
+    if not isinstance(part, ProviderPart) or part.provider not in PROVIDERS:
+        return False
+    try:
+        thing = json.loads(part.raw)
+    except ValueError:
+        return False
+    return isinstance(thing, dict) and thing.get("type") == "tool_result"
+
+
+def _act(thing: dict[str, Any], results: dict[Any, dict[str, Any]]) -> Act:
+    return Act(str(thing.get("id") or thing.get("toolCallId") or ""), *_call_with_outcome(thing, results))
+
+
+def _call_with_outcome(
+    thing: dict[str, Any], results: dict[Any, dict[str, Any]]
+) -> tuple[str, str, ActStatus, str]:
+    """Return an act's tool, arguments, status and output."""
+    status = _status(thing)
+    match thing:
+        case {"type": "tool_use", "name": str(name)}:
+            found = results.get(thing.get("id"))
+            result = found or {}
+            came: ActStatus = "failed" if result.get("is_error") else "ok"
+            told = _text_of_result(result.get("content"))
+            return name, _json(thing.get("input")), "no result" if found is None else came, told
+        case {"toolCallId": _}:
+            name = str(thing.get("title") or thing.get("kind") or "tool")
+            return name, _json(thing.get("rawInput")), status, _text_of_result(thing.get("content"))
+        case {"type": "command_execution", "command": command}:
+            failed = bool(thing.get("exit_code"))
+            told = _text_of_result(thing.get("aggregated_output"))
+            return "command", _json({"command": command}), "failed" if failed else status, told
+        case {"type": "mcp_tool_call"}:
+            name = f"{thing.get('server', '')}.{thing.get('tool', '')}"
+            return name, _json(thing.get("arguments")), status, _text_of_result(thing.get("result"))
+        case _:
+            rest = {key: value for key, value in thing.items() if key not in ("type", "id", "status")}
+            return str(thing.get("type", "act")).replace("_", " "), _json(rest), status, ""
+
+
+def _status(thing: dict[str, Any]) -> ActStatus:
+    status = thing.get("status")
+    if status in FAILED:
+        return "failed"
+    return "no result" if status in ("in_progress", "pending") else "ok"
+
+
+def _json(given: object) -> str:
+    return json.dumps({} if given is None else given, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text_of_result(content: object) -> str:
+    """Return the text of a result: a string, or blocks of text at some depth."""
+    match content:
+        case str(text):
+            return text
+        case list(blocks):
+            return "\n".join(filter(None, map(_text_of_result, blocks)))
+        case {"text": str(text)}:
+            return text
+        case {"content": inner}:
+            return _text_of_result(inner)
+        case _:
+            return ""
+
+
+def act_in_words(raw: str) -> str:
+    """Return an action in a line; empty for other parts, such as an action's result."""
+    try:
+        thing = json.loads(raw)
+    except ValueError:
+        return ""
+    return _act_line(_describe(thing)) if isinstance(thing, dict) else ""
+
+
+def is_act(part: object) -> bool:
+    """Return whether a part of an answer is an act of a program, in words that a person can read."""
+    return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
+
+
+def _describe(thing: dict[str, Any]) -> str:
+    match thing:
+        case {"type": "tool_use", "name": str(name)}:
+            return _call(name, thing.get("input"))
+        case {"toolCallId": _}:
+            title = str(thing.get("title") or thing.get("kind") or "tool")
+            gist = _gist(thing.get("rawInput"))
+            return title if not gist or gist in title else f"{title}: {gist}"
+        case {"type": "command_execution", "command": str(command)}:
+            return _call("command", {"command": command})
+        case {"type": "file_change", "changes": list(changes)}:
+            paths = [str(change.get("path", "")) for change in changes if isinstance(change, dict)]
+            return f"file change: {', '.join(paths)}"
+        case {"type": "mcp_tool_call"}:
+            return _call(f"{thing.get('server', '')}.{thing.get('tool', '')}", thing.get("arguments"))
+        case {"type": "tool_result" | "todo_list" | "error"}:
+            return ""
+        case {"type": str(kind)}:
+            return _call(kind.replace("_", " "), thing)
+        case _:
+            return ""
+
+
+def _call(name: str, arguments: object) -> str:
+    gist = _gist(arguments)
+    return f"{name}: {gist}" if gist else name
+
+
+def _gist(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return str(arguments) if isinstance(arguments, str) else ""
+    for name in GISTS:
+        match arguments.get(name):
+            case str(gist) if gist:
+                return gist
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return " ".join(map(str, words))
+            case _:
+                pass
+    return ""
+
+
+def _act_line(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= LONGEST_ACT else f"{line[: LONGEST_ACT - 1]}…"
