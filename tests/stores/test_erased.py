@@ -21,7 +21,7 @@ from stenolog.errors import (
     InvalidEventError,
     PositionNotFoundError,
 )
-from stenolog.events import Unknown
+from stenolog.events import PositionRange, Unknown
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"
@@ -166,6 +166,24 @@ class TestErase:
         assert cancel.control is not None
         assert erasure_of(record) is not None
         assert verify(log).ok
+
+    def test_what_an_erased_summary_covers_is_not_sent_again(self, log: Log) -> None:
+        talk = log["demo"]
+        talk.join("coder", model="m")
+        talk.append(UserMessage("The key is 4711."))
+        talk.append(AssistantMessage("Noted: 4711.", agent="coder"))
+        spans = [PositionRange(first=2, last=3)]
+        talk.append(AssistantMessage("The key is 4711.", agent="coder", purpose="summary", covers=spans))
+        talk.fork(after=4, name="other")
+
+        talk.erase(4, reason="a secret")
+        for each in (talk, log["other"]):
+            each.append(UserMessage("Go on."))
+            body = each.request("coder").body
+            assert [message["content"].splitlines()[-2:] for message in body["messages"]] == [
+                ["The summary of what came before was erased.", "</summary>"],
+                ["Go on."],
+            ]
 
     def test_what_another_process_leaves_beside_the_log_is_not_used(self, path: Path) -> None:
         with stenolog.open(path) as log, stenolog.open(path) as other:

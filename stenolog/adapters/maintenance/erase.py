@@ -13,11 +13,14 @@ from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.erasure import ERASED, erasure_message, erasure_of, is_checkpointed, is_erased
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
-from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Control
+
+WITHOUT_WORDS = "The summary of what came before was erased."
+"""The summary that stands in the place of one that was erased."""
 
 
 class Erased(NamedTuple):
@@ -84,10 +87,7 @@ def _user() -> str:
 def _write(
     conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
 ) -> dict[str, int]:
-    """Erase the entries, stop the work that they began, in one transaction; return where that is recorded.
-
-    Without an answer its question would be asked again, and without a result its tool would run again.
-    """
+    """Erase the entries, in one transaction with what mends the gap; return the positions that record it."""
     log = conversation.log
     found = log.recorder.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
@@ -96,8 +96,8 @@ def _write(
         handle = StreamHandle(log, log.remembered(Stream(name, holder)))
         inherited = log.recorder.lineage(handle.stream)[-1].after
         there = [at for at in positions if holder == key or at <= inherited]
-        position, stops = _stopped(handle, there)
-        events = [*stops, erasure_message(there, by=by, reason=reason)]
+        position, repairs = _repairs(handle, there)
+        events = [*repairs, erasure_message(there, by=by, reason=reason)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
@@ -107,9 +107,11 @@ def _write(
     return {found[holder]: position for holder, position in recorded_at.items()}
 
 
-def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
-    """Return the conversation's last position, and a cancellation for each lane that the erasure would ask.
+def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
+    """Return the conversation's last position, and the events that keep agents from going by the gap.
 
+    A cancellation for each lane that the erasure would ask: without an answer its question would be asked
+    again. A summary without words for each that is erased: what it covers would be sent again without it.
     Raises `ConversationExistsError` while a call of one of the entries has no result.
     """
     before: State = INITIAL
@@ -127,7 +129,14 @@ def _stopped(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
         lane for where, lane in after.lanes.items() if lane.status in BUSY and lane != before.lane(where)
     ]
     stops = [Control(action="cancel", agent=lane.agent, task=lane.task) for lane in awake]
-    return before.position, [UserMessage(author_kind="system", control=stop) for stop in stops]
+    lost = [summary for summary in before.summaries if summary.position in positions]
+    return before.position, [
+        *(UserMessage(author_kind="system", control=stop) for stop in stops),
+        *(
+            AssistantMessage(agent=each.agent, purpose="summary", covers=each.spans, text=WITHOUT_WORDS)
+            for each in lost
+        ),
+    ]
 
 
 def delete(conversation: StreamHandle) -> None:
