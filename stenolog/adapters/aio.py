@@ -53,11 +53,24 @@ BATCH = 128
 """Entries fetched per turn of a thread."""
 
 
+def documented_by(original: type) -> Callable[[type[T]], type[T]]:
+    """Give each method without a docstring the one of the same name in `original`, for `help`."""
+
+    def document(kind: type[T]) -> type[T]:
+        for name, method in vars(kind).items():
+            if not name.startswith("_") and not method.__doc__:
+                method.__doc__ = getattr(getattr(original, name, None), "__doc__", None)
+        return kind
+
+    return document
+
+
 def open_async(path: str | os.PathLike[str] | None = None, **options: Any) -> AsyncLog:
     """Return the log at `path`, opened by `async with` or `await`. Path and options are those of `open`."""
     return AsyncLog(lambda: logs.open(path, **options))
 
 
+@documented_by(Log)
 class AsyncLog:
     """`Log`, awaited. It belongs to the event loop that it is used in."""
 
@@ -144,6 +157,7 @@ class AsyncLog:
                 yield entry
 
 
+@documented_by(Conversation)
 class AsyncConversation:
     """`Conversation`, awaited: see there for what each of these does and raises."""
 

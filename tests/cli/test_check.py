@@ -23,10 +23,10 @@ def last(ran: Ran) -> str:
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
-        (("check",), "2 conversations, 13 entries, 20 requests"),
-        (("check", "demo"), "1 conversation, 12 entries, 10 requests"),
+        (("check",), "2 conversations, 13 entries, 20 possible requests"),
+        (("check", "demo"), "1 conversation, 12 entries, 10 possible requests"),
         (("check", "log"), "2 conversations, 13 entries"),
-        (("check", "requests"), "2 conversations, 20 requests"),
+        (("check", "requests"), "2 conversations, 20 possible requests"),
     ],
 )
 def test_a_check_ends_with_how_much_was_checked_and_that_nothing_failed(
@@ -46,7 +46,7 @@ def test_a_check_that_failed_ends_with_what_failed_and_with_1(demo: Cli, tmp_pat
     told = demo("check")
 
     words = " ".join(told.out[told.out.rindex("✗ ") :].split())
-    assert words.startswith("✗ checked 1 conversation, 12 entries, 0 requests: 2 differences, ")
+    assert words.startswith("✗ checked 1 conversation, 12 entries, 0 possible requests: 2 differences, ")
     assert words.endswith("1 conversation whose requests cannot be built, 1 warning")
     assert told.status == 1
 

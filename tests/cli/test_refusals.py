@@ -39,9 +39,9 @@ def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the
 
     assert ran.status == 1
     assert sorted(ran.out.splitlines()) == [
-        "✓ demo: 120 requests, 0 invalid",
-        "✗ bad: 0 requests, 0 invalid, the rest cannot be built",
-        "✗ checked 2 conversations, 120 requests: 1 conversation whose requests cannot be built",
+        "✓ demo: 120 possible requests, 0 invalid",
+        "✗ bad: 0 possible requests, 0 invalid, the rest cannot be built",
+        "✗ checked 2 conversations, 120 possible requests: 1 conversation whose requests cannot be built",
     ]
     assert ran.err.startswith("✗ 'bad': its requests cannot be built: counter 'abacus': expected one of")
     assert len(ran.err.splitlines()) == 1

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -12,6 +15,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, LlmError, TextPart, UserMessage
+from stenolog.engine import RetryPolicy
 from stenolog.errors import CallerError, ModelError
 from stenolog.models import calling
 from tests.llms.apis import APIS, KEY
@@ -30,12 +34,12 @@ def talk() -> Iterator[Conversation]:
         yield log["x"]
 
 
-def asked(talk: Conversation, server: Server, *, stop_at: int = 0, attempt: int | None = None) -> Any:
+def asked(talk: Conversation, server: Server, *, stop_at: int = 0, **how: Any) -> Any:
     """Ask as the guide does, and return the event that came of it; at chunk `stop_at` somebody presses ^C."""
     request = talk.request("coder")
     with (
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0) as client,
-        calling(talk, request, attempt=attempt) as call,
+        calling(talk, request, **how) as call,
     ):
         for nth, _ in enumerate(call.stream(client.chat.completions.create(**request.body, stream=True)), 1):
             if nth == stop_at:
@@ -71,6 +75,77 @@ def test_a_connection_that_breaks_is_appended_with_the_text_and_raised(
     assert (failed.category, failed.attempt) == ("network", 3)
     assert failed.text
     assert SAID.text.startswith(failed.text)
+
+
+def guide(talk: Conversation, server: Server, sleep: Any = time.sleep) -> Any:
+    """Return `patiently` of the page on loops of one's own, as it stands there."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "own-loop.md").read_text()
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
+    namespace: dict[str, Any] = {"client": client, "chat": talk, "UserMessage": UserMessage, "openai": openai}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        if "def stream(" in block or "def patiently(" in block:
+            exec(block.partition("\nchat.append(")[0].replace('"guide"', '"coder"'), namespace)
+    namespace["time"] = SimpleNamespace(sleep=sleep)
+    return namespace["patiently"]
+
+
+def test_an_attempt_after_a_connection_that_broke_is_the_same_request_byte_for_byte(
+    talk: Conversation, server: Server
+) -> None:
+    server.add(Reply(FRAMES[:4], end="cut"), Reply(FRAMES[:4], end="cut"), Reply(FRAMES))
+
+    guide(talk, server)(talk)
+
+    first, *others = [request.content for request in server.received]
+    assert others == [first, first]
+    assert [getattr(entry.event, "text", "") for entry in talk][-1] == SAID.text
+    assert talk.state().lane("coder").retry_at is None
+
+
+def test_an_attempt_waits_as_long_as_the_provider_asks_for_also_in_the_next_program(
+    talk: Conversation, server: Server
+) -> None:
+    waits: list[float] = []
+
+    def stop_at_once(seconds: float) -> None:
+        waits.append(seconds)
+        raise SystemExit
+
+    server.add(failure(429, {"error": {"message": "slow down"}}, retry_after="30"))
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            guide(talk, server, stop_at_once)(talk)
+
+    assert [25 < seconds <= 30 for seconds in waits] == [True, True]
+    assert len(server.received) == 1
+
+
+def test_after_the_last_attempt_the_error_is_raised_and_the_model_sees_the_half_answer(
+    talk: Conversation, server: Server
+) -> None:
+    server.add(*[Reply(FRAMES[:4], end="cut")] * 2)
+    twice = RetryPolicy(attempts={"network": 2}, base=0)
+
+    for _ in range(2):
+        with pytest.raises(openai.APIConnectionError):
+            asked(talk, server, retries=twice)
+    *_, half, note = talk.request("coder").body["messages"]
+
+    assert talk.state().lane("coder").retry_at is None
+    assert half["role"] == "assistant"
+    assert SAID.text.startswith(half["content"])
+    assert note["content"] == (
+        "[your answer was cut off (network: the connection was closed before the answer was complete)]"
+    )
+
+
+def test_a_failure_that_no_waiting_helps_is_not_retried(talk: Conversation, server: Server) -> None:
+    server.add(failure(401, {"error": {"message": "no"}}))
+
+    with pytest.raises(openai.AuthenticationError):
+        guide(talk, server)(talk)
+
+    assert len(server.received) == 1
 
 
 def fail(path: Path, error: BaseException) -> int:

@@ -113,6 +113,10 @@ class TestNobodyBeganIt:
             look(log["nosuch"], at)
         assert list(log) == []
 
+    def test_an_export_for_an_agent_of_none_names_the_conversation_that_is_missing(self, log: Log) -> None:
+        with pytest.raises(ConversationNotFoundError, match="'nosuch': no such conversation"):
+            log["nosuch"].export("openai", agent="x")
+
     def test_one_that_was_deleted_is_none(self, conversation: Conversation) -> None:
         conversation.extend(turns(1))
         conversation.request("coder")

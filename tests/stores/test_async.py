@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,9 +14,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, ModeSwitch, UserMessage, VersionConflictError
+from stenolog import AssistantMessage, Conversation, ModeSwitch, UserMessage, VersionConflictError
 from stenolog.adapters.aio import AsyncConversation, AsyncLog, open_async
-from stenolog.errors import DuplicateIdError, StoreError
+from stenolog.errors import CallerError, DuplicateIdError, StoreError
 from stenolog.projections.fold import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 
@@ -34,6 +35,22 @@ def run(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def opened(path: Path | str = ":memory:") -> AsyncLog:
     return open_async(path, clock=fixed_clock(), ids=fixed_ids(), entropy=bytes)
+
+
+def test_help_says_what_each_method_does_and_which_are_awaited() -> None:
+    methods = {name: it for name, it in vars(AsyncConversation).items() if not name.startswith("_")}
+    plain = {"name", "log", "entries", "records", "tail"}
+
+    assert {name for name, it in methods.items() if not inspect.getdoc(it)} <= {"name"}
+    assert {name for name, it in methods.items() if not inspect.iscoroutinefunction(it)} <= plain
+    assert inspect.getdoc(AsyncConversation.join) == inspect.getdoc(Conversation.join)
+
+
+@run
+async def test_a_slip_in_a_name_is_answered_with_the_names_when_it_is_awaited() -> None:
+    async with opened() as log:
+        with pytest.raises(CallerError, match="join: no such argument: modle; did you mean model"):
+            await log["demo"].join("coder", modle="m")  # type: ignore[call-arg]
 
 
 @run

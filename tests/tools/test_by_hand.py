@@ -182,7 +182,7 @@ def test_a_tool_that_must_not_run_twice_is_refused_where_a_crash_would_repeat_it
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pay"}')
     called(talk, call)
 
-    with pytest.raises(CallerError, match=r'shell: repeat="never" is kept by a Team, for run_calls cannot'):
+    with pytest.raises(CallerError, match=r'shell: only a Team keeps repeat="never", for run_calls cannot'):
         run_calls(talk, "coder", [once])
     assert talk.state().lane("coder").calls
     assert run_call(call, [once]).text == "ran pay"
@@ -208,7 +208,7 @@ def test_a_tool_of_a_class_that_must_not_run_twice_is_refused_as_a_function_is(t
     called(talk, ToolCall(id="c1", name="shell", arguments="{}"))
 
     for each in (OneBell(), told):
-        with pytest.raises(CallerError, match='shell: repeat="never" is kept by a Team'):
+        with pytest.raises(CallerError, match='shell: only a Team keeps repeat="never"'):
             run_calls(talk, "coder", [each])
     (entry,) = run_calls(talk, "coder", [Bell()])
     assert isinstance(entry.event, ToolResult)
@@ -264,7 +264,7 @@ def test_after_a_kill_a_call_runs_again_unless_its_tool_says_never(
     if runs:
         assert [each.returncode for each in ends] == [-signal.SIGKILL, 0]
     else:
-        assert all('repeat="never" is kept by a Team' in each.stderr for each in ends)
+        assert all('only a Team keeps repeat="never"' in each.stderr for each in ends)
 
 
 def test_an_async_loop_refuses_it_too(tmp_path: Path) -> None:
@@ -272,5 +272,5 @@ def test_an_async_loop_refuses_it_too(tmp_path: Path) -> None:
         async with stenolog.open_async(tmp_path / "a.db") as log:
             await run_calls_async(log["x"], "coder", [tool(shell, repeat="never")])
 
-    with pytest.raises(CallerError, match='repeat="never" is kept by a Team'):
+    with pytest.raises(CallerError, match='only a Team keeps repeat="never"'):
         asyncio.run(run())

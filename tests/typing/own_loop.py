@@ -21,6 +21,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget
+from stenolog.engine import RetryPolicy
 from stenolog.importers import events_from
 from stenolog.models import Recording, answer_from, calling, error_from, recording
 from stenolog.tools import open_calls, run_call, run_call_async, run_calls, run_calls_async, tool
@@ -76,7 +77,7 @@ def streams(client: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     for event in events:
         assert_type(event, RawMessageStreamEvent)
     assert_type(events.answer(), AssistantMessage)
-    assert_type(events.error(TimeoutError()), LlmError)
+    assert_type(events.error(TimeoutError(), retries=RetryPolicy()), LlmError)
     assert_type(events.text, str)
 
 

@@ -298,7 +298,7 @@ def _violation(conversation: str, request: Checked, broken: Violation) -> Diagno
 def _requests_line(found: RequestsFound) -> Piece:
     mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
     rest = "" if found.whole else ", the rest cannot be built"
-    words = f": {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
+    words = f": {counted(found.requests, 'possible request')}, {found.invalid:,} invalid{rest}"
     return line(mark, found.conversation, words, kept=1 if found.whole else 0)
 
 

@@ -8,13 +8,16 @@ conversation.append(answer)
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, Protocol, TypeVar
 
 from stenolog.adapters.providers.errors import connection_error, redact
 from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import CallerError, ModelError
-from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, text_of
 from stenolog.projections.requests import Request
 
@@ -27,6 +30,15 @@ C = TypeVar("C")
 # A provider may repeat the key of a request in the words of its error.
 KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """The headers that hold the key of a request, by provider."""
+
+
+class Retries(Protocol):
+    """The waits between attempts: a `stenolog.engine.RetryPolicy`, by what is needed of it here."""
+
+    def wait(
+        self, category: ErrorCategory, attempt: int, chance: float, retry_after: float | None = None
+    ) -> float | None:
+        """Return the seconds to wait after a failed attempt; None: it is not retried."""
 
 
 def answer_from(
@@ -51,15 +63,18 @@ def error_from(
     task: str = "",
     text: str = "",
     attempt: int = 1,
+    retries: Retries | None = None,
 ) -> LlmError:
     """Return the event of a call that failed, by the exception that the provider's SDK raised.
 
     `text` is what had arrived of the answer; `attempt` counts the failures in a row, of which
-    `conversation.state().lane(agent).attempt` has those before. Its message has no keys.
+    `conversation.state().lane(agent).attempt` has those before. Its message has no keys. With `retries`, a
+    `RetryPolicy`, the event's `retry_at` is the time of the next attempt, not before the provider's
+    `retry-after`; the same request is sent again then, without what had arrived.
     Raises `CallerError` where neither `request` nor `agent` says whose call it was.
     """
     said = (TextPart(text=text),) if text else ()
-    return _failure(error, said, attempt, _lane(request, agent, task))
+    return _failure(error, said, attempt, retries, _lane(request, agent, task))
 
 
 class Recording(Generic[C]):
@@ -100,9 +115,9 @@ class Recording(Generic[C]):
             raise ModelError("invalid_response", "the stream ended before its first chunk")
         return _answer(self._reader.answer(), self._lane)
 
-    def error(self, error: BaseException, *, attempt: int = 1) -> LlmError:
+    def error(self, error: BaseException, *, attempt: int = 1, retries: Retries | None = None) -> LlmError:
         """Return the event of a stream that failed, with all that had arrived; see `error_from`."""
-        return _failure(error, drafted_parts(self._said), attempt, self._lane)
+        return _failure(error, drafted_parts(self._said), attempt, retries, self._lane)
 
     def _take(self, chunk: C) -> None:
         event = as_json(chunk)
@@ -149,11 +164,19 @@ def _answer(answer: ModelResponse, lane: dict[str, Any]) -> AssistantMessage:
 
 
 def _failure(
-    error: BaseException, parts: tuple[AssistantPart, ...], attempt: int, lane: dict[str, Any]
+    error: BaseException,
+    parts: tuple[AssistantPart, ...],
+    attempt: int,
+    retries: Retries | None,
+    lane: dict[str, Any],
 ) -> LlmError:
     failed = model_error(error)
     fields: dict[str, Any] = {"category": failed.category, "message": failed.message}
-    return LlmError(parts=parts, attempt=attempt, **fields, **lane)
+    event = LlmError(parts=parts, attempt=attempt, **fields, **lane)
+    if retries is None:
+        return event
+    wait = retries.wait(event.category, attempt, random.random(), failed.retry_after)
+    return event if wait is None else replace(event, retry_at=datetime.now(UTC) + timedelta(seconds=wait))
 
 
 def model_error(error: BaseException) -> ModelError:

@@ -8,7 +8,6 @@ with calling(conversation, request) as call:
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Iterable
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from stenolog.domain.errors import CallerError, ModelError
@@ -16,7 +15,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import State, address
 from stenolog.projections.requests import Request
 
-from .by_hand import Recording, answer_from, error_from, recording
+from .by_hand import Recording, Retries, answer_from, error_from, model_error, recording
 
 C = TypeVar("C")
 
@@ -38,10 +37,13 @@ class CallRecorder:
     is raised there is appended as an error, with the text that had arrived, and raised.
     """
 
-    def __init__(self, conversation: Destination, request: Request, attempt: int | None) -> None:
+    def __init__(
+        self, conversation: Destination, request: Request, attempt: int | None, retries: Retries | None
+    ) -> None:
         self._conversation = conversation
         self._request = request
         self._attempt = attempt
+        self._retries = retries
         self._said: AssistantMessage | None = None
         self._stream: Recording[Any] | None = None
 
@@ -60,9 +62,8 @@ class CallRecorder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        event, failed = self._outcome(error)
-        if isinstance(event, LlmError) and self._attempt is None:
-            event = _numbered(event, cast(State, self._conversation.state()))
+        answer, failed = self._answer(error)
+        event = answer or self._error(error or failed, cast(State, self._conversation.state()))
         self._conversation.append(event)
         if failed is not None:
             raise failed
@@ -71,41 +72,56 @@ class CallRecorder:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        event, failed = self._outcome(error)
-        if isinstance(event, LlmError) and self._attempt is None:
-            event = _numbered(event, await cast(Awaitable[State], self._conversation.state()))
+        answer, failed = self._answer(error)
+        event = answer or self._error(
+            error or failed, await cast(Awaitable[State], self._conversation.state())
+        )
         await cast(Awaitable[object], self._conversation.append(event))
         if failed is not None:
             raise failed
 
-    def _outcome(self, error: BaseException | None) -> tuple[AssistantMessage | LlmError, ModelError | None]:
-        """Return the event to append, and what is to be raised because nobody has yet."""
-        attempt = self._attempt or 1
+    def _answer(
+        self, error: BaseException | None
+    ) -> tuple[AssistantMessage, None] | tuple[None, ModelError | None]:
+        """Return the whole answer; otherwise None, and what is to be raised because nobody has yet."""
         if self._said is not None:
             return self._said, None
         if self._stream is None:
             if error is None:
                 raise CallerError("expected call.answer(...) or call.stream(...) in the block, found neither")
-            return error_from(error, self._request, attempt=attempt), None
+            return None, None
         try:
             # An answer that is whole is kept, also where the program failed behind it.
             return self._stream.answer(), None
         except ModelError as failed:
-            event = self._stream.error(error or failed, attempt=attempt)
-            return event, None if error else failed
+            return None, None if error else failed
+
+    def _error(self, error: BaseException | None, state: State) -> LlmError:
+        """Return the event of the failure, with its number: one more than the failures in a row."""
+        assert error is not None, "a call without an answer has failed"
+        failed = model_error(error)
+        attempt = self._attempt
+        if attempt is None:
+            before = state.lane(address(self._request.agent, self._request.task)).attempt
+            # A call that was stopped is no failure.
+            attempt = before + (failed.category != "cancelled")
+        if self._stream is not None:
+            return self._stream.error(failed, attempt=attempt, retries=self._retries)
+        return error_from(failed, self._request, attempt=attempt, retries=self._retries)
 
 
-def _numbered(error: LlmError, state: State) -> LlmError:
-    """Return the error with its number: one more than the failures in a row, unless the call was stopped."""
-    before = state.lane(address(error.agent, error.task)).attempt
-    return replace(error, attempt=before + (error.category != "cancelled"))
-
-
-def calling(conversation: Destination, request: Request, *, attempt: int | None = None) -> CallRecorder:
+def calling(
+    conversation: Destination,
+    request: Request,
+    *,
+    attempt: int | None = None,
+    retries: Retries | None = None,
+) -> CallRecorder:
     """Return a block for one call of a model, at whose end its answer or its error is appended.
 
     `attempt` counts the failures in a row; None: by the log, in which `state().lane(agent).attempt` has those
-    so far. Whatever the block raises is raised, and an answer that is empty or has no end raises
-    `ModelError`; all of it is appended before. See `CallRecorder`.
+    so far. With `retries`, a `RetryPolicy`, `state().lane(agent).retry_at` is the time of the next attempt;
+    None: there is none. See `error_from`. Whatever the block raises is raised, and an answer that is empty or
+    has no end raises `ModelError`; all of it is appended before. See `CallRecorder`.
     """
-    return CallRecorder(conversation, request, attempt)
+    return CallRecorder(conversation, request, attempt, retries)

@@ -47,6 +47,7 @@ WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 )
 """Patterns that categorise a refused request by its code and message if its status says too little."""
 REFUSED = frozenset({0, 400, 403, 404, 413, 422})
+CLOSED = "the connection was closed before the answer was complete"
 SPENT = re.compile(
     r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
 )
@@ -113,6 +114,11 @@ def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelErro
             return ModelError("invalid_request", words)
         case httpx2.TimeoutException():
             return ModelError("timeout", words)
+        # A model that is sent half an answer would read words about sockets and chunks.
+        case httpx2.ReadError():
+            return ModelError("network", CLOSED)
+        case httpx2.RemoteProtocolError() if re.search("peer closed|disconnected", words):
+            return ModelError("network", CLOSED)
         case httpx2.HTTPError() | OSError():
             return ModelError("network", words)
         case json.JSONDecodeError(doc=found):

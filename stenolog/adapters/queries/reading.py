@@ -155,10 +155,13 @@ class ReadableConversation(StreamHandle):
         """Return the conversation as text: "jsonl", "openai", or a form that a plugin registers.
 
         `agent` names whose messages are wanted, for a form of one agent in a conversation of several.
-        Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError`.
+        Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError` and, with an
+        agent, `ConversationNotFoundError`.
         """
         from .exporters import export  # late, as above
 
+        if agent and not self.position:
+            raise arguments.missing(self.name, self.log.path)
         return export(self, form, agent)
 
     @property

@@ -50,6 +50,7 @@ def run_call(
 ) -> ToolResult:
     """Run a call of a tool and return its result, for `conversation.append`; a failure is a result too.
 
+    It does not ask whether the call ran before: only a Team keeps `repeat="never"`.
     `tools` are functions and values of `stenolog.tools`. In a `conversation` pictures, files and very long
     texts are kept as blobs. Raises `CallerError` for what is no tool.
     """
@@ -71,8 +72,9 @@ def run_calls(
     """Run the agent's calls that have no result yet, one after another, and append their results.
 
     A call runs again if the program died before its result was appended, also one of a tool that says nothing
-    of `repeat`; a tool that says "never" is refused. Returns the results' entries: none where nothing was to
-    be done. Raises `CallerError` for such a tool and for what is none; otherwise as `append`.
+    of `repeat`; a tool that says "never" is refused before any call runs, for only a Team keeps that. Returns
+    the results' entries: none where nothing was to be done. Raises `CallerError` for such a tool and for what
+    is none; otherwise as `append`.
     """
     known, lane = _repeatable(_tools(tools)), address(agent, task)
     return [
@@ -106,9 +108,9 @@ def _repeatable(tools: dict[str, BaseTool]) -> dict[str, BaseTool]:
     for name, each in tools.items():
         if each.must_not_repeat:
             raise CallerError(
-                f'{name}: repeat="never" is kept by a Team, for run_calls cannot tell whether a call was '
-                "begun before a crash; append the results of its calls yourself (run_call runs one), "
-                'or use repeat="keyed"'
+                f'{name}: only a Team keeps repeat="never", for run_calls cannot tell whether a call was '
+                "begun before a crash, and run_call runs any call again; use "
+                'repeat="keyed", or note yourself what was begun and append its ToolResult'
             )
     return tools
 
