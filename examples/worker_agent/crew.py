@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from stenolog import Agent, Conversation, Entry, ModeSwitch, Team, UserMessage
 from stenolog.context import Pins, Prompt
-from stenolog.engine import AgentTool, EntryAppended, Limits, RetryPolicy, compact
+from stenolog.engine import AgentTool, AutoSummary, EntryAppended, Limits, RetryPolicy
 from stenolog.events import WorkflowRun
 from stenolog.models import Model
 
@@ -39,8 +39,13 @@ def walk(model: Model) -> Team:
 
 
 def library(model: Model) -> Team:
-    """Return the team of an agent that reads more than fits its requests; the system's words are pinned."""
-    return Team([Agent("librarian", llm=model, tools=[read_page], policy=CAREFUL, retries=AGAIN)])
+    """Return the team of an agent that reads more than fits its requests; the system's words are pinned.
+
+    Whenever a request has grown beyond 600 tokens, the middle of the conversation is summarised first.
+    """
+    middle = AutoSummary(by=Agent("summariser", llm=model, retries=AGAIN), over=600, keep=4)
+    librarian = Agent("librarian", llm=model, tools=[read_page], policy=CAREFUL, retries=AGAIN)
+    return Team([librarian], summary=middle)
 
 
 async def do_review(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
@@ -60,13 +65,11 @@ async def do_walk(conversation: Conversation, model: Model) -> AsyncGenerator[En
 
 
 async def do_library(conversation: Conversation, model: Model) -> AsyncGenerator[Entry, None]:
-    """Summarise the middle of the conversation whenever a request has grown beyond 600 tokens."""
+    """Ask two questions, of which the first takes more reading than fits a request."""
     if not conversation.position:
         conversation.append(UserMessage(text="Never write into the book.", author_kind="system"), id="rule")
-    summariser = Agent("summariser", llm=model, retries=AGAIN)
     for number, question in enumerate(["Read the recipe book.", "What was on the third page?"]):
         async for entry in _run(library(model), conversation, question, f"question-{number}"):
-            await compact(conversation, "librarian", summariser, over=600, keep=4)
             yield entry
         if failures(conversation):
             return

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import Agent, AssistantMessage, Conversation, Team, ToolCall
-from stenolog.context import LastN, MemoriesAndRecent, SummaryAndRecent
+from stenolog.context import Budget, LastN, MemoriesAndRecent, SummaryAndRecent
 from stenolog.engine import AutoMemory, AutoSummary, RetryPolicy
 from stenolog.errors import CallerError, ModelError
 from stenolog.models import ModelRequest, Scripted
@@ -139,3 +139,60 @@ def test_a_writer_that_the_team_does_not_have_is_refused() -> None:
         Team([coder(summary=AutoSummary(by="nobody"))])
     with pytest.raises(CallerError, match="every: expected a whole number from 1 on, found 0"):
         AutoMemory(by="coder", every=0)
+
+
+def test_an_agent_summarises_for_itself_where_no_other_is_named_and_calls_no_tool_for_it(
+    tmp_path: Path,
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(call: ModelRequest) -> str:
+        if "Summarise" in str(call.body["messages"][-1]["content"]):
+            asked.append(call.body)
+            return "Short."
+        return "Yes."
+
+    def look() -> str:
+        """Look."""
+        return ""
+
+    agent = Agent(
+        "coder", Scripted(answer, endless=True), tools=[look], summary=AutoSummary(over=100, keep=2)
+    )
+    with opened(tmp_path / "t.db") as conversation:
+        talk(conversation, Team([agent]), 12)
+
+        assert {made.text for made in kept(conversation, "summary")} == {"Short."}
+        assert [body.get("tools") for body in asked] == [None] * len(asked)
+        assert len(kept(conversation, "answer")) == 12
+
+
+def test_a_summary_of_the_team_is_that_of_each_agent_that_has_none_of_its_own(tmp_path: Path) -> None:
+    own = AutoSummary(over=9_000)
+    team = Team(
+        [coder(), Agent("tester", Scripted("Ok."), summary=own), Agent("card")],
+        summary=AutoSummary(over=60, keep=2),
+        turns=None,
+    )
+
+    assert {name: agent.summary for name, agent in team.agents.items()} == {
+        "coder": AutoSummary(over=60, keep=2),
+        "tester": own,
+        "card": None,
+    }
+    with opened(tmp_path / "t.db") as conversation:
+        talk(conversation, Team([coder()], summary=AutoSummary(over=60, keep=2)), 8)
+        assert kept(conversation, "summary")
+
+
+def test_what_a_budget_is_about_to_cut_is_summarised_first(tmp_path: Path) -> None:
+    agent = coder(policy=Budget(messages=6), summary=AutoSummary(by=scribe(), keep=3))
+    with opened(tmp_path / "t.db") as conversation:
+        talk(conversation, Team([agent]), 8)
+
+        shown = texts(conversation)
+        assert "<summary>\nThey talked.\n</summary>" in shown
+        assert len(shown) <= 6
+        spans = [span for made in kept(conversation, "summary") for span in made.covers]
+        for left_out in conversation.request("coder").omissions:
+            assert any(left_out.first in span and left_out.last in span for span in spans)

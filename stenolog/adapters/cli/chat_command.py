@@ -14,10 +14,11 @@ from stenolog.adapters.providers.prices import prices_of
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
-from .options import RegisteredName, names, takes_db
+from .options import SUMMARY_OVER, RegisteredName, names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:
+    from stenolog.adapters.engine.auto_context import AutoSummary
     from stenolog.adapters.engine.team import Team
     from stenolog.adapters.llms.base import Model
     from stenolog.adapters.log import Conversation, Log
@@ -51,6 +52,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the channel. Repeatable."
 )
+@click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
 @click.option("--yes", is_flag=True, help="Approve every call.")
 @takes_db
 def chat_command(
@@ -60,6 +62,7 @@ def chat_command(
     to: tuple[str, ...],
     prices: Path | None,
     yes: bool,
+    summary_over: int | None,
     channel: str | None,
     options: tuple[str, ...],
     **alone: Any,
@@ -73,15 +76,15 @@ def chat_command(
     """
     from .chat_session import Chat, loop
     from .chat_status import Hints
-    from .run_session import open_session
+    from .run_session import open_session, summary_of
 
-    name, title, made = target or NAME, "", None
+    name, title, made, summary = target or NAME, "", None, summary_of(summary_over)
     if team is not None:
         from stenolog.adapters.team_file import load
 
         if given := [f"--{option}" for option in ALONE if alone[option]]:
             raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
-        described = load(team)
+        described = load(team, summary=summary)
         name, title, made = target or described.conversation, described.title, described.team
     llm = None if made else _model(alone["model"], alone["cli"])
     table = prices_of(prices) if prices else None
@@ -89,7 +92,7 @@ def chat_command(
     conversation = log[name]
     if made is None:
         assert llm is not None, "somebody answers"
-        made, to = _single(conversation, llm, to, **alone)
+        made, to = _single(conversation, llm, to, summary, **alone)
         if conversation.position and not target:
             say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
     if table is not None:
@@ -167,6 +170,7 @@ def _single(
     conversation: Conversation,
     llm: Model,
     to: tuple[str, ...],
+    summary: AutoSummary | None,
     *,
     agent: str | None,
     persona: str | None,
@@ -190,4 +194,4 @@ def _single(
     one = Agent(name, llm, persona=persona, tools=own, policy=_policy(card, llm))
     others = [member for member in members if member != name]
     mode = "agent" if persona or own else "chat"
-    return Team([one], mode=mode), to or ((name,) if others else ())
+    return Team([one], mode=mode, summary=summary), to or ((name,) if others else ())

@@ -24,6 +24,7 @@ else:
     _Choice = click.Choice
 
 F = TypeVar("F", bound=Callable[..., Any])
+SUMMARY_OVER = "Summarise older messages once a request has more tokens."
 COMPLETED = 1_000
 """So many names are proposed at most to a shell."""
 SHORT = {kind: short for short, kind in KINDS.items()}

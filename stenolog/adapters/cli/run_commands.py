@@ -13,7 +13,7 @@ import click
 from .framework import command
 from .lines import CommandResult, Piece, counted, line, when
 from .lookup import find_conversation, open_log
-from .options import names, takes_db
+from .options import SUMMARY_OVER, names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--yes", is_flag=True, help="Approve every call.")
 @click.option("--retry", is_flag=True, help="Have those go on that have failed.")
 @click.option("--paranoid", is_flag=True, help="Build each request again before it is sent.")
+@click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
 @click.option("--record", type=FILE, help="Into this new database, for `rerun`.")
 @takes_db
 def run_command(
@@ -46,6 +47,7 @@ def run_command(
     yes: bool,
     retry: bool,
     paranoid: bool,
+    summary_over: int | None,
     record: Path | None,
 ) -> CommandResult:
     """Run a team that a file describes.
@@ -59,9 +61,9 @@ def run_command(
     from stenolog.adapters.team_file import load
 
     from .chat_status import Hints
-    from .run_session import open_session
+    from .run_session import open_session, summary_of
 
-    described = load(file)
+    described = load(file, summary=summary_of(summary_over))
     if paranoid:
         described.team.options = replace(described.team.options, paranoid=True)
     chosen = open_log(record or db, create=True)[conversation or described.conversation]

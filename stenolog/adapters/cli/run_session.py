@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 
 from stenolog.adapters.engine.approvals import approval
+from stenolog.adapters.engine.auto_context import AutoSummary
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.log import Conversation
@@ -37,6 +38,11 @@ T = TypeVar("T")
 TERMINATING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 TICK = 1.0
 """Seconds between two looks at the watch."""
+
+
+def summary_of(over: int | None) -> AutoSummary | None:
+    """Return what summarises requests of more than `over` tokens, each by the agent that it is for."""
+    return None if over is None else AutoSummary(over=over)
 
 
 class Watching(Protocol):

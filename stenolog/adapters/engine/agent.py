@@ -118,12 +118,17 @@ def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:
 
 
 class Upkeep(ABC):
-    """Work that keeps an agent's context in order; `by` does it: an agent, or the name of one of the team."""
+    """Work that keeps an agent's context in order.
 
-    by: Agent | str
+    `by` does it: an agent, or the name of one of the team; None: the agent itself, without its tools.
+    """
+
+    by: Agent | str | None
 
     def worker(self, agents: Mapping[str, Agent], agent: str) -> Agent:
         """Return the agent that does the work. Raises `CallerError` if it is unknown or has no model."""
+        if self.by is None:
+            return replace(agents[agent], tools=())
         found = agents.get(self.by) if isinstance(self.by, str) else self.by
         if found is None or found.llm is None:
             known = ", ".join(repr(name) for name, each in agents.items() if each.llm is not None)

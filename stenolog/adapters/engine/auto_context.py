@@ -40,17 +40,18 @@ class AutoSummary(Upkeep):
     """A summary of the older messages, made once the agent's policy cuts some of them.
 
     With `over` it is also made once a request has more tokens than that. The last `keep` messages stay; None:
-    half of the policy's window, or 20. `by` is an agent, or the name of one of the team; `task` is what it is
-    asked.
+    half of the policy's window, or 20. `by` is an agent, or the name of one of the team; None: the agent
+    itself, without its tools. `task` is what it is asked.
     """
 
-    by: Agent | str
+    by: Agent | str | None = None
     over: int | None = None
     keep: int | None = None
     task: str = TASK
 
     def __post_init__(self) -> None:
-        _check_by(self.by)
+        if self.by is not None:
+            _check_by(self.by)
         _check_count("over", self.over)
         _check_count("keep", self.keep)
 

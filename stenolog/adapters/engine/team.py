@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -30,7 +30,7 @@ from stenolog.domain.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.usage import Prices, price_of
 
-from .agent import Agent, WorkerTool
+from .agent import Agent, Upkeep, WorkerTool
 from .approvals import Arguments, PendingApproval, approval, waiting
 from .effects import agents_by_name, mentioned_agents
 from .live_state import LiveState
@@ -58,7 +58,8 @@ class Team:
     is a word like others. `prices` are those that `max_cost` is counted by; None: those of `genai-prices`
     where it is installed, else a few examples. `breaker` makes a model's circuit breaker. `world` gives
     chance and waiting. `paranoid`: each request is built again from the file before it is sent, and a call
-    whose bytes differ is not made; else that is done for one call in a hundred. Raises `CallerError`.
+    whose bytes differ is not made; else that is done for one call in a hundred. `summary`, an `AutoSummary`,
+    is that of each agent with a model that has none of its own. Raises `CallerError`.
     """
 
     def __init__(
@@ -75,9 +76,11 @@ class Team:
         breaker: Callable[[], CircuitBreaker] = CircuitBreaker,
         world: Runtime = WORLD,
         paranoid: bool = False,
+        summary: Upkeep | None = None,
     ) -> None:
         _check(agents, turns)
-        self.agents = {agent.name: agent for agent in agents}
+        self.agents = {agent.name: _summarised(agent, summary) for agent in agents}
+        _check_upkeep(self.agents)
         self.turns = turns
         self.mode = mode
         names = frozenset(self.agents)
@@ -300,10 +303,21 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
     names = [agent.name for agent in agents]
     if len(set(names)) < len(names):
         raise CallerError(f"two agents have the same name: {names}")
-    for name, upkeep in upkeeps({agent.name: agent for agent in agents}):
-        upkeep.worker({agent.name: agent for agent in agents}, name)
     if not (turns is None or isinstance(turns, TurnPolicy | TurnRule)):
         raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
+
+
+def _summarised(agent: Agent, summary: Upkeep | None) -> Agent:
+    """Return the agent with the team's summary, if it has a model and no summary of its own."""
+    if summary is None or agent.llm is None or agent.summary is not None:
+        return agent
+    return replace(agent, summary=summary)
+
+
+def _check_upkeep(agents: Mapping[str, Agent]) -> None:
+    """Raise `CallerError` for a summary or a memory that no agent with a model writes."""
+    for name, upkeep in upkeeps(agents):
+        upkeep.worker(agents, name)
 
 
 def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:

@@ -63,8 +63,10 @@ class TeamFile(NamedTuple):
     title: str
 
 
-def load(path: Path, *, keys: bool = True) -> TeamFile:
+def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -> TeamFile:
     """Return the team of a file. `keys` false: its models are not going to be asked, and need none.
+
+    `summary` takes the place of the file's own for agents without one.
 
     Raises `CallerError`, which says which key is wrong, what was expected, and what was found; `OSError`.
     """
@@ -74,6 +76,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         raise CallerError(f"{path}: expected TOML: {error}") from None
     file = checked(data, path)
     reading = TeamFileReader(path, file, keys)
+    shared = summary or reading.value("summary", reading.summary, file.summary)
     team = Team(
         [reading.agent(name, agent) for name, agent in file.agents.items()],
         turns=reading.turns(),
@@ -83,6 +86,7 @@ def load(path: Path, *, keys: bool = True) -> TeamFile:
         mentions=file.mentions,
         breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.recovery_time),
         prices=(*price_table(file.prices, f"{path}: prices"), *listed()),
+        summary=shared,
     )
     return TeamFile(team, file.conversation or path.stem, file.title)
 
@@ -116,9 +120,9 @@ class TeamFileReader:
     def agent(self, name: str, given: AgentTable, table: str = "agents") -> Agent:
         """Return an agent."""
         make = partial(self._value, f"{table}.{name}")
-        summary = make("summary", self._summary, given.summary)
+        summary = make("summary", self.summary, given.summary)
         memory = make("memory", self._memory, given.memory)
-        make("policy", _check_kept, given, summary, memory)
+        make("policy", _check_kept, given, summary or self.file.summary, memory)
         return Agent(
             name,
             llm=make("model", self._model, given.model, given) if given.model else None,
@@ -143,7 +147,11 @@ class TeamFileReader:
             return rule(TurnPolicy(rule=shipped if shipped in TURN_RULES else name, options=options))
 
     def _value(self, table: str, key: str, make: Callable[..., T], *given: Any) -> T:
-        with self.at(f"{table}.{key}"):
+        return self.value(f"{table}.{key}", make, *given)
+
+    def value(self, place: str, make: Callable[..., T], *given: Any) -> T:
+        """Make a value; an error names its place in the file."""
+        with self.at(place):
             return make(*given)
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
@@ -161,10 +169,12 @@ class TeamFileReader:
             self._models[key] = model_from_string(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
 
-    def _summary(self, given: SummaryTable | None) -> AutoSummary | None:
+    def summary(self, given: SummaryTable | None) -> AutoSummary | None:
+        """Return what makes summaries."""
         if given is None:
             return None
-        return AutoSummary(self._helper(given.by), given.over, given.keep, given.task or TASK)
+        by = self._helper(given.by) if given.by else None
+        return AutoSummary(by, given.over, given.keep, given.task or TASK)
 
     def _memory(self, given: MemoryTable | None) -> AutoMemory | None:
         if given is None:

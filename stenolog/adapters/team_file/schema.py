@@ -58,9 +58,9 @@ class TimeoutsTable(Table):
 
 
 class SummaryTable(Table):
-    """A summary of what an agent's policy cuts: `by` whom, and the options of `AutoSummary`."""
+    """A summary of what an agent's policy cuts: the options of `AutoSummary`; without `by`, by the agent."""
 
-    by: str
+    by: str = ""
     over: Annotated[int, Field(ge=1)] | None = None
     keep: Annotated[int, Field(ge=1)] | None = None
     task: str = ""
@@ -135,6 +135,7 @@ class TeamFileSchema(Table):
     mcp: dict[str, ServerTable] = {}
     agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
     helpers: dict[str, AgentTable] = {}
+    summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
     """Agents that take no turns: they write summaries and memories."""
 
 
@@ -174,6 +175,8 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
         case ("agents" | "helpers", _, "timeouts", *_):
             return TimeoutsTable
         case ("agents" | "helpers", _, "summary", *_):
+            return SummaryTable
+        case ("summary", *_):
             return SummaryTable
         case ("agents" | "helpers", _, "memory", *_):
             return MemoryTable
