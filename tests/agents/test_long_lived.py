@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from contextlib import aclosing
@@ -251,6 +253,32 @@ def test_one_that_was_silent_for_long_is_asked_how_it_is(ping: str, reason: str)
     assert (reason in why, bool(why), alive) == (True, bool(reason), not reason)
 
 
+@pytest.mark.parametrize("fate", ["killed", "mute"])
+def test_one_that_dies_or_hangs_between_two_turns_is_started_again_without_a_request(
+    fate: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def conversation(model: CommandLine) -> tuple[bool, str, str]:
+        one = await asked(model, "one")
+        before = model.pid("coder", "talk")
+        assert before is not None
+        if fate == "killed":
+            os.kill(before, signal.SIGKILL)
+        while model.pid("coder", "talk") in (None, before):
+            await asyncio.sleep(0.02)
+        fresh = model.pid("coder", "talk")
+        why = await lost(model, one.session)
+        answer = words(await asked(model, "all of it"))
+        assert model.pid("coder", "talk") == fresh
+        await model.close()
+        return bool(why), answer, caplog.text
+
+    ping, timeout = ("be mute", 0.1) if fate == "mute" else ("ping", 10.0)
+    health = HealthCheck(ping, after=0.0 if fate == "mute" else 60.0, timeout=timeout, every=0.05)
+    is_lost, answer, logged = run(conversation, runs_on(health=health))
+
+    assert (is_lost, answer, "started again" in logged) == (True, "1: all of it", True)
+
+
 def test_closing_ends_every_process_and_the_model_may_be_used_again() -> None:
     async def conversation(model: CommandLine) -> list[Any]:
         one = await asked(model, "one")
@@ -263,6 +291,8 @@ def test_closing_ends_every_process_and_the_model_may_be_used_again() -> None:
 
 ANOTHER_LOOP = """
 import asyncio
+import os
+import signal
 from tests.agents.given import asked, run, runs_on, words
 
 model = runs_on()
@@ -284,6 +314,8 @@ def test_a_process_of_an_event_loop_that_was_closed_over_it_is_lost() -> None:
 
 KILLED = """
 import asyncio
+import os
+import signal
 from tests.agents.given import asked, runs_on
 
 async def main():

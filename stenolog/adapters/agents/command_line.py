@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import signal
@@ -23,6 +24,7 @@ from .output_formats import JsonLines, lines
 from .output_parser import LinesParser, OutputParser, TextParser, heard_out
 from .process import launch
 
+LOGGER = logging.getLogger("stenolog.engine")
 Mode: TypeAlias = Literal["one-shot", "long-lived"]
 PATIENT = Timeouts(connect=60.0, first_token=600.0, idle=600.0, total=3600.0)
 """For agents that work for themselves before they speak."""
@@ -35,12 +37,14 @@ class HealthCheck:
 
     A program that has been silent for `after` seconds is sent `ping` before the next request, framed as a
     request is. If it does not answer within `timeout` seconds, it is ended, and the request is sent in
-    full.
+    full. With `every` that is done every so many seconds, and one that is dead or does not answer is started
+    again at once.
     """
 
     ping: str = "ping"
     after: float = 300.0
     timeout: float = 10.0
+    every: float | None = None
 
 
 class CommandLine(Model):
@@ -91,6 +95,7 @@ class CommandLine(Model):
         self._marks = format if isinstance(format, str) and format not in ("text", "jsonl") else self.provider
         self._end = end
         self._health = health
+        self._watch: asyncio.Task[None] | None = None
         self._interrupt = interrupt
         self._patience = patience
         self._resume = form.resume if form else ()
@@ -134,6 +139,8 @@ class CommandLine(Model):
         return who.pid if who is not None and who.alive else None
 
     async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         await self._residents.close()
 
     async def _once(self, prompt: str, session: str) -> AsyncGenerator[StreamItem, None]:
@@ -153,8 +160,21 @@ class CommandLine(Model):
 
     async def _begin(self, place: SessionPlace, session: str) -> Program:
         process = await launch(self._command, self._command.arguments(session=session, resume=self._resume))
+        if self._health is not None and self._health.every and (self._watch is None or self._watch.done()):
+            self._watch = asyncio.create_task(self._keep_alive(self._health.every))
         name = session or secrets.token_hex(8)
         return Program(process, name, self._parser, self._framed, self._interrupt, self._patience)
+
+    async def _keep_alive(self, every: float) -> None:
+        """Check all programs every so many seconds, until the model is closed."""
+        while True:
+            await asyncio.sleep(every)
+            try:
+                for place, why in (await self._residents.renew(self._unwell)).items():
+                    LOGGER.warning("%s: %s: %s; started again", place.conversation, place.lane, why)
+            # It cannot be started now; the next request, or the next look, tries it again.
+            except ModelError as error:
+                LOGGER.warning("%s cannot be started again: %s", self._command.name, error)
 
     async def _unwell(self, who: Program) -> str:
         """Check the program's health; return the fault for which it was ended, empty if it is well."""

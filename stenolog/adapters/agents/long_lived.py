@@ -131,6 +131,23 @@ class SessionPool(Generic[R]):
         async with home.turn():
             return await health(home.who)
 
+    async def renew(self, health: Callable[[R], Awaitable[str]]) -> dict[SessionPlace, str]:
+        """Check every idle resident, start another one for each that is dead or unwell, and return why.
+
+        One that can resume the session does; else the lane is told everything with its next request.
+        """
+        reasons = dict[SessionPlace, str]()
+        for place, home in [*self._homes.items()]:
+            if home.who is None or home.busy:
+                continue
+            async with home.turn():
+                who = home.who
+                if why := who.why if not who.alive else await health(who) if who.told else "":
+                    reasons[place], home.who = why, None
+                    await who.stop()
+                    home.who = await self._begin(place, who.session if self._resumes else "")
+        return reasons
+
     async def close(self) -> None:
         """Stop them all."""
         homes, self._homes = self._homes, {}

@@ -252,8 +252,8 @@ def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
 
 def _health(given: Any) -> HealthCheck:
     """Return the health check of a program that keeps running."""
-    if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout"})):
-        raise CallerError(f"health: expected ping, after or timeout; found {strange[0]!r}")
+    if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout", "every"})):
+        raise CallerError(f"health: expected ping, after, timeout or every; found {strange[0]!r}")
     return HEALTH.validate_python(given)
 
 
