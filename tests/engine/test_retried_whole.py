@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, LlmError, Team
+from stenolog import Agent, AssistantMessage, LlmError, Team, UserMessage
 from stenolog.contrib.workflow import messages_in
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
@@ -77,3 +77,21 @@ def test_where_it_fails_for_good_the_part_is_the_anchor_of_a_continue(tmp_path: 
 
     with stenolog.open(tmp_path / "a.db") as log:
         assert asyncio.run(main(log)) == WHOLE[22:]
+
+
+def test_who_asks_again_by_the_same_id_has_the_answer_that_is_there_and_no_model_is_asked(
+    tmp_path: Path,
+) -> None:
+    async def main(log: stenolog.Log, *answers: str) -> str:
+        async with Team([Agent("a", llm=Scripted(*answers))]) as team:
+            return await team.ask(log["t"], "How much?", id="how-much")
+
+    with stenolog.open(tmp_path / "a.db") as log:
+        first = asyncio.run(main(log, WHOLE))
+        log["t"].append(AssistantMessage(agent="a", purpose="summary", text="Money."))
+        again = asyncio.run(main(log))
+        log["t"].append(UserMessage(text="Thanks.", to=["b"]))
+        log["t"].append(AssistantMessage(agent="b", text="You are welcome."))
+        later = asyncio.run(main(log))
+
+    assert [first, again, later] == [WHOLE] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -19,9 +20,13 @@ import psycopg
 import pytest
 
 import stenolog
+from examples.stakeholder_mail.crew import agents, team
+from examples.stakeholder_mail.script import reply
+from examples.stakeholder_mail.workflow import TALK, plan, write
 from stenolog import AgentCard, AssistantMessage, LlmError, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.contrib.workflow import WorkflowFollower, import_rows
 from stenolog.errors import CallerError, TableError
+from stenolog.models import Scripted
 from tests.tables import mysql_server
 
 NUMBERS = count(1)
@@ -288,6 +293,30 @@ def test_a_connection_in_autocommit_or_of_another_kind_is_refused(log: Log, tmp_
         WorkflowFollower(log, commits)
     with pytest.raises(CallerError, match="expected a connection of sqlite3, psycopg, pymysql"):
         WorkflowFollower(log, object())
+
+
+def test_the_example_is_in_the_documents_table_by_its_agents_and_roles(
+    log: Log, application: Application
+) -> None:
+    async def main() -> None:
+        async with team(agents(Scripted(reply, endless=True))) as working:
+            for part in (plan, write):
+                async for _ in part(log[TALK], working):
+                    pass
+
+    asyncio.run(main())
+    follow(log, application)
+
+    found = application.run("SELECT role, agent, COUNT(*) FROM conversation_messages GROUP BY role, agent")
+    assert set(found) == {
+        ("system", None, 1),  # the rules
+        *(("system", agent, 1) for agent in ("orchestrator", "task_planner", "email_writer", "reviewer")),
+        ("user", None, 3),  # the report, the selection, and the wish to sum up
+        ("assistant", "orchestrator", 2),
+        ("assistant", "task_planner", 1 + 8 + 9),  # the plan, the briefs, the requests to score
+        ("assistant", "email_writer", 8 + 1),
+        ("assistant", "reviewer", 9 + 1),  # the scores, and the wish to refine a mail
+    }
 
 
 @pytest.mark.slow

@@ -140,6 +140,7 @@ class Team:
     ) -> str:
         """Write a message, and return the text of the last answer; empty if there was none.
 
+        A message whose `id` was answered in an earlier run is not sent again: its answer is returned.
         A retry is logged as a warning. Raises `ModelError` where a lane that was at work has failed, whoever
         else answered; and as `run`.
         """
@@ -161,6 +162,8 @@ class Team:
                     pass
         for where, error in failed.items():
             raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
+        if id and not text:
+            return await asyncio.to_thread(_earlier_answer, await _conversation(conversation), id)
         return text
 
     def ask_sync(
@@ -294,6 +297,20 @@ class Team:
             _closing.add(closing)
             closing.add_done_callback(_closing.discard)
             await asyncio.shield(closing)
+
+
+def _earlier_answer(conversation: Conversation, id: str) -> str:
+    """Return the last answer to that message, before a person's next one; empty if there is none."""
+    asked, text = conversation.entry_by_id(id), ""
+    for entry in conversation.entries(after=asked.position) if asked else ():
+        match entry.event:
+            case UserMessage(author_kind="person", control=None):
+                break
+            case AssistantMessage(purpose="answer", replaces=None) as answer:
+                text = answer.text or text
+            case _:
+                pass
+    return text
 
 
 def _check(agents: Sequence[Agent], turns: object) -> None:
