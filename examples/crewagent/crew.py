@@ -18,6 +18,7 @@ AROUND = Prompt(
     },
     banner="[mode: {mode}]",
     persona_in=["agent", "run"],
+    tools_in={"chat": []},
     cut_note=True,
 )
 """How a mode differs from another: the history is the same in all of them."""

@@ -240,8 +240,9 @@ class Prompt(PolicyRule):
     `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
     `banner` is a line with `{mode}` in it. Both stand last, so that a mode switch does not invalidate the
     prompt cache, or, with `place` "first", before the conversation. The persona is shown only in the modes of
-    `persona_in`, and in all modes if that is empty. `cut_note` tells the agent where messages were cut,
-    `scope_note` what part of the conversation it is shown.
+    `persona_in`, and in all modes if that is empty. `tools_in` has the names of the tools of a mode; a mode
+    that it does not name has all. `cut_note` tells the agent where messages were cut, `scope_note` what part
+    of the conversation it is shown.
     """
 
     slot: ClassVar[str] = "instructions"
@@ -250,6 +251,7 @@ class Prompt(PolicyRule):
     modes: dict[str, str] = Declared(default_factory=dict)
     banner: str = ""
     persona_in: Many[str] = ()
+    tools_in: dict[str, list[str]] = Declared(default_factory=dict)
     place: Literal["first", "last"] = "last"
     cut_note: bool = False
     scope_note: bool = False
@@ -271,10 +273,7 @@ def register_history(cls: H) -> H:
 
 for _known in (FullHistory, SinceLastTurn, LastN, SummaryAndRecent, MemoriesAndRecent):
     register_history(_known)
-_RULES = (
-    *(Pins, Budget, TruncateToolOutput, Attribution),
-    *(Transforms, MissedMessages, Reminder, Prompt),
-)
+_RULES = (Pins, Budget, TruncateToolOutput, Attribution, Transforms, MissedMessages, Reminder, Prompt)
 RULES: Mapping[str, type[PolicyRule]] = MappingProxyType({each.slot: each for each in _RULES})
 """Every other rule by its slot."""
 

@@ -8,8 +8,10 @@ from typing import NamedTuple, TypeVar
 
 from .card import AgentCard
 from .entry import Entry
+from .errors import InvalidPolicyError
 from .events import UNCHANGED, ModeSwitch
 from .model import construct
+from .policy import policy
 from .values import ConversationRef, PositionRange, TurnPolicy, WorkflowRun
 
 T = TypeVar("T")
@@ -46,6 +48,19 @@ class Settings(NamedTuple):
     def mode_of(self, agent: str) -> str:
         """Return the mode that an agent works in."""
         return self.modes.get(agent, self.mode)
+
+    def withheld(self, agent: str, tool: str) -> str:
+        """Return why an agent may not call a tool in its mode; empty if it may."""
+        mode = self.mode_of(agent)
+        try:
+            ruled = policy(self.card_of(agent).policy).instructions
+        # Building the request says what is wrong with the policy.
+        except InvalidPolicyError:
+            return ""
+        named = None if ruled is None else ruled.tools_in.get(mode)
+        return (
+            "" if named is None or tool in named else f"the tool {tool!r} may not be called in mode {mode!r}"
+        )
 
     def scope_of(self, agent: str) -> str:
         """Return the scope of an agent: "open" (it sees everything) or "addressed" (its own messages)."""

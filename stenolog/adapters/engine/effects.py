@@ -251,7 +251,8 @@ async def _run_tool(host: EffectHost, claimed: ClaimedEffect, effect: RunTool) -
     start = watch()
     tool = tools.get(made.name)
     try:
-        outcome = await execute(tool, call, list(tools))
+        withheld = host.journal.settings.withheld(lane.agent, made.name)
+        outcome = failed(withheld) if withheld else await execute(tool, call, list(tools))
     except asyncio.CancelledError:
         if key(effect) not in host.stopped:
             raise

@@ -157,7 +157,9 @@ async def _result(
         conversation=conversation,
     )
     start = monotonic()
-    output = await execute(tools.get(call.name), context, list(tools))
+    agent = lane.partition("/")[0]
+    withheld = conversation.settings().withheld(agent, call.name) if conversation and agent else ""
+    output = failed(withheld) if withheld else await execute(tools.get(call.name), context, list(tools))
     took = round((monotonic() - start) * 1000)
     if conversation is None:
         return _text_result(output, call, took)

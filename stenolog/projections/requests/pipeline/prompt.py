@@ -9,7 +9,7 @@ tool that it called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -56,14 +56,16 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     if view.continues_session:
         seen, card_set = view.state.lane(view.lane.address).seen, view.memory.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
+    offered = _instructions(view).tools_in.get(view.settings.mode_of(view.lane.agent))
     preamble = preamble_of(
         view.lane.address,
         card,
         sections,
         tools,
         model=view.memory.model,
-        set_at=_set_at(view, "card"),
+        set_at=_set_at(view, "card") + (() if offered is None else _set_at(view, "mode")),
         counter=view.counter,
+        offered=offered,
     )
     # The persona stands in this very request, so a reminder need not say it again.
     stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
@@ -271,6 +273,8 @@ def _is_missed(entry: Entry, lane: LaneId) -> bool:
             return False
 
 
+WITHHELD = "Not available in this mode: do not call it."
+"""The description of a tool that was called before, and that the mode does not have."""
 DEFAULT_MODEL = "unspecified"
 """The model named in a body where neither a card nor an answer names one."""
 
@@ -302,19 +306,24 @@ def preamble_of(
     model: str = "",
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
+    offered: Collection[str] | None = None,
 ) -> Preamble:
     """Return the preamble of a lane, from its card and its history.
 
     `called` are the names of the tools that it called, each once, and `model` is the one it last answered
-    with.
+    with. `offered` are the names of the card's tools that the mode has; None: all.
     """
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         # By the name that is sent, under which two tools may be one.
-        declared.setdefault(tool_name(tool.name), tool)
+        if offered is None or tool.name in offered:
+            declared.setdefault(tool_name(tool.name), tool)
     tools = tuple(declared.values())
+    told = "" if offered is None else WITHHELD
     # Whatever was called is declared, since Anthropic refuses tool blocks without tools.
-    stubs = tuple(construct(Tool, name=name) for name in called if tool_name(name) not in declared)
+    stubs = tuple(
+        construct(Tool, name=name, description=told) for name in called if tool_name(name) not in declared
+    )
     return Preamble(
         speaker=speaker,
         model=card.model or model or DEFAULT_MODEL,
