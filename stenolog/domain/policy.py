@@ -154,10 +154,10 @@ class Pins(PolicyRule):
 class Budget(PolicyRule):
     """The maximum size of a request, in one or several of messages, characters, tokens and bytes.
 
-    `reserve` (tokens) is kept free for the text before and behind the conversation. By default it is the size
-    of that text, and at least one thirty-second of the budget. `counter` names the method that counts tokens:
-    "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`. `cut_to` is the part of its room that a cut
-    leaves, in per cent; by default a third. A smaller one cuts more rarely, a larger one forgets less.
+    A message counts with the 8 tokens that an API may add to it, so many short ones are cut early. `reserve`
+    (tokens) is kept free for the text around the conversation: by default its size, and at least a 32nd of
+    the budget. `counter` names the method that counts tokens: "bytes4", or "tiktoken:<encoding>" with the
+    extra `tiktoken`. `cut_to` is the part of its room that a cut leaves, in per cent; by default a third.
     """
 
     slot: ClassVar[str] = "budget"

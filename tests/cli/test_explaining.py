@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,8 +115,10 @@ def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
 def test_why_dropped_gives_each_run_its_rule_and_tokens(told: Callable[..., list[str]]) -> None:
     lines = told("request", "crew", "--agent", "coder", "--dropped")
 
-    assert lines[3].startswith("2 not-addressed 10 Make the parser")
-    assert lines[4].startswith("3-9 over-budget ")
+    sizes = r"budget \d+ tokens, measured for any API; room \d+ of \d+; cut to \d+ or what must stay, now \d+"
+    assert re.fullmatch(sizes, lines[1])
+    assert lines[4].startswith("2 not-addressed 10 Make the parser")
+    assert lines[5].startswith("3-9 over-budget ")
     assert lines[-1] == "over-budget it is older than what the budget has room for"
 
 

@@ -9,6 +9,7 @@ from stenolog.domain.erasure import ERASED
 from stenolog.domain.policy_text import in_short
 from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
+from stenolog.projections.analysis.budget_room import BudgetRoom
 from stenolog.projections.analysis.explain import (
     Explanation,
     Form,
@@ -189,9 +190,12 @@ def reasons_drawn(
             yield line("      ", (reason.text, "dim"))
 
 
-def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]:
-    """Draw the omitted entries, run by run."""
+def left_out_drawn(
+    request: Request, gone: Sequence[Missing], rooms: Sequence[BudgetRoom] = ()
+) -> Iterator[Piece]:
+    """Draw the omitted entries, run by run, and the arithmetic of the budget."""
     yield from head_lines(request)
+    yield from map(_room_line, rooms)
     if not gone:
         yield line(("nothing was left out", "dim"))
         return
@@ -208,6 +212,14 @@ def left_out_drawn(request: Request, gone: Sequence[Missing]) -> Iterator[Piece]
         ],
     )
     yield legend({run.rule: run.does for run in gone})
+
+
+def _room_line(room: BudgetRoom) -> Piece:
+    """450 tokens, measured for any API; room 387 of 400; cut to 129 or what must stay, now 118."""
+    said = f"{room.measured:,} {room.unit}, measured for any API; room {room.room:,} of {room.limit:,}"
+    is_cut = room.measured > room.room
+    cut = f"; cut to {room.target:,} or what must stay, now {room.shown:,}" if is_cut else ""
+    return wrapped(("budget  ", "dim"), said + cut)
 
 
 def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iterator[Piece]:

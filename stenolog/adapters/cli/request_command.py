@@ -206,17 +206,19 @@ def _reasons(asked: Asked, message: int | None) -> CommandResult:
 
 def _dropped(asked: Asked) -> CommandResult:
     """Show what was left out."""
+    from stenolog.projections.analysis.budget_room import budget_room
     from stenolog.projections.analysis.explain import left_out
 
-    request = asked.request()
-    gone = left_out(request, list(asked.conversation.entries(at=asked.at)))
+    request, log = asked.request(), list(asked.conversation.entries(at=asked.at))
+    gone, rooms = left_out(request, log), budget_room(request, log, **means(asked.conversation))
 
     def draw() -> Iterable[Piece]:
         from .render_explain import left_out_drawn
 
-        return left_out_drawn(request, gone)
+        return left_out_drawn(request, gone, rooms)
 
-    return CommandResult({**request_reference(request), "reasons": [], "left_out": gone}, draw)
+    data = {**request_reference(request), "reasons": [], "left_out": gone, "budget": rooms}
+    return CommandResult(data, draw)
 
 
 def _difference(asked: Asked, before: str | None, other: str | None, *, exit_code: bool) -> CommandResult:
