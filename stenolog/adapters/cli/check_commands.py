@@ -211,7 +211,7 @@ def _log_lines(report: Report) -> Iterator[Piece]:
 def check_requests_command(
     db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None
 ) -> CommandResult:
-    """Check every agent's request by its provider's laws.
+    """Check every agent's next request by its provider's laws.
 
     On every API; each violation is named. Of all conversations, where none is named.
     """
