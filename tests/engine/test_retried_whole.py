@@ -10,6 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, LlmError, Team, UserMessage
+from stenolog.chats import Delivery, OutgoingMessage
 from stenolog.contrib.workflow import messages_in
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
@@ -42,7 +43,7 @@ def attempts(number: int) -> RetryPolicy:
     return RetryPolicy(attempts={"network": number}, base=0.0)
 
 
-def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_and_in_tables(
+def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_in_tables_and_chats(
     tmp_path: Path,
 ) -> None:
     async def main(log: stenolog.Log) -> str:
@@ -60,7 +61,17 @@ def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_
             row["content"] for entry in entries for row in messages_in(entry) if row["role"] == "assistant"
         ]
         shown = str(log["t"].request("b").body)
+        chat = list[OutgoingMessage]()
 
+        async def send(piece: OutgoingMessage) -> None:
+            chat.append(piece)
+
+        asyncio.run(Delivery(log["t"], "chat:ann", send).deliver())
+        answers = [
+            item.text for item in log["t"].timeline() if item.kind == "message" and item.author in ("a", "b")
+        ]
+
+    assert [piece.text for piece in chat] == answers == [WHOLE, "I see."]
     assert answer == WHOLE
     assert [e.event.text for e in entries if isinstance(e.event, AssistantMessage)] == [WHOLE, "I see."]
     assert [e.event.text for e in entries if isinstance(e.event, LlmError)] == [WHOLE[:22]] * 2
