@@ -6,6 +6,8 @@ import base64
 from datetime import UTC, datetime
 from hashlib import sha256
 
+import pytest
+
 from stenolog import AssistantMessage, LlmError, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.events import CallRef, PositionRange, Usage
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
@@ -66,6 +68,29 @@ def test_blocks_that_come_after_a_result_become_a_further_message_of_the_same_so
     assert [event.call for event in said if isinstance(event, ToolResult)] == [
         CallRef(entry="a1", index=0),
         CallRef(entry="a2", index=0),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "as the file grows"])
+def test_tokens_that_each_part_of_a_message_tells_are_counted_once(into: Import, at_once: bool) -> None:
+    records = [
+        user("u1", None, "Go"),
+        assistant("a1", "u1", tool_use("t1"), id="m1"),
+        user("r1", "a1", [tool_result("t1")]),
+        assistant("a2", "a1", tool_use("t2"), id="m1"),
+        user("r2", "a2", [tool_result("t2")]),
+    ]
+    records[1]["message"]["usage"] = {"input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 1}
+    records[3]["message"]["usage"] = {"input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 9}
+
+    if not at_once:
+        into.records(*records[:3])
+    said = into.records(*records).said
+
+    answers = [event for event in said if isinstance(event, AssistantMessage)]
+    assert [answer.usage for answer in answers] == [
+        Usage(input=32, output=1, cache_read=30),
+        Usage(output=8),
     ]
 
 

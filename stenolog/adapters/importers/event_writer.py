@@ -18,7 +18,7 @@ from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
-from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step
+from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined
 
 
 @dataclass
@@ -90,6 +90,7 @@ class EventWriter:
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
         self._silent: set[int] = set()
+        self._used = dict(log.used)
 
     def drain(self) -> list[Step]:
         """Return the steps since the last time."""
@@ -155,11 +156,22 @@ class EventWriter:
             to=answer.to,
             model=answer.model,
             finish_reason=answer.finish_reason,
-            usage=answer.usage,
+            usage=self._unused(answer),
             cause=answer.cause,
             source=self.source(answer.source_id, "assistant", *answer.lines),
         )
         self._put(event, answer.lines[0], answer.time, NO_BLOBS)
+
+    def _unused(self, answer: Answer) -> Usage | None:
+        """Return what an answer has used beyond its earlier parts: each part tells the usage of them all."""
+        message = answer.agent, answer.source_id
+        before, now = self._used.get(message), answer.usage
+        if now is None:
+            return None
+        self._used[message] = now
+        return (
+            now if before is None else combined(now, before, lambda all_of_it, told: max(all_of_it - told, 0))
+        )
 
     def count(self, id: str, usage: Usage) -> None:
         """Tell the tokens of a message that was taken down but not drained yet."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -16,11 +17,13 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.values import Usage
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+USAGE_FIELDS = tuple(each.name for each in fields(Usage))
 
 
 class Append(NamedTuple):
@@ -62,6 +65,8 @@ class ExistingLog:
     """By entry id."""
     answers: dict[str, Answered] = field(default_factory=dict)
     """The assistant messages, by each foreign record they were made of."""
+    used: dict[tuple[str, str], Usage] = field(default_factory=dict)
+    """By agent and foreign message, the tokens that its entries tell together."""
     said: dict[str, int] = field(default_factory=dict)
     """By entry id, a hash of the parts of what is known by its line number alone."""
     agents: set[str] = field(default_factory=set)
@@ -94,6 +99,10 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
                 calls = tuple((call.id, call.name) for call in event.tool_calls)
                 answered = Answered(entry.id, entry.position, event.agent, lines[0], calls)
                 found.answers.update(dict.fromkeys(lines, answered))
+                if event.usage is not None:
+                    message = event.agent, event.source.id
+                    before = found.used.get(message, Usage())
+                    found.used[message] = combined(event.usage, before, operator.add)
             found.prompts |= {prompt: call.id for call in event.tool_calls if (prompt := prompt_of(call))}
         elif isinstance(event, UserMessage | ToolResult):
             if entry.id.startswith("#"):
@@ -101,6 +110,12 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
             if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
                 found.ran[agent_id] = event.call_id
     return found
+
+
+def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:
+    """Return usage in which each number is made of those of two others."""
+    pairs = ((name, getattr(usage, name), getattr(other, name)) for name in USAGE_FIELDS)
+    return Usage(**{name: combine(one or 0, two or 0) for name, one, two in pairs if one or two})
 
 
 def prompt_of(call: ToolCall) -> str:

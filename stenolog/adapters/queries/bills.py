@@ -13,6 +13,7 @@ from stenolog.projections.analysis.provider_bill import (
     bill,
     last_answer,
     program_of,
+    states_input,
     usual_api,
 )
 from stenolog.projections.requests import LaneId, Request
@@ -51,7 +52,7 @@ def _bill(
     conversation: StreamHandle, request: Request, entries: Sequence[Entry], answer: Entry | None
 ) -> Bill:
     lane = LaneId(request.agent, request.task)
-    if answer is not None and isinstance(answer.event, AssistantMessage) and answer.event.usage is not None:
+    if answer is not None and states_input(answer.event):
         return bill(answer, request.at, request.size.tokens, is_its_own=True)
     billed = last_answer(entries, lane, request.at)
     if billed is None:

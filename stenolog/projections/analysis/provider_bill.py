@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
@@ -147,8 +147,8 @@ def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
 
 def last_answer(entries: Sequence[Entry], lane: LaneId, at: int) -> Entry | None:
     """Return the last answer of the lane up to a position that states its usage."""
-    answers = (entry for entry in reversed(entries) if entry.position <= at and _states_usage(entry, lane))
-    return next(answers, None)
+    before = (entry for entry in reversed(entries) if entry.position <= at)
+    return next((entry for entry in before if lane.owns(entry.event) and states_input(entry.event)), None)
 
 
 def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
@@ -177,6 +177,9 @@ def _asks(event: Event) -> bool:
     return isinstance(event, ToolResult) or (isinstance(event, UserMessage) and event.in_context)
 
 
-def _states_usage(entry: Entry, lane: LaneId) -> bool:
-    event = entry.event
-    return isinstance(event, AssistantMessage) and lane.owns(event) and event.usage is not None
+def states_input(event: Event) -> TypeGuard[AssistantMessage]:
+    """Return whether an event is an answer that states the tokens of its request.
+
+    A later part of one, such as Claude Code writes after a result, states no input of its own.
+    """
+    return isinstance(event, AssistantMessage) and event.usage is not None and event.usage.input > 0
