@@ -1,4 +1,4 @@
-"""A local provider for real agents: Anthropic's Messages and OpenAI's Responses, on loopback.
+"""A local provider for real agents: Anthropic's Messages, OpenAI's Responses and Gemini, on loopback.
 
 Its model calls the agent's shell for each `RUN «command»` of the conversation that was not run yet, as far as
 the conversation shows, and says "done" then. At `STALL «name»` it first says "working" and hangs, once.
@@ -42,13 +42,17 @@ class Provider(ThreadingHTTPServer):
 
     def plan(self, body: dict[str, Any]) -> str:
         """Return the next command; empty: all is done."""
-        told = "\n".join(_texts(body))
+        told = "\n".join(texts_of_users(body))
         did = "\n".join([*_called(body), *DID.findall(told)])
         return next((command for command in RUN.findall(told) if command not in did), "")
 
+    def words(self, body: dict[str, Any]) -> str:
+        """Return the words of an answer that calls nothing."""
+        return "done"
+
     def stalls(self, body: dict[str, Any]) -> bool:
         """Return whether it hangs here."""
-        for name in STALL.findall("\n".join(_texts(body))):
+        for name in STALL.findall("\n".join(texts_of_users(body))):
             if name not in self.names:
                 self.names.add(name)
                 return True
@@ -74,26 +78,29 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({"input_tokens": INPUT})
         elif "/messages" in self.path:
             self._answer(body, _messages)
+        elif "streamGenerateContent" in self.path:
+            self._answer(body, _gemini)
         elif "/responses" in self.path:
             self._answer(body, _responses)
         else:
             self._json({"error": {"type": "not_found_error", "message": self.path}}, 404)
 
     def _answer(self, body: dict[str, Any], events: Any) -> None:
-        command, stalls = "", False
+        command, stalls, said = "", False, "done"
         if body.get("tools"):
             self.server.bodies.append(body)
             command = self.server.plan(body)
-            stalls = not command and self.server.stalls(body)
+            stalls, said = not command and self.server.stalls(body), self.server.words(body)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        for nth, event in enumerate(events(command, "working" if stalls else "done", body)):
+        for nth, event in enumerate(events(command, "working" if stalls else said, body)):
             if stalls and nth == events.SAID:
                 self.server.stalled.set()
                 time.sleep(PATIENCE)
                 return
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            kind = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{kind}data: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
         self.server.answered += bool(body.get("tools"))
 
@@ -162,11 +169,23 @@ def _responses(command: str, words: str, body: dict[str, Any]) -> Iterator[dict[
 _responses.SAID = 1  # type: ignore[attr-defined]
 
 
-def _texts(body: dict[str, Any]) -> Iterator[str]:
+def _gemini(command: str, words: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    call = {"name": "run_shell_command", "args": {"command": command, "description": "work"}}
+    parts = [{"functionCall": call} if command else {"text": words}]
+    used = {"promptTokenCount": INPUT + CACHED, "cachedContentTokenCount": CACHED}
+    used |= {"candidatesTokenCount": OUTPUT, "totalTokenCount": INPUT + CACHED + OUTPUT}
+    answer = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    yield {"candidates": [answer], "usageMetadata": used, "modelVersion": "gemini-2.5-pro"}
+
+
+_gemini.SAID = 1  # type: ignore[attr-defined]
+
+
+def texts_of_users(body: dict[str, Any]) -> Iterator[str]:
     """Yield the texts of users in a request, among them an agent's own reminders."""
-    for message in body.get("messages") or body.get("input") or []:
+    for message in body.get("messages") or body.get("input") or body.get("contents") or []:
         if isinstance(message, dict) and message.get("role") == "user":
-            content = message.get("content")
+            content = message.get("content") or message.get("parts")
             blocks = [{"text": content}] if isinstance(content, str) else content or []
             yield from (block["text"] for block in blocks if isinstance(block.get("text"), str))
 
@@ -176,6 +195,9 @@ def _called(body: dict[str, Any]) -> Iterator[str]:
     for item in body.get("input") or []:
         if isinstance(item, dict) and item.get("type") == "function_call":
             yield str(json.loads(item["arguments"]).get("cmd"))
+    for content in body.get("contents") or []:
+        calls = (part["functionCall"] for part in content["parts"] if "functionCall" in part)
+        yield from (str(call["args"].get("command")) for call in calls)
     for message in body.get("messages") or []:
         blocks = message["content"] if isinstance(message["content"], list) else []
         yield from (str(block["input"].get("command")) for block in blocks if block["type"] == "tool_use")

@@ -36,12 +36,18 @@ def settled(home: Path, url: str) -> dict[str, str]:
         'model = "fake-1"\nmodel_provider = "fake"\n[model_providers.fake]\nname = "fake"\n'
         f'base_url = "{url}/v1"\nwire_api = "responses"\n'
     )
+    (home / ".gemini").mkdir(exist_ok=True)
+    (home / ".gemini" / "settings.json").write_text(
+        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
+    )
     (home / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True}))
     return {
         "HOME": str(home),
         "CODEX_HOME": str(codex),
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-ant-none-0123456789",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": "none-0123456789",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",
@@ -68,5 +74,8 @@ def model(agent: str, home: Path, url: str, **options: Any) -> Model:
         case "codex":
             command = [*codex, "--dangerously-bypass-approvals-and-sandbox"]
             return CommandLine(command, format="codex", **given)
+        case "gemini":
+            command = [str(programs / "gemini"), "--yolo", "--skip-trust", "-m", "gemini-2.5-pro"]
+            return CommandLine(command, format="gemini-cli", **given)
         case _:
             return ACP([str(programs / "claude-agent-acp")], permit=lambda _: True, **given)

@@ -89,9 +89,9 @@ def done(tmp_path: Path) -> list[str]:
 
 def prompts(provider: Provider) -> str:
     """Return the texts of users in the last request."""
-    from tests.agents.provider import _texts
+    from tests.agents.provider import texts_of_users
 
-    return "\n".join(_texts(provider.bodies[-1]))
+    return "\n".join(texts_of_users(provider.bodies[-1]))
 
 
 @pytest.mark.parametrize("agent", AGENTS)
