@@ -16,7 +16,7 @@ from stenolog.domain.limits import Tokens, added
 from stenolog.domain.values import Usage
 
 from .fold import Fold
-from .usage import understates
+from .usage import is_copy, understates
 
 LONGEST = 100
 """The characters of the first words."""
@@ -35,7 +35,8 @@ class Overview(NamedTuple):
     `branch` the branch noted last. `turns` counts the messages of persons, `errors` the model calls that
     failed, unless a person interrupted them. `answers` counts those of each agent, `models` those of each
     model. `tokens` are by model, `billed` those of calls that state their cost. `partial` counts the answers
-    whose usage is unknown or too low. `cards` has the model on each agent's card.
+    whose usage is unknown or too low. `cards` has the model on each agent's card. `asks_person`: a framework
+    has noted that it waits for a person's answer.
     """
 
     words: str = ""
@@ -49,6 +50,7 @@ class Overview(NamedTuple):
     billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
     partial: int = 0
     cards: dict[str, str] = {}  # noqa: RUF012 - as above
+    asks_person: bool = False
 
 
 def person_words(text: str) -> str:
@@ -65,14 +67,20 @@ def person_words(text: str) -> str:
 def _take(now: Overview, entry: Entry) -> Overview:
     event = entry.event
     match event:
+        case UserMessage(meta={"stenolog": {"asks_person": bool(asks)}}):
+            return now._replace(asks_person=asks)
+        case _ if is_copy(event):
+            return now
         case UserMessage(author_kind="person", control=None, in_context=True):
             words = now.words or _shortened(person_words(event.text))
-            return now._replace(words=words, turns=now.turns + (event.replaces is None))
+            turns = now.turns + (event.replaces is None)
+            return now._replace(words=words, turns=turns, asks_person=False)
         case ModeSwitch():
             return _noted(now, event)
         case AssistantMessage(meta={"stenolog": {"child": _}}):
             return now  # it was made in another conversation, and is counted there
         case AssistantMessage(agent=agent):
+            now = now._replace(asks_person=now.asks_person and not event.in_context)
             model = event.model or now.cards.get(agent, "")
             counted = now._replace(answers=_more(now.answers, agent), models=_more(now.models, model))
             return _used(counted, model, event.usage, is_partial=event.usage is None or understates(event))
@@ -122,5 +130,5 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-overview = Fold("overview", Overview(), _take, state=Overview)
+overview = Fold("overview", Overview(), _take, version=2, state=Overview)
 """The fold: `overview(entries)`."""

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.limits import MICRO_PER_USD, Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
@@ -197,6 +197,12 @@ def understates(event: AssistantMessage) -> bool:
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
 
 
+def is_copy(event: Event) -> bool:
+    """Return whether the event repeats an earlier one, as a framework does that writes its messages again."""
+    ours = getattr(event, "meta", {}).get("stenolog")
+    return isinstance(ours, dict) and "copy_of" in ours
+
+
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
@@ -317,6 +323,8 @@ def _take(used: Usage, entry: Entry) -> Usage:
             return used._replace(cards={**used.cards, **named}) if named else used
         case AssistantMessage(meta={"stenolog": {"child": _}}):
             return used  # it was made in another conversation, and is counted there
+        case _ if is_copy(event):
+            return used
         case AssistantMessage(agent=agent, task=task):
             return _add(used, event.run, address(agent, task), event.model, event)
         case LlmError(agent=agent, task=task):

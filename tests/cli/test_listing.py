@@ -11,7 +11,7 @@ import click
 import pytest
 from pydantic import JsonValue
 
-from stenolog.adapters.cli import options
+from stenolog.adapters.cli import conversation_list, options
 from stenolog.adapters.cli.app import app
 from stenolog.adapters.cli.position_argument import full_name
 from stenolog.adapters.log import open as open_log
@@ -196,3 +196,9 @@ def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(for
     assert forked("show", "303ebbc4~1").out.startswith(f"{UUID}~1@3")
     assert forked("show", "303ebbc4").out.startswith(f"{UUID}@2")
     assert forked("show", "303ebbc4~2").status == 3
+
+
+@pytest.mark.parametrize(("cost", "shown"), [(1_234, "≥0.0012"), (0, "≥0.00"), (2_000_000, "≥2.00")])
+def test_a_cost_that_is_incomplete_is_marked_however_small_it_is(cost: int, shown: str) -> None:
+    assert conversation_list._usd(cost, True) == shown
+    assert conversation_list._usd(cost, False) == shown[1:]

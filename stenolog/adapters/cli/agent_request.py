@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.events import ModeSwitch
+from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.provider_bill import not_recorded, program_of, usual_api
 from stenolog.projections.requests import APIS, LaneId, Request, lanes
@@ -135,8 +135,23 @@ def request_of(
 ) -> Request:
     """Return the request of a lane, written as agent or agent/task."""
     agent, task = lane(address)
+    _check_has_requests(conversation, agent)
     chosen = api or own_api(conversation, address)
     return conversation.request(agent, position, chosen, task=task, policy=policy)
+
+
+def _check_has_requests(conversation: Conversation, agent: str) -> None:
+    """Raise `InvalidEventError` for an agent whose answers are all for the timeline alone."""
+    settings = conversation.settings()
+    if agent in settings.members or agent in settings.cards:
+        return
+    said = (entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
+    answers = [answer for answer in said if answer.agent == agent]
+    if answers and not any(answer.in_context for answer in answers):
+        raise InvalidEventError(
+            f"{conversation.name!r}: {agent} has no request: its messages are for the timeline alone, as "
+            "those of a subgraph with a message list of its own are"
+        )
 
 
 def own_api(conversation: Conversation, address: str) -> str:

@@ -68,6 +68,7 @@ def conversation_data(log: Log, name: str) -> dict[str, Any]:
         "position": found.state.position,
         "digest": found.last.digest if found.last else "",
         "agents": found.agents,
+        "asks_person": seen.asks_person,
         "lanes": {where: lane.status for where, lane in found.state.lanes.items()},
         "last_at": when(found.last.time) if found.last and found.is_dated else None,
         "turns": seen.turns,
@@ -137,7 +138,7 @@ def _text_of(cell: Cell) -> str:
 
 def _row(row: dict[str, Any], width: int | None, now: datetime | None) -> tuple[Cell, ...]:
     piped = width is None
-    statuses = set(row["lanes"].values())
+    statuses = {*row["lanes"].values(), *(["awaiting_approval"] if row["asks_person"] else [])}
     state = next((shown for status, shown in STATES.items() if status in statuses), "")
     fork = row["fork_of"]
     parent = fork["conversation" if piped else "short_name"] if fork else ""
@@ -177,4 +178,4 @@ def _usd(cost: int | None, is_least: bool) -> str:
     if cost is None:
         return ""
     usd = cost / MICRO_PER_USD
-    return f"{'≥' if is_least else ''}{usd:,.2f}" if usd >= 0.01 or not cost else f"{usd:.4f}"
+    return ("≥" if is_least else "") + (f"{usd:,.2f}" if usd >= 0.01 or not cost else f"{usd:.4f}")

@@ -93,7 +93,8 @@ def cost_command(
     if times.first is not None:
         active = set(log.names(archived=True, active_since=times.first))
         conversations = [conversation for conversation in conversations if conversation.name in active]
-    used = [(conversation.name, _used(conversation, at, times)) for conversation in conversations]
+    shared = _shared if len(conversations) > 1 else lambda _: 0
+    used = [(each.name, _used(each, at, times, after=shared(each))) for each in conversations]
     rows = _rows([one for one in used if not any(times) or one[1].total != NOTHING], by)
     if by == "conversation":
         rows = _newest_first(log, rows)
@@ -122,11 +123,19 @@ def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
-def _used(conversation: Conversation, at: str | None, times: Period) -> Usage:
+def _shared(conversation: Conversation) -> int:
+    """Return the last position that a fork shares with its parent, which has the entries up to there."""
+    return conversation.log.recorder.lineage(conversation.stream)[-1].after
+
+
+def _used(conversation: Conversation, at: str | None, times: Period, after: int) -> Usage:
+    """Return the usage of the entries behind a position."""
     position = None if at is None else resolve(conversation, at)
-    if not any(times):
+    if not any(times) and not after:
         return conversation.fold(usage, position)
-    return usage_of(conversation.entries(at=position), lambda entry: entry.time in times)
+    return usage_of(
+        conversation.entries(at=position), lambda entry: entry.time in times and entry.position > after
+    )
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:

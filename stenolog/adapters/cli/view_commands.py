@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.queries.folds import fold_at
+from stenolog.adapters.queries.overviews import OVERVIEW
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.state import State
@@ -84,8 +86,9 @@ def state_command(db: Path, target: str, at: str, steps: bool, agent: str | None
 
         return CommandResult(data, draw)
     state, settings = conversation.state(at=position), conversation.settings(at=position)
-    found = {"conversation": conversation.name, "state": state, "settings": settings}
-    return CommandResult(found, lambda: _state_lines(state, settings))
+    asks = fold_at(conversation, OVERVIEW, position).asks_person
+    found = {"conversation": conversation.name, "state": state, "settings": settings, "asks_person": asks}
+    return CommandResult(found, lambda: _state_lines(state, settings, asks))
 
 
 def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
@@ -136,7 +139,7 @@ def decision_words(step: Transition) -> str:
     return f"{decision.do}{' ' + about if about else ''}{again}"
 
 
-def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
+def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
     from .layout import table, wrapped
 
     yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
@@ -155,6 +158,8 @@ def _state_lines(state: State, settings: Any) -> Iterator[Piece]:
         yield wrapped(
             (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog check log` names them", "yellow")
         )
+    if asks:
+        yield wrapped(("waits for a person's answer", "yellow"))
     columns = ("AGENT", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
     yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
 

@@ -165,7 +165,10 @@ class MessageSync:
             event = replace(event, replaces=edited)
         told: dict[str, JsonValue] = {"message": found.key, "value": found.sha}
         told |= {"ns": self.ns} if self.ns else {}
-        event = replace(event, meta={"langgraph": told}, in_context=not self._is_private)
+        first = min((*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())), default=0)
+        first = first or next(iter(self._under(found.key)), 0) * bool(found.id)
+        copied: dict[str, JsonValue] = {"stenolog": {"copy_of": first}} if first else {}
+        event = replace(event, meta={"langgraph": told, **copied}, in_context=not self._is_private)
         id = self._entry_id(found.id)
         self.drafts.append(NewEntry(event, id))
         position = self.head + len(self.drafts)

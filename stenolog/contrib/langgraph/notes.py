@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
+from pydantic import JsonValue
 
 from stenolog.events import NewEntry, UserMessage
 from stenolog.importers import compact_json
@@ -49,7 +50,7 @@ def late_notes(thread: Thread, reading: ValueReader, ns: str, id: str) -> list[N
         told = [(write.channel, reading.value(write.value)) for write in writes if write.number < 0]
         note = _note(told, ns, task, path, [_as_text(each) for _, value in told for each in _each(value)])
         if note is not None:
-            notes.append(NewEntry(replace(note, meta={"langgraph": {"note": id}})))
+            notes.append(NewEntry(replace(note, meta={**note.meta, "langgraph": {"note": id}})))
     return notes
 
 
@@ -57,11 +58,12 @@ def _note(
     writes: Iterable[tuple[str, Any]], ns: str, task: str, path: str, known: Sequence[str]
 ) -> UserMessage | None:
     """Return the note on these writes; `known` are the answers that have a note already."""
-    told, resumed = list[str](), list[str]()
+    told, resumed, is_interrupted = list[str](), list[str](), False
     for channel, value in writes:
         # What happens in a subgraph reaches the main graph, which writes it too.
         if channel == INTERRUPT and not ns:
             told += [f"interrupted: {_as_text(getattr(each, 'value', each))}" for each in _each(value)]
+            is_interrupted = True
         elif channel == ERROR and not ns:
             told.append(f"error: {value if isinstance(value, str) else repr(value)}")
         elif channel == RESUME:
@@ -70,11 +72,13 @@ def _note(
     if not told and not resumed:
         return None
     text = clean("\n".join(resumed + told))
+    asks: dict[str, JsonValue] = {"asks_person": is_interrupted} if is_interrupted or resumed else {}
+    meta: dict[str, JsonValue] = {"stenolog": asks} if asks else {}
     if not told:
-        return UserMessage(text=text, in_context=False)
+        return UserMessage(text=text, in_context=False, meta=meta)
     node = path.removeprefix(PULLED)
     author = name_of(node) if path.startswith(PULLED) and "," not in node else "graph"
-    return UserMessage(text=text, author=author, author_kind="system", in_context=False)
+    return UserMessage(text=text, author=author, author_kind="system", in_context=False, meta=meta)
 
 
 def _each(value: Any) -> Sequence[Any]:

@@ -209,4 +209,4 @@ def id_of(thread_id: object) -> str:
 def record(kept: dict[str, Any], note: UserMessage | None = None, **switched: Any) -> NewEntry:
     """Return an entry of ours: without words, or with those of a note."""
     told: dict[str, Any] = {"langgraph": kept}
-    return NewEntry(replace(note, meta=told) if note else ModeSwitch(meta=told, **switched))
+    return NewEntry(replace(note, meta={**note.meta, **told}) if note else ModeSwitch(meta=told, **switched))

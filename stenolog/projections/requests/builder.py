@@ -176,6 +176,8 @@ def check_takes_part(entries: Iterable[Entry], agent: str) -> None:
 
 def _lanes_of(entry: Entry) -> Iterator[LaneId]:
     match entry.event:
+        case AssistantMessage(in_context=False):
+            pass  # for the timeline alone, such as a subgraph's: it has no requests
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
             yield LaneId(agent, task)
         case UserMessage(to=to):
