@@ -15,8 +15,9 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserM
 from stenolog.domain.limits import Tokens, added
 from stenolog.domain.values import Usage
 
+from .copies import counts_elsewhere
 from .fold import Fold
-from .usage import is_copy, understates
+from .usage import understates
 
 LONGEST = 100
 """The characters of the first words."""
@@ -69,7 +70,7 @@ def _take(now: Overview, entry: Entry) -> Overview:
     match event:
         case UserMessage(meta={"stenolog": {"asks_person": bool(asks)}}):
             return now._replace(asks_person=asks)
-        case _ if is_copy(event):
+        case _ if counts_elsewhere(event):
             return now
         case UserMessage(author_kind="person", control=None, in_context=True):
             words = now.words or _shortened(person_words(event.text))
@@ -77,8 +78,6 @@ def _take(now: Overview, entry: Entry) -> Overview:
             return now._replace(words=words, turns=turns, asks_person=False)
         case ModeSwitch():
             return _noted(now, event)
-        case AssistantMessage(meta={"stenolog": {"child": _}}):
-            return now  # it was made in another conversation, and is counted there
         case AssistantMessage(agent=agent):
             now = now._replace(asks_person=now.asks_person and not event.in_context)
             model = event.model or now.cards.get(agent, "")

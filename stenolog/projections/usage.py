@@ -20,12 +20,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.limits import MICRO_PER_USD, Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
 
 from .acts import acts_and_failures
+from .copies import counts_elsewhere
 from .fold import Fold
 
 LARGEST = 86_400_000
@@ -197,19 +198,12 @@ def understates(event: AssistantMessage) -> bool:
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
 
 
-def is_copy(event: Event) -> bool:
-    """Return whether the event repeats an earlier one, as a framework does that writes its messages again."""
-    ours = getattr(event, "meta", {}).get("stenolog")
-    return isinstance(ours, dict) and "copy_of" in ours
-
-
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
     `answers` are those of models, of which `untold` do not say what they used, and `understated` state fewer
-    output tokens than they have; `errors` are failures by
-    category, of which `retries` were to be tried again. `tokens` are by model, `billed` those of calls that
-    state their cost. `took` and `first` are how
+    output tokens than they have; `errors` are failures by category, of which `retries` were to be tried
+    again. `tokens` are by model, `billed` those of calls that state their cost. `took` and `first` are how
     many milliseconds calls took, and their first token; `tools` counts tool results, `tool_errors` the failed
     ones, `tools_took` is how long they took.
     """
@@ -321,9 +315,7 @@ def _take(used: Usage, entry: Entry) -> Usage:
         case ModeSwitch(cards=cards):
             named = {agent: card.model for agent, card in cards.items() if card is not None and card.model}
             return used._replace(cards={**used.cards, **named}) if named else used
-        case AssistantMessage(meta={"stenolog": {"child": _}}):
-            return used  # it was made in another conversation, and is counted there
-        case _ if is_copy(event):
+        case _ if counts_elsewhere(event):
             return used
         case AssistantMessage(agent=agent, task=task):
             return _add(used, event.run, address(agent, task), event.model, event)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
@@ -15,7 +16,7 @@ from langgraph.types import Command, interrupt
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
 from tests.cli.conftest import Ran, cli
-from tests.frameworks.langgraph_graphs import ASKED, MAY, ONE, talking
+from tests.frameworks.langgraph_graphs import ASKED, MAY, ONE, ask, look, talking
 
 __all__ = ["cli"]
 Run = Any
@@ -106,3 +107,15 @@ def test_a_subgraph_with_messages_of_its_own_has_no_request_and_is_not_chosen(lo
 
     assert "researcher has no request: its messages are for the timeline alone" in named.err
     assert "researcher" not in alone.out
+
+
+def test_tools_of_langchain_can_be_joined_and_the_note_no_longer_names_them(log: Log) -> None:
+    log["one"].join("assistant", model="gpt-5.2", tools=[look, ask])
+    talking(LangGraphSaver(log)).invoke(ASKED, ONE)
+
+    request = log["one"].request("assistant", api="openai-chat")
+
+    assert [tool["function"] for tool in request.body["tools"]] == [
+        convert_to_openai_tool(tool)["function"] for tool in (look, ask)
+    ]
+    assert "besides (system prompt) or left out is not recorded" in log["one"].bill("assistant").note

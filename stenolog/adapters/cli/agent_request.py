@@ -115,7 +115,7 @@ def lacking(conversation: Conversation, address: str) -> str:
     where = lane(address)
     card = conversation.settings().cards.get(where.agent)
     program = program_of(backwards(conversation, conversation.position), where)
-    return not_recorded(program, has_prompt=bool(card and card.persona))
+    return not_recorded(program, has_prompt=bool(card and card.persona), has_tools=bool(card and card.tools))
 
 
 def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:

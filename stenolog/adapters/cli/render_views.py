@@ -66,7 +66,7 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
         yield wrapped((had if bill.is_its_own else before + had, "dim"), hang=2)
     if bill.program:
         style = "bold yellow" if bill.missing else "yellow"
-        note = f"{not_recorded(bill.program, has_prompt=bill.has_prompt)}; "
+        note = f"{not_recorded(bill.program, has_prompt=bill.has_prompt, has_tools=bill.has_tools)}; "
         yield wrapped((note, "yellow"), (bill.difference, style), hang=2)
 
 

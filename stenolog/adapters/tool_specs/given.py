@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import CallerError, InvalidEventError
@@ -13,7 +13,19 @@ from stenolog.domain.values import Tool
 
 from .signatures import Parameters, checked_name, name_of, tool_spec
 
-ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any]
+
+class DescribedTool(Protocol):
+    """A tool that describes itself as those of LangChain do."""
+
+    name: str
+    description: str
+
+    @property
+    def tool_call_schema(self) -> Any:
+        """The pydantic model, or the JSON Schema, of the arguments that a model may give."""
+
+
+ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any] | DescribedTool
 """The forms in which a tool may be given to a model."""
 TAKEN = "a function, a Tool, or a function's schema as a dictionary of OpenAI's or Anthropic's"
 SCHEMAS = ("parameters", "input_schema", "inputSchema")
@@ -71,11 +83,36 @@ def _spec(given: object) -> Tool:
             return made
         case Mapping():
             return _declared(dict(given))
+        case _ if not isinstance(given, type) and (schema := _langchain_schema(given)) is not None:
+            return read_tool({"name": given.name, "description": given.description, "parameters": schema})  # type: ignore[attr-defined]
         case _ if callable(given):
             name = name_of(given)
             return tool_spec(given, Parameters(given, name), name=name)
         case _:
             raise CallerError(f"expected {TAKEN}; found {given!r:.100}")
+
+
+def _langchain_schema(given: object) -> Json | None:
+    """Return the JSON Schema of the arguments of a tool of LangChain's form; None for anything else."""
+    is_named = all(isinstance(getattr(given, field, None), str) for field in ("name", "description"))
+    # Not `args_schema`: it may have arguments that LangGraph injects, which no model is told of.
+    schema = getattr(given, "tool_call_schema", None) if is_named else None
+    as_json = getattr(schema, "model_json_schema", None)
+    written = as_json() if callable(as_json) else schema
+    if not isinstance(written, Mapping):
+        return None
+    return {key: _untitled(value) for key, value in written.items() if key not in ("title", "description")}
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic makes of its fields' names."""
+    if isinstance(schema, list):
+        return [_untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _untitled(each) for key, each in schema.items() if key != "title" or not isinstance(each, str)
+    }
 
 
 def _declared(given: dict[str, Any]) -> Tool:

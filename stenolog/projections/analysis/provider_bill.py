@@ -31,8 +31,8 @@ class Bill(NamedTuple):
     request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
     before it. `program` is the one that the agent's answers came from; it is empty if stenolog sent the
     requests, or if there are no answers. `model` is the one that the answer at `answer` names, where the
-    request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`: the log has the
-    system prompt.
+    request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`, `has_tools`: the
+    log has the system prompt, the tools.
     """
 
     program: str = ""
@@ -45,6 +45,7 @@ class Bill(NamedTuple):
     answer: int = 0
     model: str = ""
     has_prompt: bool = False
+    has_tools: bool = False
 
     @property
     def missing(self) -> int:
@@ -55,7 +56,7 @@ class Bill(NamedTuple):
     @property
     def note(self) -> str:
         """The part of the request that is not known, in one line; empty where stenolog sent it."""
-        lacking = not_recorded(self.program, has_prompt=self.has_prompt)
+        lacking = not_recorded(self.program, has_prompt=self.has_prompt, has_tools=self.has_tools)
         return "; ".join(filter(None, (lacking, self.difference)))
 
     @property
@@ -80,16 +81,18 @@ class Bill(NamedTuple):
 NO_BILL = Bill()
 
 
-def not_recorded(program: str, *, has_prompt: bool) -> str:
+def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> str:
     """Return the sentence on an agent whose answers came from another program; empty for no program.
 
-    `has_prompt`: the log has its system prompt.
+    `has_prompt`, `has_tools`: the log has its system prompt, its tools.
     """
     if not program:
         return ""
+    lacking = ["system prompt"] * (not has_prompt) + ["tools"] * (not has_tools)
+    named = f" ({', '.join(lacking)})" if lacking else ""
     return (
-        f"the answers came from {program}, so this is rebuilt from what the log has; what was sent besides "
-        f"({'' if has_prompt else 'system prompt, '}tools) or left out is not recorded"
+        f"the answers came from {program}, so this is rebuilt from what the log has; what was sent "
+        f"besides{named} or left out is not recorded"
     )
 
 

@@ -1,0 +1,16 @@
+"""Copies of messages: entries that repeat others, and count neither as calls nor as turns."""
+
+from __future__ import annotations
+
+from stenolog.domain.events import AssistantMessage, Event
+
+
+def counts_elsewhere(event: Event) -> bool:
+    """Return whether the event counts where it was made: in another conversation, or in an earlier entry.
+
+    A framework that writes a message of its state again names the earlier entry: `copy_of`.
+    """
+    ours = getattr(event, "meta", {}).get("stenolog")
+    if not isinstance(ours, dict):
+        return False
+    return "copy_of" in ours or (isinstance(event, AssistantMessage) and "child" in ours)
