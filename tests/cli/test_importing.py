@@ -307,6 +307,9 @@ def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_rename
     assert cli("import", "chat.jsonl").out.startswith("✓ kept  0 entries, 2 were there already")
     assert cli("delete", "demo", "--yes").out.endswith("entries\n")
     deleted = "✓ kept is deleted, with 2 entries; import --again FILE brings it back\n"
+    cli("fork", "kept", "--after", "2", "--name", "try2")
+    # The file knows nothing of a fork that was made here.
+    assert cli("delete", "try2", "--yes").out == "✓ try2 is deleted, with 1 entry of its own\n"
     assert cli("delete", "kept", "--yes").out == deleted
     (tmp_path / "other.jsonl").write_text(json.dumps(CHAT[0]) + "\n")
     one, many = cli("import", "chat.jsonl"), cli("import", "chat.jsonl", "other.jsonl")

@@ -336,3 +336,53 @@ def test_progress_of_an_export_goes_up_to_its_bytes(tmp_path: Path) -> None:
     assert len(done) == 2 * 7 + 1 == len(set(done)) + 1
     assert done == sorted(done)
     assert done[-1] == export.stat().st_size
+
+
+class TestErased:
+    """An erased entry travels as what is left of it: its place, its length and the hash of its payload."""
+
+    @pytest.fixture
+    def lines(self) -> list[Line]:
+        """Return the lines of an export of a conversation whose second entry was erased."""
+        with stenolog.open(":memory:") as log:
+            log["demo"].append(UserMessage(text="Good morning."))
+            log["demo"].append(UserMessage(text="The key is swordfish."))
+            log["demo"].erase(3, reason="a key", by="keeper")
+            assert "swordfish" not in export(log, "demo")
+            return [json.loads(line) for line in export(log, "demo").splitlines()]
+
+    def test_it_comes_back_erased_under_the_same_digests_and_is_proved(
+        self, lines: list[Line], tmp_path: Path
+    ) -> None:
+        file = tmp_path / "demo.jsonl"
+        file.write_bytes(written(lines))
+        with stenolog.open(":memory:") as log:
+            import_file(log, file)
+            assert [item.kind for item in log["demo"].timeline()] == ["mode", "message", "erased", "message"]
+            assert log["demo"].digest == lines[0]["head"]
+            assert verify(log).notes[0] == "'demo' at position 3: erased"
+            assert verify(log).ok
+            assert written([json.loads(line) for line in export(log, "demo").splitlines()]) == written(lines)
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"erased": "00" * 32}, "the entry is not what its digest says"),
+            ({"size": 3}, "the entry is not what its digest says"),
+            ({"erased": "00"}, "an erased entry needs the length and the sha256"),
+            ({"size": True}, "an erased entry needs the length and the sha256"),
+            ({"size": -1}, "an erased entry needs the length and the sha256"),
+            ({"payload": "{}"}, "an erased entry has no payload"),
+            ({"salt": "00"}, "an erased entry has no payload"),
+        ],
+    )
+    def test_one_that_was_changed_is_refused_and_leaves_nothing(
+        self, lines: list[Line], change: Line, why: str, tmp_path: Path
+    ) -> None:
+        lines[3].update(change)
+        file = tmp_path / "demo.jsonl"
+        file.write_bytes(written(lines))
+        with stenolog.open(":memory:") as log:
+            with pytest.raises(CorruptLogError, match=why):
+                import_file(log, file)
+            assert log.names() == []

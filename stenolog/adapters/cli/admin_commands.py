@@ -159,8 +159,10 @@ def erase_command(
 
 
 def _brought_back_by(conversation: Conversation) -> str:
-    """Say what brings back a conversation that came from a file."""
-    came = any(getattr(entry.event, "source", None) for entry in islice(conversation.entries(), LOOKED_AT))
+    """Say what brings back a conversation that came from a file; a fork was made here."""
+    shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
+    own = islice(conversation.entries(after=shared), LOOKED_AT)
+    came = any(getattr(entry.event, "source", None) for entry in own)
     return "; import --again FILE brings it back" if came else ""
 
 

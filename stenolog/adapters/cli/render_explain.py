@@ -162,7 +162,7 @@ def blame_drawn(told: Blame) -> Iterator[Piece]:
 def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
-    word = ERASED if link.kind == "unknown" and link.text == ERASED else short_kind(link.kind)
+    word = ERASED if link.kind == "unknown" and link.text.startswith(ERASED) else short_kind(link.kind)
     kind = (word, "dim" if mark else STYLES[link.kind])
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
 

@@ -1,7 +1,8 @@
 """Conversations as JSON Lines that another database takes in with the same digests.
 
 One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
-stands before the first entry that names it, and that entry lists it. What a fork inherits is written like
+stands before the first entry that names it, and that entry lists it. An erased entry is written as what is
+left of it: the length and the hash of its payload, from which its digest is computed. What a fork inherits is written like
 the rest, so that an export stands on its own.
 """
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST_LINE = 512 * 1024 * 1024
+SHA256_BYTES = 32
+LARGEST_SIZE = 2**63 - 1
 _SHA256 = re.compile(rb'"([0-9a-f]{64})"')
 
 
@@ -53,14 +56,14 @@ Piece: TypeAlias = Header | BlobContent | Record
 def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
     """Write the conversation to a text stream; the number of entries written.
 
-    Raises `BlobNotFoundError` where a blob is damaged, and `CorruptLogError` where an entry was erased.
+    Raises `BlobNotFoundError` where a blob is damaged.
     """
     head = conversation.position
     digest = conversation.digest if head else ""
     _write(stream, {"stenolog": VERSION, "conversation": conversation.name, "entries": head, "head": digest})
     written: set[str] = set()
     for record in conversation.records(at=head):
-        line = _out(conversation.name, record)
+        line = _out(record)
         if blobs := list(_blobs_of(conversation, record, written)):
             line["blobs"] = blobs
         for sha in blobs:
@@ -82,24 +85,26 @@ def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> 
             yield sha
 
 
-def _out(conversation: str, record: Record) -> JsonObject:
-    if record.erased is not None:
-        raise CorruptLogError(
-            f"{conversation!r} at position {record.position}: an erased entry cannot be exported"
-        )
-    try:
-        payload = {"payload": record.payload.decode()}
-    except UnicodeDecodeError:
-        payload = {"payload_base64": b64encode(record.payload).decode()}
+def _out(record: Record) -> JsonObject:
     return {
         "position": record.position,
         "id": record.id,
         "at": (EPOCH + record.time * MICROSECOND).isoformat(timespec="microseconds"),
         "topic": record.topic,
-        "salt": record.salt.hex(),
         "digest": record.digest.hex(),
-        **payload,
+        **_content(record),
     }
+
+
+def _content(record: Record) -> JsonObject:
+    """Return the salt and the payload; of an erased entry, what its digest is computed from."""
+    if record.erased is not None:
+        return {"erased": record.erased.hex(), "size": record.size}
+    try:
+        payload = {"payload": record.payload.decode()}
+    except UnicodeDecodeError:
+        payload = {"payload_base64": b64encode(record.payload).decode()}
+    return {"salt": record.salt.hex(), **payload}
 
 
 # In
@@ -206,6 +211,10 @@ class Proof:
 
     def _check_payload(self, record: Record) -> None:
         """Check that this release would write the payload of a known topic with the same bytes."""
+        if record.erased is not None:
+            if not (record.topic in REGISTRY.events or record.topic in REGISTRY.upcasts):
+                raise self._corrupt(f"a {record.topic:.60} cannot be erased")
+            return
         try:
             event = REGISTRY.load(record.topic, record.payload)
             same = record.topic not in REGISTRY.events or REGISTRY.dump(event) == (
@@ -262,19 +271,37 @@ def _parse_piece(line: JsonObject) -> Piece:
         if sha256(content).hexdigest() != line["blob"]:
             raise CorruptLogError(f"the blob {line['blob']} is not what its hash says")
         return BlobContent(line["blob"], content)
-    payload = (
-        line["payload"].encode() if "payload" in line else b64decode(line["payload_base64"], validate=True)
-    )
+    return _record(line)
+
+
+def _record(line: JsonObject) -> Record:
+    """Return the entry of a line; an erased one has no salt and no payload."""
+    if "erased" in line:
+        erased, size, salt, payload = bytes.fromhex(line["erased"]), line["size"], b"", b""
+        if len(erased) != SHA256_BYTES or type(size) is not int or not 0 <= size <= LARGEST_SIZE:
+            raise ValueError("an erased entry needs the length and the sha256 of what was erased")
+        if not line.keys().isdisjoint(("salt", "payload", "payload_base64")):
+            raise ValueError("an erased entry has no payload")
+    else:
+        erased, salt, payload = None, bytes.fromhex(line["salt"]), _payload(line)
+        size = len(payload)
     return Record(
         position=line["position"],
         id=_text(line["id"]),
         time=microseconds(datetime.fromisoformat(line["at"])),
         topic=_text(line["topic"]),
-        salt=bytes.fromhex(line["salt"]),
+        salt=salt,
         payload=payload,
         digest=bytes.fromhex(line["digest"]),
-        size=len(payload),
+        size=size,
+        erased=erased,
     )
+
+
+def _payload(line: JsonObject) -> bytes:
+    if "payload" in line:
+        return _text(line["payload"]).encode()
+    return b64decode(line["payload_base64"], validate=True)
 
 
 def _text(value: Json) -> str:

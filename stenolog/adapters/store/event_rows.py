@@ -33,6 +33,8 @@ VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT = f"""INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
     VALUES {VALUES}"""
+MARK_ERASED = """UPDATE stored_events SET size = ?, erased = ?
+    WHERE originator_id = ? AND originator_version = ?"""
 AT_ONCE = 64
 """The number of rows that one statement writes at most."""
 BETWEEN = """FROM stored_events
@@ -72,6 +74,13 @@ class Connection(sqlite3.Connection):
 def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) -> None:
     """Write the records; `sqlite3.IntegrityError` where a position or an id is taken."""
     insert_rows(connection, rows(key, records))
+
+
+def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Record]) -> None:
+    """Write records as another store had them: of an erased one, its length and hash alone."""
+    insert(connection, key, records)
+    erased = [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]
+    connection.executemany(MARK_ERASED, erased)
 
 
 def rows(key: int, records: Iterable[Record]) -> list[Row]:

@@ -116,7 +116,7 @@ def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -
                 tracking_rows.note_import(connection, key, lacking.start, lacking.stop - 1)
         # Records that the log has already were proved to be the same ones.
         elif part.position in lacking:
-            event_rows.insert(connection, key, [part])
+            event_rows.insert_stored(connection, key, [part])
 
 
 def _continued(connection: sqlite3.Connection, found: Continuation) -> int:

@@ -37,8 +37,6 @@ from .integrity import verify
 from .report import Problem
 
 T = TypeVar("T")
-MARK_ERASED = """UPDATE stored_events SET size = ?, erased = ?
-    WHERE originator_id = ? AND originator_version = ?"""
 
 
 class SalvagedConversation(NamedTuple):
@@ -166,7 +164,7 @@ class _Writer:
             key = conversation_rows.create(
                 connection, one.name, parent=None if parent is None else self._keys[parent], fork=one.fork
             )
-            _insert(connection, key, records)
+            event_rows.insert_stored(connection, key, records)
             if one.archived_at is not None:
                 conversation_rows.archive(connection, key, one.archived_at)
         self._keys[old_key] = key
@@ -242,12 +240,6 @@ def _usable(lost: LostEntry, ids: set[str]) -> str:
     while id in ids:
         id += "-"
     return id
-
-
-def _insert(connection: sqlite3.Connection, key: int, records: list[Record]) -> None:
-    event_rows.insert(connection, key, records)
-    erased = [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]
-    connection.executemany(MARK_ERASED, erased)
 
 
 def _notes(source: Path, found: FoundRows, kept: tuple[SalvagedConversation, ...]) -> Iterator[str]:

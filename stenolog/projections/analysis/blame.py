@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
 from stenolog.domain.events import (
     AssistantMessage,
@@ -26,6 +27,7 @@ from stenolog.domain.turn_taking import control_targets
 from stenolog.domain.values import Control
 from stenolog.projections.describe import call_in_words, describe
 from stenolog.projections.requests import build
+from stenolog.projections.timeline import erasures
 from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
 
 POSSIBLE = 3
@@ -106,14 +108,25 @@ class _Chain:
         lane, cause = "", start
         while True:
             entry = self.at[cause.position]
-            links.append(_link(entry, cause.field, cause.call))
+            links.append(self._told(_link(entry, cause.field, cause.call)))
             links += self._judgements(entry, cause.call)
             lane = _lane_of(entry.event) or lane
             cause = self._cause(entry, lane)
             if not 0 < cause.position < entry.position:
                 if _is_person(entry.event):
                     return Blame(tuple(links))
-                return Blame(tuple(links), _gap(entry, cause), tuple(self._possible(entry)))
+                return Blame(tuple(links), self._gap(entry, cause), tuple(self._possible(entry)))
+
+    def _told(self, link: BlameLink) -> BlameLink:
+        """Return the link; one to an erased entry says why it was erased, and when."""
+        if not is_erased(self.at[link.position].event):
+            return link
+        return link._replace(text=erasures(self.log).get(link.position, link.text))
+
+    def _gap(self, entry: Entry, cause: _Cause) -> str:
+        if is_erased(entry.event):
+            return f"position {entry.position} is {erasures(self.log).get(entry.position, ERASED)}"
+        return _gap(entry, cause)
 
     def _cause(self, entry: Entry, lane: str) -> _Cause:
         event = entry.event
