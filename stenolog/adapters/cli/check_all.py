@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from .check_commands import checked_log, checked_requests, takes_jobs
-from .check_summary import CheckResults, summary
+from .check_summary import CheckResults, messages, summary, takes_verbose
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
@@ -15,18 +15,24 @@ from .options import takes_conversation
 
 @command("all", example="stenolog check")
 @takes_jobs
+@takes_verbose
 @takes_conversation
-def check_all_command(db: Path, target: str, jobs: int | None) -> CommandResult:
+def check_all_command(db: Path, target: str, jobs: int | None, verbose: bool) -> CommandResult:
     """Check the log, and every agent's request, of all conversations.
 
     Or of one. It is `check log` and `check requests`, one after the other; the last line says what failed.
     """
     log = open_log(db)
-    checked = CheckResults(checked_log(log, target, jobs=jobs), checked_requests(log, target, jobs=jobs))
+    checked = CheckResults(
+        checked_log(log, target, jobs=jobs, verbose=verbose),
+        checked_requests(log, target, jobs=jobs, verbose=verbose),
+    )
+    notes = tuple(chain.from_iterable(part.diagnostics for part in checked.parts))
     return CommandResult(
         dict(zip(checked._fields, (part.data for part in checked.parts), strict=True)),
         lambda: chain.from_iterable(part.draw() for part in checked.parts),
         failed=any(part.failed for part in checked.parts),
-        diagnostics=tuple(chain.from_iterable(part.diagnostics for part in checked.parts)),
+        diagnostics=notes,
+        messages=messages(notes, verbose=verbose),
         closing=(summary(checked),),
     )

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
-from .check_summary import CheckResults, summarized
+from .check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
 from .framework import command
-from .lines import CommandResult, Diagnostic, Piece, Severity, TextLine, counted, line
+from .lines import CommandResult, Diagnostic, Piece, TextLine, counted, line
 from .lookup import find_conversation, find_conversations, open_log
 from .options import RegisteredName, takes_conversation
+from .skipped_conversations import refusal
 from .terminal import Bar, progress
 from .view_commands import erased_among, step_lines
 
@@ -108,16 +108,19 @@ def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece
 @click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
 @click.option("--strict", is_flag=True, help="An answer without a receipt fails, or a request not provable.")
 @takes_jobs
+@takes_verbose
 @takes_conversation
 def check_log_command(
-    db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None
+    db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None, verbose: bool
 ) -> CommandResult:
     """Check that the log is as it was written.
 
     Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
     deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
     """
-    found = checked_log(open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs)
+    found = checked_log(
+        open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs, verbose=verbose
+    )
     return summarized(found, CheckResults(log=found))
 
 
@@ -129,6 +132,7 @@ def checked_log(
     requests: bool = False,
     strict: bool = False,
     jobs: int | None = None,
+    verbose: bool = False,
 ) -> CommandResult:
     """Return what is wrong with the log, or with one conversation of it."""
     from stenolog.adapters.verify.integrity import verify
@@ -158,11 +162,12 @@ def checked_log(
     differs = any(note.severity == "error" for note in receipts)
 
     def draw() -> Iterator[Piece]:
-        yield from _log_lines(report)
+        yield from _log_lines(report, verbose=verbose)
         if requests:
             yield request_line(request_data(proved), failed=differs)
 
-    return CommandResult(data, draw, failed=differs or not report.ok, diagnostics=notes)
+    failed = differs or not report.ok
+    return CommandResult(data, draw, failed, notes, messages=messages(notes, verbose=verbose))
 
 
 def _proved(made: Iterable[Proved], conversations: int) -> list[Proved]:
@@ -184,9 +189,11 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
     return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
 
 
-def _log_lines(report: Report) -> Iterator[Piece]:
+def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
     broken = {problem.conversation for problem in report.problems}
     for one in report.conversations:
+        if not is_listed(len(report.conversations), one.conversation in broken, verbose=verbose):
+            continue
         mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
         words = f": {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
         yield line(mark, one.conversation, words, kept=1)
@@ -207,15 +214,18 @@ def _log_lines(report: Report) -> Iterator[Piece]:
     "--api", "apis", metavar="API", multiple=True, type=RegisteredName(LAWS), help="A provider; else all."
 )
 @takes_jobs
+@takes_verbose
 @takes_conversation
 def check_requests_command(
-    db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None
+    db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None, verbose: bool
 ) -> CommandResult:
     """Check every agent's next request by its provider's laws.
 
     On every API; each violation is named. Of all conversations, where none is named.
     """
-    found = checked_requests(open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs)
+    found = checked_requests(
+        open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs, verbose=verbose
+    )
     return summarized(found, CheckResults(requests=found))
 
 
@@ -226,6 +236,7 @@ def checked_requests(
     all_prefixes: bool = False,
     apis: tuple[str, ...] | None = None,
     jobs: int | None = None,
+    verbose: bool = False,
 ) -> CommandResult:
     """Return the requests that break a law of their provider."""
     from stenolog.adapters.verify.parallel import heads
@@ -242,8 +253,9 @@ def checked_requests(
         "invalid": sum(one.invalid for one in found),
         "not_built": sum(not one.whole for one in found),
     }
+    shown = [one for one in found if is_listed(len(found), bool(one.notes), verbose=verbose)]
     return CommandResult(
-        data, lambda: map(_requests_line, found) if found else [NONE], failed=bool(notes), diagnostics=notes
+        data, lambda: map(_requests_line, shown) if found else [NONE], bool(notes), diagnostics=notes
     )
 
 
@@ -357,39 +369,3 @@ def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
     total = counted(same + differs + unproved, "request")
     return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable")
-
-
-def refusal(
-    conversation: str, error: StenologError, where: str = "", severity: Severity = "error"
-) -> Diagnostic:
-    """Return the diagnostic that a conversation's requests cannot be built."""
-    message = f"{where or repr(conversation)}: its requests cannot be built: {error}"
-    return Diagnostic(severity, type(error).__name__, message, conversation)
-
-
-class SkippedConversations:
-    """The conversations of a corpus of which not every request can be built, each with the first reason.
-
-    Nobody sends anything under a policy, or behind an entry, that is not known here: that is a warning. What
-    is damaged, or missing on this machine, is an error.
-    """
-
-    def __init__(self) -> None:
-        self._notes: dict[tuple[str, str], Diagnostic] = {}
-
-    def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
-        """Take the reason of one lane, or of the whole conversation."""
-        known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
-        where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
-        note = refusal(name, error, where, "warning" if known else "error")
-        self._notes.setdefault((db, name), note)
-
-    @property
-    def notes(self) -> tuple[Diagnostic, ...]:
-        """One for each conversation."""
-        return tuple(self._notes.values())
-
-    @property
-    def failed(self) -> bool:
-        """True if a request that could not be built should have been."""
-        return any(note.severity == "error" for note in self.notes)

@@ -22,11 +22,11 @@ from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
 
-from .check_commands import SkippedConversations
 from .framework import command
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import RegisteredName, takes_db
+from .skipped_conversations import SkippedConversations
 from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
 
 if TYPE_CHECKING:

@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .lines import CommandResult, Piece, counted, paragraph
+import click
+
+from .lines import MENDED, CommandResult, Diagnostic, Piece, counted, paragraph
+
+LISTED = 5
+"""More conversations than these are listed only where something failed, and more notes of a kind counted."""
+takes_verbose = click.option("-v", "--verbose", is_flag=True, help="List each conversation, and each note.")
+
+
+def is_listed(conversations: int, failed: bool, *, verbose: bool) -> bool:
+    """Return whether a conversation gets a line of its own, among so many."""
+    return failed or verbose or conversations <= LISTED
+
+
+def messages(notes: Sequence[Diagnostic], *, verbose: bool) -> tuple[Diagnostic, ...]:
+    """Return the notes as a person is told them: faults of the file as one, and many of a kind counted."""
+    of_file = [note for note in notes if note.code == "file"]
+    others = [note for note in notes if note.code != "file"]
+    many: Counter[tuple[str, str]] = Counter(
+        (note.severity, note.code) for note in others if note.severity != "error" and not verbose
+    )
+    told = _faults_of_file(of_file, verbose=verbose)
+    counted_already: set[tuple[str, str]] = set()
+    for note in others:
+        kind = note.severity, note.code
+        if many[kind] <= LISTED:
+            told.append(note)
+        elif kind not in counted_already:
+            counted_already.add(kind)
+            words = f"{note.message}; {many[kind] - 1:,} more of this kind: -v shows each"
+            told.append(note._replace(message=words))
+    return tuple(told)
+
+
+def _faults_of_file(notes: Sequence[Diagnostic], *, verbose: bool) -> list[Diagnostic]:
+    """Return the faults of the file as one message: the first of them, how many more, and what helps."""
+    lines = [row for note in notes for row in note.message.splitlines()]
+    if not lines:
+        return []
+    if verbose:
+        return [notes[0]._replace(message="\n".join([*lines, MENDED]))]
+    first = next((row for row in lines if not row.endswith("*** in database main ***")), lines[0])
+    more = f"; {len(lines) - 1:,} more lines of this: -v shows them" if len(lines) > 1 else ""
+    return [
+        notes[0]._replace(message=f"{'' if first is lines[0] else 'the database: '}{first}{more}\n  {MENDED}")
+    ]
 
 
 class CheckResults(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from pydantic import TypeAdapter
@@ -15,7 +15,7 @@ from stenolog.adapters.store.home import make_home
 from stenolog.domain.codec import REGISTRY
 
 from .framework import command
-from .lines import CommandResult, Diagnostic, Piece, counted, done, line
+from .lines import CommandResult, Diagnostic, Piece, counted, done, line, paragraph
 from .lookup import open_log
 from .options import OneOf, takes_db
 from .terminal import there
@@ -65,17 +65,25 @@ def db_restore_command(db: Path, file: Path) -> CommandResult:
         what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
         yield line(("✓ ", "green"), f"{db} is restored from {file}: {what}")
         for moved in done.moved:
-            yield f"· moved aside: {moved}"  # no line of a screen's width: nothing of a path may be cut
+            # No line of a screen's width: nothing of a path may be cut.
+            yield f"· moved aside: {moved}, {Path(moved).stat().st_size:,} bytes"
+        if erased := _may_hold_erased(done.moved, file):
+            yield paragraph(f"! {erased}", "yellow")
 
     return CommandResult({**done._asdict(), "file": str(file)}, draw)
 
 
-@command("salvage", example="stenolog db salvage damaged.db -o new.db")
+def _may_hold_erased(moved: Iterable[str], backup: Path) -> str:
+    """Say which files may hold words that were erased since the backup; empty where none was moved aside."""
+    files = [*moved, str(backup)]
+    return f"{' and '.join(files)} may still hold erased words" if len(files) > 1 else ""
+
+
+@command("salvage", example="stenolog db salvage damaged.db new.db")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="NEW", help="The new log."
-)
-def db_salvage_command(file: Path, output: Path) -> CommandResult:
+@click.argument("new", type=click.Path(path_type=Path), required=False)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="NEW", help="The same as NEW.")
+def db_salvage_command(file: Path, new: Path | None, output: Path | None) -> CommandResult:
     """Write what is intact in a damaged database into a new one.
 
     The damaged one is only read. Each entry that is lost is named, and a mark stands in its place. The
@@ -83,7 +91,9 @@ def db_salvage_command(file: Path, output: Path) -> CommandResult:
     """
     from stenolog.adapters.verify.salvage import salvage
 
-    done = salvage(there(file), output)
+    if (new is None) == (output is None):
+        raise click.UsageError(f"say once where the new database goes: stenolog db salvage {file} NEW")
+    done = salvage(there(file), cast("Path", new or output))
     data = {**done._asdict(), "file": str(file), "is_whole": done.is_whole}
     return CommandResult(
         data, lambda: _salvaged(done), failed=not done.is_whole, diagnostics=tuple(_lost(done))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,11 +14,11 @@ from typing import Any, TypeVar
 
 import click
 
-from stenolog.domain.errors import PluginError, StenologError
+from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
 from stenolog.projections.terminal_text import safe_json
 
 from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
-from .lines import CommandResult, Diagnostic, envelope
+from .lines import MENDED, CommandResult, Diagnostic, envelope
 from .options import OneOf
 from .terminal import Color, Declined, draw, say
 
@@ -182,6 +183,8 @@ def _message(error: BaseException, exit: Exit) -> str:
         where = error.filename or ("stdout" if _stdout_is_broken(error) else "")
         what = error.strerror or str(error)
         return f"{where}: {what[:1].lower()}{what[1:]}" if where else what
+    if isinstance(error, CorruptLogError) and isinstance(error.__cause__, sqlite3.Error):
+        return f"{error}\n  {MENDED}"
     return str(error)
 
 

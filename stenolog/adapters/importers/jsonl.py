@@ -1,9 +1,9 @@
 """Conversations as JSON Lines that another database takes in with the same digests.
 
 One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
-stands before the first entry that names it, and that entry lists it. An erased entry is written as what is
-left of it: the length and the hash of its payload, from which its digest is computed. What a fork inherits is written like
-the rest, so that an export stands on its own.
+stands before the first entry that names it, and that entry lists it. An erased entry is written as its
+length and hash, from which its digest is computed. What a fork inherits is written like the rest, so that an
+export stands on its own.
 """
 
 from __future__ import annotations
