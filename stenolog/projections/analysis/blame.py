@@ -108,7 +108,7 @@ class _Chain:
         lane, cause = "", start
         while True:
             entry = self.at[cause.position]
-            links.append(self._told(_link(entry, cause.field, cause.call)))
+            links.append(self._with_reason(_link(entry, cause.field, cause.call)))
             links += self._judgements(entry, cause.call)
             lane = _lane_of(entry.event) or lane
             cause = self._cause(entry, lane)
@@ -117,7 +117,7 @@ class _Chain:
                     return Blame(tuple(links))
                 return Blame(tuple(links), self._gap(entry, cause), tuple(self._possible(entry)))
 
-    def _told(self, link: BlameLink) -> BlameLink:
+    def _with_reason(self, link: BlameLink) -> BlameLink:
         """Return the link; one to an erased entry says why it was erased, and when."""
         if not is_erased(self.at[link.position].event):
             return link
