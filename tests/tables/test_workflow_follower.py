@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -250,6 +251,28 @@ def test_a_fork_is_a_workflow_with_all_it_inherits_and_a_deleted_conversation_ha
     follow(log, application)
     assert application.messages("2") == []
     assert len(application.messages("1")) == 5
+
+
+def test_two_followers_at_once_double_nothing_and_take_nothing_back(
+    log: Log, path: Path, application: Application
+) -> None:
+    def write() -> None:
+        with stenolog.open(path) as other, closing(application.connect()) as connection:
+            follower = WorkflowFollower(other, connection)
+            for _ in range(15):
+                follower.catch_up()
+
+    follow(log, application)
+    with ThreadPoolExecutor() as pool:
+        at_work = [pool.submit(write) for _ in range(2)]
+        for number in range(30):
+            log[f"talk {number % 5}"].append(UserMessage(text=f"{number}"))
+        for one in at_work:
+            one.result()
+    follow(log, application)
+
+    assert sorted(int(content) for *_, content in application.messages()) == [*range(30)]
+    assert application.run("SELECT max(id) FROM conversation_messages") == [(30,)]
 
 
 def test_the_application_may_say_which_workflow_a_conversation_is(log: Log, application: Application) -> None:

@@ -47,7 +47,10 @@ class WorkflowFollower:
         self._workflow = workflow
 
     def follow(self, timeout: float | None = None) -> None:
-        """Catch up, and again whenever the log grows, until it is closed or quiet for `timeout` seconds."""
+        """Catch up, and again whenever the log grows, until it is closed or quiet for `timeout` seconds.
+
+        Raises `TableError` where the database goes away: begin again, with a new connection.
+        """
         tail = self.log.tail(timeout)  # from here on, so that nothing is missed while catching up
         self.catch_up()
         for entry in tail:
@@ -56,11 +59,11 @@ class WorkflowFollower:
 
     def catch_up(self) -> None:
         """Write what is missing, and delete the messages of conversations that were deleted."""
-        names = self.log.names(archived=True)
-        for name in names:
+        for name in self.log.names(archived=True):
             self._follow(self.log[name])
-        there = {self.log[name].key for name in names if name in self.log}
         with self._database.transaction():
+            # In the transaction: else a conversation that another follower has begun meanwhile looks deleted.
+            there = {self.log[name].key for name in self.log.names(archived=True)}
             for (key,) in self._database.run("SELECT conversation FROM stenolog_workflows"):
                 if key not in there:
                     self._forget(key)
