@@ -37,7 +37,8 @@ PREFACE = """\
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
-| `request --why`, `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`; with `--dropped` also `budget` |
+| `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
+| `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `budget` |
 | `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
 | `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
