@@ -61,22 +61,37 @@ NAMES = [
     *("id", "timestamp", "createdAt", "created_at", "content", "includeInContext", "partType", "part_type"),
     *("mode", "runId", "run_id", "nodeId", "tool_calls", "toolCalls", "tool_call_id", "toolCallId", "name"),
     *("widget", "error", "isError", "refusal", "function_call", "color", "stenolog"),
+    *("agentId", "agent_id", "toolName", "duration", "durationMs", "isCollapsed", "workflowId"),
 ]
 TIMES = ["2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678901Z"]
+AGENTS = ["architect", "coder", "a/b", "user", " "]
+BLOCKS = [
+    "LLM_ERROR",
+    "Half\n\nLLM_ERROR\n- type: timeout\n- message: 60 s",
+    'LLM_ERROR {"type": "x", "code": 3}',
+]
 KINDS = ["text", "tool_call", "tool_result", "llm_error", "mode_switch", "widget", "summary", "run", "c1"]
-APT = st.sampled_from((*TIMES, *KINDS, True, False, [call()], [{"id": 3}]))
+APT = st.sampled_from((*TIMES, *KINDS, *AGENTS, *BLOCKS, 12, 12.5, -1, True, False, [call()], [{"id": 3}]))
 FIELDS = st.dictionaries(st.sampled_from(NAMES), APT | json_values(), max_size=8)
 ROLES = st.sampled_from(("system", "developer", "user", "assistant", "tool", "function", "critic"))
+ABOUT = st.fixed_dictionaries(
+    {"id": st.just("talk")},
+    optional={
+        "includeToolResultsInContext": st.booleans(),
+        "includeCollapsedUiEventsInContext": st.booleans(),
+        "activeType": st.sampled_from(("chat", "agent", "run", "text")),
+    },
+)
 FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, FIELDS)
 
 
 @settings(max_examples=80)
-@given(st.lists(FOREIGN, max_size=8), st.booleans())
-def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], results: bool) -> None:
+@given(st.lists(FOREIGN, max_size=8), ABOUT)
+def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], about: Message) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
     with two_logs() as (log, _, place):
         made = folder(place / "in", talk=own)
-        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
+        index(made, [about])
         imported(log, made)
         if own:
             export_crewagent(log["talk"], place / "out")
@@ -101,9 +116,9 @@ def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(hist
 
 
 @settings(max_examples=50)
-@given(st.lists(FOREIGN, min_size=1, max_size=6), histories(8), st.booleans())
+@given(st.lists(FOREIGN, min_size=1, max_size=6), histories(8), ABOUT)
 def test_what_was_imported_and_went_on_here_comes_back_with_both(
-    messages: list[Message], history: list[Event], results: bool
+    messages: list[Message], history: list[Event], about: Message
 ) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)] or [{"role": "user"}]
     known = [
@@ -111,7 +126,7 @@ def test_what_was_imported_and_went_on_here_comes_back_with_both(
     ]
     with two_logs() as (log, other, place):
         made = folder(place / "in", talk=own)
-        index(made, [{"id": "talk", "includeToolResultsInContext": results}])
+        index(made, [about])
         imported(log, made)
         log["talk"].extend(known, expected=log["talk"].position)
         export_crewagent(log["talk"], place / "out")
