@@ -119,3 +119,15 @@ def test_tools_of_langchain_can_be_joined_and_the_note_no_longer_names_them(log:
         convert_to_openai_tool(tool)["function"] for tool in (look, ask)
     ]
     assert "besides (system prompt) or left out is not recorded" in log["one"].bill("assistant").note
+
+
+def test_what_a_graph_wrote_live_was_recorded_and_not_imported(log: Log, run: Run) -> None:
+    saver = LangGraphSaver(log)
+    saver.setup()  # as programs do with a SqliteSaver
+    talking(saver).invoke(ASKED, ONE)
+    caller = next(entry for entry in log["one"] if getattr(entry.event, "tool_calls", ()))
+
+    shown = run("explain", "call", "one", str(caller.position)).out
+
+    assert "was recorded without a cause" in shown
+    assert "imported" not in shown

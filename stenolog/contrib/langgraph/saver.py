@@ -83,6 +83,9 @@ class LangGraphSaver(AwaitedSaver):
         """Open the log in a file for `with` or `async with`; `options` are the saver's, such as `allow`."""
         return Connection(conn_string, lambda log: cls(log, **options))
 
+    def setup(self) -> None:
+        """Do nothing: a log needs no setup, but programs call it, as that of a `SqliteSaver`."""
+
     def conversation(self, thread_id: object) -> Conversation:
         """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
         return self._shelf.conversation(id_of(thread_id))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.erasure import ERASED, is_checkpointed, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
 from stenolog.domain.events import (
     AssistantMessage,
@@ -231,7 +231,8 @@ def _gap(entry: Entry, cause: _Cause) -> str:
     if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:
         return f"{where} is the beginning: the {event.author_kind} said it, and names no cause"
     missing = "a cause" if isinstance(event, UserMessage) else "a cause or a receipt"
-    imported = f" was imported from {source.system}" if source is not None else " was recorded"
+    is_live = source is None or is_checkpointed(event)  # LangGraph's saver names the message that it records
+    imported = " was recorded" if is_live or source is None else f" was imported from {source.system}"
     return f"not recorded: {where}{imported} without {missing}"
 
 
