@@ -60,6 +60,10 @@ async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent
     ):
         yield happened
     if not found(conversation):
+        wish = UserMessage(text="The line 'Stakeholders:' is missing, and a line for each of them.")
+        async for happened in _run(conversation, team, wish):
+            yield happened
+    if not found(conversation):
         raise ModelError(
             "other", f"expected an analysis that names stakeholders, found {_latest(conversation)!r:.80}"
         )
@@ -71,7 +75,7 @@ async def plan(conversation: Conversation, team: Team) -> AsyncIterator[RunEvent
         wish = UserMessage(
             text=f"A plan is missing. Answer with JSON alone, as in {EXAMPLE}.", to=["task_planner"]
         )
-        async for happened in _run(conversation, team, wish, "selection again"):
+        async for happened in _run(conversation, team, wish):
             yield happened
     if not planned(conversation):
         raise ModelError("other", f"expected a plan as {EXAMPLE}, found {_latest(conversation)!r:.80}")
@@ -110,9 +114,11 @@ def without_context(log: Log) -> Conversation:
 async def _run(
     conversation: Conversation, team: Team, message: UserMessage | None = None, id: str = ""
 ) -> AsyncIterator[RunEvent]:
-    """Say the message, once, and run the team until nobody has anything to do."""
-    if message is not None:
+    """Say the message, with an `id` once, and run the team until nobody has anything to do."""
+    if message is not None and id:
         once(conversation, [NewEntry(message, id=id)])
+    elif message is not None:
+        conversation.append(message)
     async for happened in team.run(conversation):
         yield happened
     check(conversation)
@@ -169,7 +175,8 @@ def _to(lane: str, text: str, author: str, cause: int) -> UserMessage:
 def found(conversation: Conversation) -> list[str]:
     """Return the names of the stakeholders that the orchestrator has found in the report."""
     texts = [said(entry).text for entry in answers(conversation) if said(entry).agent == "orchestrator"]
-    return re.findall(r"^- ([^,\n]+),.*:", texts[0], re.MULTILINE) if texts else []
+    listed = (re.findall(r"^- ([^,\n]+),.*:", text, re.MULTILINE) for text in texts)
+    return next(filter(None, listed), [])
 
 
 def planned(conversation: Conversation) -> list[dict[str, str]]:
