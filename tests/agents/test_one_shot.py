@@ -354,7 +354,8 @@ def test_a_line_that_the_reader_does_not_expect_is_an_invalid_response(tmp_path:
         (
             "a",
             {"format": "xml"},
-            "expected an output format other than text: jsonl, claude-code, codex; found 'xml'",
+            "expected an output format other than text: "
+            "jsonl, claude-code, codex, gemini-cli, qwen-code; found 'xml'",
         ),
     ],
 )

@@ -51,11 +51,13 @@ OWN_KEYS = {
 ITS_MODULES = {
     f"{room}/gemini.py" for room in ("projections/requests/apis", "projections/requests/validation")
 } | {"adapters/llms/gemini.py"}
-# Formats of files; an example in a message; names of tools, models and rules that its own modules ask for.
+# Formats of files and programs; an example; names of tools, models and rules that its own modules ask for.
 NO_PLACE = {
+    "adapters/agents/output_formats.py",
     "adapters/cli/chat_command.py",
     "adapters/tool_specs/signatures.py",
     "adapters/tools/mcp/server.py",
+    "projections/acts.py",
     "projections/requests/apis/model_families.py",
     "projections/requests/rules.py",
 }
