@@ -74,3 +74,20 @@ def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, pa
     assert "'demo' at position 6: boss erased 3, 4: on request" in told.err
     assert "nowhere" in cli("explain", "value", "zebra").out
     assert "Entries 3, 4 erased: on request" in cli("timeline").out
+
+
+def test_erase_takes_ranges_and_names_the_entries_that_still_quote_the_words(cli: CLI, path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].append(AssistantMessage(agent="a", text="So far: The zebra flies. Thanks was said."))
+    told = cli("erase", "demo", "2-3,4", "--yes", "--json").envelope
+    assert (told["data"]["positions"], told["data"]["quoted_at"]) == ([2, 3, 4], [5])
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="Once more: So far: The zebra flies. Thanks was said."))
+    told = cli("erase", "demo", "5", "--yes").err
+    assert told == "! the same words still stand in 1 other entry: 7\n"
+    assert cli("erase", "demo", "7", "--yes").err == ""
+
+
+def test_a_wrong_position_to_erase_is_told_before_the_question(cli: CLI, path: Path) -> None:
+    assert "found '2to3'" in cli("erase", "demo", "2to3").err
+    assert "say --yes" in cli("erase", "demo", "2-3").err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from stenolog.adapters.log import open as open_log
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
+from tests.cli.conftest import Ran
 
 OUTSIDE = ["7", "0", "-1", "@~6", "@~7", "@{error}~6", "2026-11-19"]
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -123,3 +125,20 @@ def test_a_beginning_shared_with_ones_forks_alone_means_the_conversation() -> No
 
     assert full_name(names, "60b3") == "60b3-session"
     assert full_name(names, "60b3-session~") == "60b3-session~1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--db", "other.db", "ls"), "Options go after the command: stenolog COMMAND --db …"),
+        (("fork", "demo", "--at", "3"), "Say --after POSITION or --before POSITION."),
+        (("show", "3", "demo"), "the conversation comes first: stenolog show demo 3"),
+        (("explain", "agent", "coder", "--agent", "x"), "An agent needs no option here: stenolog explain"),
+    ],
+)
+def test_what_stands_in_the_wrong_place_is_answered_with_the_right_one(
+    demo: Callable[..., Ran], arguments: tuple[str, ...], told: str
+) -> None:
+    ran = demo(*arguments)
+    assert ran.status == 2
+    assert told in ran.err

@@ -91,10 +91,17 @@ def test_more_than_is_shown_is_said(demo: Cli) -> None:
     assert demo("search", "dates", "-n", "2").err == ""
 
 
-def test_nothing_found_is_no_error(demo: Cli) -> None:
+def test_nothing_found_is_told_on_stderr_with_exit_1_as_grep_does(demo: Cli) -> None:
     ran = demo("search", "nowhere")
 
-    assert (ran.status, ran.out, ran.err) == (0, "nothing found\n", "")
+    assert (ran.status, ran.out, ran.err) == (1, "", "· nothing found\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"), [('"dates', "the quote is not closed"), ("dates OR", "OR stands between two words")]
+)
+def test_a_slip_in_the_syntax_of_the_words_is_told(demo: Cli, words: str, fault: str) -> None:
+    assert fault in demo("search", words).err
 
 
 def test_behind_two_dashes_all_are_words(demo: Cli) -> None:
@@ -106,10 +113,12 @@ def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, withi
     unknown = demo("search", "dates", "--agent", "nobody", *within)
     known = demo("search", "nowhere", "--agent", "coder", *within)
 
-    assert (unknown.status, unknown.out) == (0, "nothing found\n")
+    assert (unknown.status, unknown.out) == (1, "")
     where = "demo" if within else "talks.db"
-    assert unknown.err == f"· no agent 'nobody' in {where}, only coder, reviewer\n"
-    assert known.err == ""
+    assert unknown.err == f"· nothing found\n· no agent 'nobody' in {where}, only coder, reviewer\n"
+    assert known.err == "· nothing found\n"
+    slip = demo("search", "dates", "--agent", "reviewr", *within)
+    assert "did you mean 'reviewer'?" in slip.err
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ class TestTheZoneOfThisMachine:
 
     def test_a_time_without_a_zone_is_one_of_there(self, far_east: Cli) -> None:
         assert "good night" in far_east("search", "night", "--since", "2026-11-21", "--local").out
-        assert "nothing found" in far_east("search", "night", "--since", "2026-11-21").out
+        assert "nothing found" in far_east("search", "night", "--since", "2026-11-21").err
 
     def test_json_stays_in_utc(self, far_east: Cli) -> None:
         assert far_east("log", "--local", "--json").out == far_east("log", "--json").out

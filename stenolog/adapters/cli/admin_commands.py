@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from stenolog.projections.analysis.quotes import quoting
+
 from .framework import command
-from .lines import CommandResult, Piece, counted, done, line
+from .lines import CommandResult, Diagnostic, Piece, counted, done, line
 from .lookup import find_both, find_conversation, open_log
 from .options import OneOf, names, takes_conversation, takes_conversation_and, takes_db
-from .position_argument import resolve
+from .position_argument import position_ranges, resolve
 from .terminal import ask
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
 @click.option("--reason", default="", help="Why; it stands in the receipt, which stays in the log.")
 @click.option("--by", metavar="NAME", help="Who; else the system's user.")
 @target_argument
-@click.argument("positions", metavar="POSITION...", nargs=-1, required=True)
+@click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
 @takes_db
 def erase_command(
     db: Path, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
@@ -137,14 +139,17 @@ def erase_command(
 
     A receipt says who and why. The place and the digest of each stay, so the log is still provable. The
     words are overwritten in every file of the log; `stenolog explain value` finds what quotes them elsewhere.
+    Positions are written 8 41, or 40-44,91.
     """
     conversation = find_conversation(open_log(db), target)
+    spans = position_ranges(conversation, positions)
+    chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to erase without being asked, say --yes")
-    chosen = [resolve(conversation, position) for position in positions]
     which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
         ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")
+    quoted = quoting(conversation.entries(), chosen)
     erased = conversation.erase(*chosen, reason=reason, by=by)
 
     def draw() -> Iterator[Piece]:
@@ -155,7 +160,17 @@ def erase_command(
             words = f"others are reading: the words may still stand in {db}-wal; `stenolog db gc` goes on"
             yield line(("! ", "yellow"), words)
 
-    return CommandResult({"conversation": conversation.name, **erased._asdict()}, draw)
+    data = {"conversation": conversation.name, **erased._asdict(), "quoted_at": quoted}
+    return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted))
+
+
+def _still_there(conversation: Conversation, quoted: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """Return a warning that other entries quote what was erased."""
+    if not quoted:
+        return ()
+    where = f"{counted(len(quoted), 'other entry', 'other entries')}: {', '.join(map(str, quoted))}"
+    words = f"the same words still stand in {where}"
+    return (Diagnostic("warning", "quoted", words, conversation.name),)
 
 
 def _brought_back_by(conversation: Conversation) -> str:

@@ -242,7 +242,11 @@ class Exit(NamedTuple):
 
 
 OK = Exit(0, "done")
-FAILED = Exit(1, "the check that the command is there for has failed; of `run` and `chat`, an agent has")
+FAILED = Exit(
+    1,
+    "the check that the command is there for has failed; of `run` and `chat`, an agent has; `search` found "
+    "nothing",
+)
 USAGE = Exit(
     2, "what was asked for cannot be done as it was asked", (errors.CallerError, click.ClickException)
 )

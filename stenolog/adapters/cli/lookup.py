@@ -85,12 +85,22 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
         raise click.UsageError(f"expected {_wanted()}, found nothing")
     if len(words) > 2:
         raise click.UsageError(f"expected {_wanted()}, found {len(words)} words: {' '.join(words)}")
+    if len(words) == 2 and _are_swapped(log, *words):
+        said = f"{click.get_current_context().command_path} {words[1]} {words[0]}"
+        raise click.UsageError(f"the conversation comes first: {said}")
     if len(words) == 2:
         return find_conversation(log, words[0]), words[1]
     word = words[0] if words else ""
     if default is None or (POSITION.fullmatch(word) and word not in log):
         return find_conversation(log, ""), word
     return find_conversation(log, word), default
+
+
+def _are_swapped(log: Log, first: str, second: str) -> bool:
+    """Return whether a position stands where the conversation belongs, and the conversation behind it."""
+    if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
+        return False
+    return first not in log and bool(log.names(archived=True, prefix=second, limit=1))
 
 
 def _wanted() -> str:

@@ -15,6 +15,7 @@ from typing import Protocol
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.values import PositionRange
 
 from .suggest import did_you_mean
 from .time_argument import moment
@@ -57,6 +58,16 @@ def resolve(conversation: ConversationArgument, written: str, least: int = 1) ->
             f"{conversation.name!r}: expected a position from {least} to {head}, found {written}"
         )
     return found
+
+
+def position_ranges(conversation: ConversationArgument, written: Iterable[str]) -> Iterator[PositionRange]:
+    """Yield the positions that were written: `91`, `40-44`, several divided by commas."""
+    for piece in (piece.strip() for option in written for piece in option.split(",")):
+        first, dash, last = piece.partition("-")
+        if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
+            first, last = piece, ""
+        begin = resolve(conversation, first.strip())
+        yield PositionRange(first=begin, last=resolve(conversation, last.strip()) if last else begin)
 
 
 def _split(written: str) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +37,7 @@ from .framework import command
 from .lines import CommandResult, Piece
 from .lookup import find_conversation, open_log
 from .options import takes_conversation
-from .position_argument import resolve
+from .position_argument import position_ranges, resolve
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -123,7 +123,7 @@ def request_command(
     position = resolve(conversation, at)
     named = agent or only_agent(conversation, position)
     chosen = _policy(conversation, named, position, policy, budget)
-    asked = Asked(conversation, named, position, api, chosen, [*_spans(conversation, without)])
+    asked = Asked(conversation, named, position, api, chosen, [*position_ranges(conversation, without)])
     warnings = slip(conversation, named)
     if raw:
         print_raw(asked.request())
@@ -258,13 +258,3 @@ def _whatif(asked: Asked, *, exit_code: bool) -> CommandResult:
         "other": request_data(made.other),
     }
     return CommandResult(data, draw, failed=exit_code and not made.same)
-
-
-def _spans(conversation: Conversation, written: Iterable[str]) -> Iterator[PositionRange]:
-    """Yield the positions to be hidden: `91`, `40-44`, several divided by commas."""
-    for piece in (piece.strip() for option in written for piece in option.split(",")):
-        first, dash, last = piece.partition("-")
-        if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
-            first, last = piece, ""
-        begin = resolve(conversation, first.strip())
-        yield PositionRange(first=begin, last=resolve(conversation, last.strip()) if last else begin)

@@ -21,6 +21,7 @@ from .framework import Command, command
 from .lines import STYLES, CommandResult, Diagnostic, Piece, line
 from .lookup import find_conversation, open_log
 from .options import names, takes_db, takes_kinds
+from .suggest import did_you_mean
 from .terminal import Bar, width
 from .time_argument import in_zone, moment
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 WITHOUT = re.compile(r'-[\w"]')
 """The beginning of an excluded word or phrase; an option begins so too."""
+DANGLING = re.compile(r"^OR\b|\bOR$")
+"""An OR without a word on each side."""
 ASKED = 100
 """So many of the newest conversations are asked who has spoken, where nothing was found of somebody."""
 
@@ -109,15 +112,17 @@ def search_command(
         )
     shown = hits[:limit]
     notes = _more(hits, limit) if hits or agent is None else _unknown(log, conversation, agent)
+    notes += _syntax(words)
     titles = {name: title_of(log[name]) for name in dict.fromkeys(hit.conversation for hit in shown)}
     data = {"query": words, "hits": shown, "titles": titles}
 
     def draw() -> Iterable[Piece]:
-        if not shown:
-            return [line(("nothing found", "dim"))]
         return _in_lines(shown) if width() is None else _in_groups(shown, titles, log)
 
-    return CommandResult(data, draw, diagnostics=notes)
+    # An envelope tells an empty list by itself.
+    failed = not shown and not click.get_current_context().params["as_json"]
+    told = notes if shown else (Diagnostic("note", "nothing-found", "nothing found"), *notes)
+    return CommandResult(data, draw, failed=failed, diagnostics=notes, messages=told)
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:
@@ -134,6 +139,15 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
     )
 
 
+def _syntax(words: str) -> tuple[Diagnostic, ...]:
+    """Return a warning if the words are looked for otherwise than they seem to be meant."""
+    faults = {
+        "the quote is not closed: a phrase has one at each end": words.count('"') % 2 == 1,
+        "OR stands between two words": bool(DANGLING.search(words)),
+    }
+    return tuple(Diagnostic("warning", "syntax", fault) for fault, is_there in faults.items() if is_there)
+
+
 def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
     """Return a note that there is no such agent, if the conversations searched can tell."""
     searched = (
@@ -143,19 +157,20 @@ def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic
     for name in searched:
         settings, state = folds.folds_at(log[name], (folds.SETTINGS, folds.STATE))
         agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
-    if agent in agents or (conversation is None and log.count(archived=True) > ASKED):
+    if agent in agents:
         return ()
     there = f"only {', '.join(sorted(agents))}" if agents else "nor any other"
-    return (
-        Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {conversation or log.path}, {there}"),
-    )
+    is_part = conversation is None and log.count(archived=True) > ASKED
+    where = f"the {ASKED} newest conversations of {log.path}" if is_part else conversation or log.path
+    said = did_you_mean(agent, sorted(agents)) or ("" if is_part else f", {there}")
+    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {where}{said}"),)
 
 
 def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iterator[Piece]:
     """Draw the hits under the conversations that they are in, the one with the first hit first."""
     from .layout import wrapped
 
-    digits = max(len(str(hit.position)) for hit in hits)
+    digits = max((len(str(hit.position)) for hit in hits), default=0)
     for name, title in titles.items():
         yield line((short_name(log, name), "bold"), f"  {title}")
         for hit in hits:

@@ -49,6 +49,20 @@ def where_the_position_goes(error: click.UsageError) -> str:
         return f"; a position is given by --at {extra[1]} here"
     arguments = (each for each in command.params if isinstance(each, click.Argument))
     words = " ".join(each.make_metavar(error.ctx) for each in arguments)
-    if isinstance(error, click.NoSuchOption) and error.option_name == "--at" and "POSITION" in words:
-        return f" A position needs no option here: {error.ctx.command_path} {words}"
+    if isinstance(error, click.NoSuchOption):
+        return _where_the_option_goes(error.option_name, error.ctx, words)
+    return ""
+
+
+def _where_the_option_goes(option: str, ctx: click.Context, words: str) -> str:
+    """Return how a command takes an option that it does not have."""
+    path, known = ctx.command_path, {name for each in ctx.command.params for name in each.opts}
+    if ctx.parent is None:
+        return f" Options go after the command: {path} COMMAND {option} …"
+    if option == "--at" and {"--after", "--before"} <= known:
+        return " Say --after POSITION or --before POSITION."
+    if option == "--at" and "POSITION" in words:
+        return f" A position needs no option here: {path} {words}"
+    if option == "--agent" and "AGENT" in words:
+        return f" An agent needs no option here: {path} {words}"
     return ""

@@ -1,0 +1,44 @@
+"""Entries that quote others word for word, so that erasing those leaves the words in the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_gone
+from stenolog.domain.events import AssistantMessage, Event, LlmError
+
+SHORTEST_TEXT = 12
+"""A whole text of fewer characters may stand elsewhere by chance."""
+SHORTEST_LINE = 24
+"""A line, or an argument of a call, of fewer characters may do so."""
+LINES = 200
+"""Number of lines looked for, the longest first."""
+
+
+def quoting(entries: Iterable[Entry], positions: Collection[int]) -> list[int]:
+    """Return the positions of other entries that hold a text, a line or an argument of these."""
+    others: list[tuple[int, str]] = []
+    wanted: set[str] = set()
+    for entry in entries:
+        if entry.position in positions:
+            wanted.update(_quotable(entry.event))
+        elif not is_gone(entry.event):
+            others.append((entry.position, REGISTRY.dump(entry.event)[1].decode(errors="replace")))
+    # Payloads are JSON, in which line breaks and quotes are escaped.
+    longest = sorted(wanted, key=len, reverse=True)[:LINES]
+    needles = [json.dumps(words, ensure_ascii=False)[1:-1] for words in longest]
+    return [position for position, payload in others if any(words in payload for words in needles)]
+
+
+def _quotable(event: Event) -> Iterator[str]:
+    text = str(getattr(event, "text", "")).strip()
+    if len(text) >= SHORTEST_TEXT:
+        yield text
+    yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= SHORTEST_LINE)
+    if isinstance(event, AssistantMessage | LlmError):
+        for call in event.tool_calls:
+            values = call.arguments.values() if isinstance(call.arguments, dict) else (call.arguments,)
+            yield from (each for each in values if isinstance(each, str) and len(each) >= SHORTEST_LINE)
