@@ -21,4 +21,4 @@ with contextlib.suppress(EOFError, KeyboardInterrupt):  # Ctrl-D and Ctrl-C end 
             chat.append(answer := stenolog.models.answer_from(ask(**request.body), request))
             print(answer.text or [call.name for call in answer.tool_calls])
         elif not stenolog.tools.run_calls(chat, "guide", [weather]):
-            chat.append(stenolog.UserMessage(input(f"({request.reason})\n> ")))
+            chat.append(stenolog.UserMessage(input(f"{request.obstacle}\n> ")))

@@ -160,7 +160,8 @@ class Request:
     - the parts that must stay exceed the policy's budget
     - no model is named, neither on the agent's card nor by an answer of its own
 
-    `ready` is true also if only the name of the model is missing. `parts` explains the contents,
+    `obstacle` is the reason without the first of these: empty where all was answered. `ready` is true also if
+    only the name of the model is missing. `parts` explains the contents,
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
     `at` is the position of the view. The body has its messages under `messages_key`. `cuts` is how often the
     window has been cut so far, `cut` are the runs of positions that it left out.
@@ -173,6 +174,7 @@ class Request:
     body: Body
     sendable: bool
     reason: str
+    obstacle: str = ""
     explain: Callable[[], Explanation] = Explanation
     pipeline: str = PIPELINE
     policy: Policy = field(default_factory=Policy)

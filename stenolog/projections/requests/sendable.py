@@ -21,6 +21,8 @@ from .pipeline.view import Contents, View
 from .request import Body, Message, Request, Size, texts
 from .rules import CUTS
 
+NOTHING = "nothing"
+"""The beginning of the reasons that no one can do anything about: all was answered."""
 STOPPED = "it was stopped; any message to it, such as 'continue', lets it go on"
 LIKENESS = 0.6
 """The likeness of an agent's name to that of a known one, from 0 to 1, from which on it may be a slip."""
@@ -66,11 +68,12 @@ def finished(
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
-    reason = "; ".join(reason for reason in (unsendable_reason(view, end), over) if reason)
-    if reason:
-        return replace(request, sendable=False, ready=False, reason=reason)
+    waits = unsendable_reason(view, end)
+    if reason := "; ".join(filter(None, (waits, over))):
+        obstacle = over if waits.startswith(NOTHING) else reason
+        return replace(request, sendable=False, ready=False, reason=reason, obstacle=obstacle)
     no_model = unnamed(view, body, api.name)
-    return replace(request, sendable=False, reason=no_model) if no_model else request
+    return replace(request, sendable=False, reason=no_model, obstacle=no_model) if no_model else request
 
 
 def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:
@@ -132,9 +135,9 @@ def unsendable_reason(view: View, end: Message | None) -> str:
     `end` is the last that was said.
     """
     if end is None:
-        return "nothing has been said to it"
+        return f"{NOTHING} has been said to it"
     if end.role == "assistant":
-        return "nothing to answer: the last word is the agent's own"
+        return f"{NOTHING} to answer: the last word is the agent's own"
     state, address = view.state, view.lane.address
     stands = state.lane(address)
     # A message has waited for an agent, and this new one would be asked as soon as it joins.
@@ -152,7 +155,7 @@ def unsendable_reason(view: View, end: Message | None) -> str:
             return "the agent has left"
         case "idle":
             stopped = STOPPED if stands.asked > stands.answered else "the lane is idle"
-            return f"nothing to answer: {_for_a_stranger(view) or stopped}"
+            return f"{NOTHING} to answer: {_for_a_stranger(view) or stopped}"
 
 
 def _for_a_stranger(view: View) -> str:
