@@ -254,3 +254,18 @@ def test_conversations_have_the_names_titles_and_order_of_the_list(
     ]
     monkeypatch.delenv("COLUMNS")
     assert all(name in cli("cost", "--by", "conversation").out for name in names)
+
+
+def test_days_and_weeks_have_a_line_each_in_their_order(demo: Callable[..., Any]) -> None:
+    """The demo is of one day, a Friday."""
+    for by, name in (("day", "2026-11-20"), ("week", "2026-W47")):
+        data = demo("cost", "--by", by, "--json").envelope["data"]
+        assert [row["name"] for row in data["rows"]] == [name]
+        assert data["total"]["calls"] == demo("cost", "--json").envelope["data"]["total"]["calls"]
+
+
+def test_the_rows_are_sorted_by_their_costs_and_then_by_their_calls(demo: Callable[..., Any]) -> None:
+    rows = demo("cost", "--by", "model", "--json").envelope["data"]["rows"]
+    places = [(-row["known_cost_micro_usd"], -row["calls"]) for row in rows]
+    assert len(rows) > 1
+    assert places == sorted(places)

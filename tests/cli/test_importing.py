@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.cli import import_export, terminal
+from stenolog.adapters.cli.import_export import summary
+from stenolog.adapters.cli.lines import Paragraph
 from stenolog.adapters.cli.terminal import STEP, Bytes
 from stenolog.adapters.importers import batch
 from tests.cli.terminal import Terminal as RealTerminal
@@ -344,3 +346,9 @@ def test_a_file_that_was_refused_and_has_not_changed_is_counted_and_named_where_
     assert "strange.json: found an object with the keys x, z" in changed.err
     assert {each.status for each in (first, again, named, more, changed)} == {1}
     assert "expected a Claude Code session" in cli("import", str(strange)).err
+
+
+def test_the_last_line_of_an_import_wraps_at_a_narrow_terminal_and_keeps_its_hint() -> None:
+    last = summary([], [], 3, "-v shows each")
+    assert isinstance(last, Paragraph)
+    assert " ".join(last.rendered(24, coloured=False)).endswith("-v shows each")

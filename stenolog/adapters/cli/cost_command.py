@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,14 +31,17 @@ from .lookup import find_conversation, find_conversations, open_log
 from .options import OneOf, takes_conversation
 from .position_argument import resolve
 from .terminal import width
-from .time_argument import Period, period
+from .time_argument import Period, in_zone, period
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
+    from stenolog.domain.entry import Entry
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
-BY = ("agent", "task", "run", "model", "conversation")
+DAYS = {"day": "%Y-%m-%d", "week": "%G-W%V"}
+"""How a day and a week are written, by which rows are in order."""
+BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 
 
 @command("cost", example="stenolog cost demo --plan --agent coder --budget 8k,16k")
@@ -94,11 +98,18 @@ def cost_command(
         active = set(log.names(archived=True, active_since=times.first))
         conversations = [conversation for conversation in conversations if conversation.name in active]
     shared = _shared if len(conversations) > 1 else lambda _: 0
-    used = [(each.name, _used(each, at, times, after=shared(each))) for each in conversations]
+    used = [
+        found
+        for each in conversations
+        for found in (
+            _used_by_day(each, at, times, shared(each), DAYS[by])
+            if by in DAYS
+            else [(each.name, _used(each, at, times, after=shared(each)))]
+        )
+    ]
     rows = _rows([one for one in used if not any(times) or one[1].total != NOTHING], by)
-    if by == "conversation":
-        rows = _newest_first(log, rows)
     table = prices_of(prices)
+    rows = _newest_first(log, rows) if by == "conversation" else _in_order(rows, by, table)
     data = {
         "conversations": [conversation.name for conversation in conversations],
         "by": by,
@@ -123,6 +134,15 @@ def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
+def _in_order(
+    rows: Sequence[tuple[str, UsageTotals]], by: str, table: Prices | None
+) -> Sequence[tuple[str, UsageTotals]]:
+    """Return days and weeks by their time, all other rows by their costs, then by their calls."""
+    if by in DAYS:
+        return sorted(rows, key=lambda row: row[0])
+    return sorted(rows, key=lambda row: (-(row[1].known_cost(table) if table else 0), -row[1].calls))
+
+
 def _shared(conversation: Conversation) -> int:
     """Return the last position that a fork shares with its parent, which has the entries up to there."""
     return conversation.log.recorder.lineage(conversation.stream)[-1].after
@@ -138,6 +158,27 @@ def _used(conversation: Conversation, at: str | None, times: Period, after: int)
     )
 
 
+def _used_by_day(
+    conversation: Conversation, at: str | None, times: Period, after: int, form: str
+) -> Iterator[tuple[str, Usage]]:
+    """Yield the usage of each day, or week, of the entries behind a position."""
+    position = None if at is None else resolve(conversation, at)
+    days = {
+        entry.position: f"{in_zone(entry.time):{form}}"
+        for entry in conversation.entries(at=position)
+        if entry.time in times and entry.position > after
+    }
+    for day in dict.fromkeys(days.values()):
+        places = {place for place, written in days.items() if written == day}
+        used = usage_of(conversation.entries(at=position), partial(_is_among, places))
+        if used.total != NOTHING:
+            yield day, used
+
+
+def _is_among(positions: Collection[int], entry: Entry) -> bool:
+    return entry.position in positions
+
+
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
     """Return a tally for each name, over all conversations, without unused ones."""
     rows: dict[str, list[UsageTotals]] = {}
@@ -148,7 +189,7 @@ def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, Usa
 
 def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, UsageTotals]]:
     for name, each in used:
-        if by == "conversation":
+        if by == "conversation" or by in DAYS:
             yield name, each.total
         else:
             yield from each.by(cast("By", "lane" if by == "task" else by))

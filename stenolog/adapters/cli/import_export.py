@@ -18,7 +18,7 @@ from stenolog.projections.terminal_text import EscapedStream
 
 from .agent_request import lane, only_agent, say_on_stderr, takes_agent_else, unrecorded
 from .framework import command
-from .lines import CommandResult, Diagnostic, Piece, counted, done, line
+from .lines import CommandResult, Diagnostic, Piece, counted, done, line, paragraph
 from .lookup import find_conversation, open_log
 from .options import RegisteredName, takes_conversation, takes_db
 from .terminal import FILES, STDOUT, Bytes, say, there, whole_or_not_at_all
@@ -329,5 +329,6 @@ def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: 
     out = f", {len(refused):,} of them refused" if refused else ""
     out += f", {'as' if old == len(refused) else f'{old:,} as'} before" if old else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
-    rest = (f"  {more}", "dim") if more else ""
-    return line((f"{files}{out}, {_counts(total)}{others}", "bold"), rest)
+    rest = f"  {more}" if more else ""
+    # It wraps: a line that is cut would lose its hint.
+    return paragraph(f"{files}{out}, {_counts(total)}{others}{rest}", "bold")
