@@ -160,7 +160,7 @@ AGENT_FAULTS = {
     "model = 3": "agents.a.model: expected a table, found 3",
     "model = 'gpt'": "agents.a.model: expected a model as openai:NAME, ",
     "model = { use = 'cli:cat', modus = 'x' }": "model: modus: no such option; expected one of mode,",
-    "model = { use = 'cli:cat', health = { pong = 'x' } }": "health: expected ping, after or timeout; found",
+    "model = { use = 'cli:cat', health = { pong = 'x' } }": "expected ping, after, timeout or every; found",
     "model = { use = 'cli:cat', health = { after = 'x' } }": "model.after: expected a valid number, ",
     "model = { use = 'cli:cat', mode = 'x' }": "model: mode: expected one-shot or long-lived",
     "model = 'scripted:no.json'": "agents.a.model: No such file or directory: ",
