@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -202,3 +203,21 @@ def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(for
 def test_a_cost_that_is_incomplete_is_marked_however_small_it_is(cost: int, shown: str) -> None:
     assert conversation_list._usd(cost, True) == shown
     assert conversation_list._usd(cost, False) == shown[1:]
+
+
+def test_an_erasure_does_not_make_a_conversation_the_newest(cli: Callable[..., Any], tmp_path: Path) -> None:
+    day = datetime(2026, 2, 3, tzinfo=UTC)
+    with open_log(tmp_path / "talks.db") as log:
+        for number, name in enumerate(("old", "new")):
+            time = day + timedelta(days=number)
+            log[name].append(UserMessage(text="The key is swordfish."), time=time)
+            log[name].append(UserMessage(text="Thanks."), time=time)
+        log["old"].erase(2, reason="a key", by="keeper")
+        digest = log["old"].digest
+    rows = cli("ls", "--json").envelope["data"]
+    assert rows[1]["digest"] == digest
+    assert [(row["name"], row["last_at"][:10]) for row in rows] == [
+        ("new", "2026-02-04"),
+        ("old", "2026-02-03"),
+    ]
+    assert "the newest conversation: new" in cli("show").err

@@ -66,7 +66,7 @@ def conversation_data(log: Log, name: str) -> dict[str, Any]:
         "branch": seen.branch,
         "models": found.models,
         "position": found.state.position,
-        "digest": found.last.digest if found.last else "",
+        "digest": found.digest,
         "agents": found.agents,
         "asks_person": seen.asks_person,
         "lanes": {where: lane.status for where, lane in found.state.lanes.items()},

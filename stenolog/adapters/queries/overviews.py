@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import EPOCH, Entry
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.projections.overview import Overview, overview
@@ -16,13 +17,14 @@ OVERVIEW = persistent(overview)
 
 
 class ListedConversation(NamedTuple):
-    """A conversation as a list shows it; `last` is its last entry, None where there is none."""
+    """A conversation as a list shows it; `last` is its last entry but for records of erasures, or None."""
 
     name: str
     settings: Settings
     state: State
     overview: Overview
     last: Entry | None
+    digest: str = ""
 
     @property
     def title(self) -> str:
@@ -50,6 +52,15 @@ class ListedConversation(NamedTuple):
         return self.last is not None and self.last.time != EPOCH
 
 
+def _last(conversation: StreamHandle, position: int) -> Entry | None:
+    """Return the last entry that does not record an erasure."""
+    for at in range(position, 0, -1):
+        (entry,) = conversation.entries(after=at - 1, at=at)
+        if erasure_of(entry.event) is None:
+            return entry
+    return None
+
+
 def title_of(conversation: StreamHandle) -> str:
     """Return the title that was set, else the first words of a person."""
     return fold_at(conversation, SETTINGS).title or fold_at(conversation, OVERVIEW).words
@@ -58,5 +69,6 @@ def title_of(conversation: StreamHandle) -> str:
 def listed(conversation: StreamHandle) -> ListedConversation:
     """Return what a list shows of a conversation."""
     settings, state, seen = folds_at(conversation, (SETTINGS, STATE, OVERVIEW))
-    last = next(iter(conversation.entries(after=max(0, state.position - 1))), None)
-    return ListedConversation(conversation.name, settings, state, seen, last)
+    head = next(iter(conversation.entries(after=max(0, state.position - 1))), None)
+    last = _last(conversation, state.position)
+    return ListedConversation(conversation.name, settings, state, seen, last, head.digest if head else "")

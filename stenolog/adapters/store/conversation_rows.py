@@ -26,7 +26,9 @@ from .store_values import ConversationKey, Order, Segment, Which
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
-LAST_AT = """(SELECT at FROM stored_events WHERE originator_id = stream
+# An erasure says nothing new. The length comes first, so that long payloads need not be read.
+IS_RECEIPT = """(length(state) < 65536 AND instr(state, '"stenolog":{"erasure":{"positions":'))"""
+LAST_AT = f"""(SELECT at FROM stored_events WHERE originator_id = stream AND NOT {IS_RECEIPT}
     ORDER BY originator_version DESC LIMIT 1)"""
 ORDERS: dict[Order, str] = {
     "oldest": "stream",
