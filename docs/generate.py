@@ -64,7 +64,7 @@ PREFACE = """\
 | `rename` | `old`, `conversation` |
 | `archive` | `conversation`, `archived` |
 | `delete` | `conversation`, `entries`; of a fork those of its own |
-| `erase` | `conversation`, `positions`, `by`, `reason`, `recorded_at`, `is_complete` |
+| `erase` | `conversation`, `positions`, `by`, `reason`, `recorded_at`, `is_complete`, `quoted_at` |
 | `db path` | `path`, `exists` |
 | `db backup` | `db`, `file`, `bytes` |
 | `db restore` | `path`, `conversations`, `entries`, `moved`, `file` |
