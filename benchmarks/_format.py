@@ -1,4 +1,4 @@
-"""How a measured row is printed."""
+"""The print of a measured row."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SHOWN = 10
 
 @dataclass
 class Found:
-    """What was counted, by name, and what was found wrong, a line each."""
+    """The counts by name, and the faults that were found, a line each."""
 
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)

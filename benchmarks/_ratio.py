@@ -1,4 +1,4 @@
-"""What a benchmark yields, and how two ways of doing the same are compared in one run."""
+"""Rows of a benchmark, and comparisons of two ways of doing the same in one run."""
 
 from __future__ import annotations
 

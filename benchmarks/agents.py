@@ -28,7 +28,7 @@ KILLED_EACH_ROUND = 3
 
 
 class Left(NamedTuple):
-    """What this process holds: pipes and sockets, tasks, children, blocks of memory, and resident bytes."""
+    """The holdings of this process: pipes and sockets, tasks, children, memory blocks, resident bytes."""
 
     descriptors: int
     tasks: int

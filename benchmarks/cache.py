@@ -1,4 +1,4 @@
-"""How much of a request its provider has seen already: bytes that begin as those of the request before.
+"""The part of a request that its provider has seen already: bytes that begin as those of the request before.
 
 A hundred turns with a tool each, 200 requests, the last of 0.41 million characters with the full history; at
 most 16,000 tokens. The peers were measured on work of this size, with their own texts.
@@ -39,7 +39,7 @@ Under: TypeAlias = tuple[Sequence[Entry], PolicyLike]
 
 
 class Sent(NamedTuple):
-    """What was sent in all, what of it was new, in bytes; the requests, those over budget, the cuts."""
+    """The bytes sent in all and the new ones among them; the requests, those over budget, the cuts."""
 
     bytes: int
     new: int

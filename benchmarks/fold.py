@@ -1,4 +1,4 @@
-"""What an entry costs once it is read: the next state, and a window that takes it, against decoding it.
+"""The cost of an entry once it is read: the next state, and a window that takes it, against decoding it.
 
 A turn is a question, two calls, their results (300 and 4,000 characters) and an answer.
 """

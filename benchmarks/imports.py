@@ -1,4 +1,4 @@
-"""What `import stenolog` costs, against importing the libraries that it stands on."""
+"""The cost of `import stenolog`, against importing the libraries that it stands on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a turn goes, piece by piece, and the least that the machine allows for it.
+"""The time of a turn, piece by piece, and the least that the machine allows for it.
 
 A turn is five durable entries and two requests, behind a thousand others. The pieces are measured apart, in
 turns, and what is left of a whole is a piece too.

@@ -1,4 +1,4 @@
-"""What a log takes on disk: a little more than its payloads, in proportion to them, whatever their length."""
+"""The size of a log on disk: a little more than its payloads, in proportion to them, at any length."""
 
 from __future__ import annotations
 

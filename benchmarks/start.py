@@ -1,4 +1,4 @@
-"""What `stenolog log` costs from the start of the interpreter to the last line, against bare imports."""
+"""The cost of `stenolog log` from the start of the interpreter to the last line, against bare imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a conversation stands and what comes next: after a million entries as after a thousand."""
+"""The state of a conversation and its next effects: after a million entries as after a thousand."""
 
 from __future__ import annotations
 

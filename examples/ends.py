@@ -1,4 +1,4 @@
-"""What an example says at its end: the model calls that came to nothing, and what to look at next."""
+"""The last words of an example: the model calls that came to nothing, and what to look at next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the models without a key write: slowly enough that one can read along."""
+"""The pace of the models without a key: slow enough that one can read along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every example is started by: an error is a line, and Ctrl-C or `| head` is an end and no accident."""
+"""Starts every example: an error is a line, and Ctrl-C or `| head` is an end and no accident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stenolog must keep to, as rows with limits, and the measures that only these rows need."""
+"""The limits that stenolog must keep to, as rows, and the measures that only these rows need."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done. `rounds`: how often each store has its turn; `other_kills`: of all but stenolog."""
+    """The amount of work. `rounds`: how often each store has its turn; `other_kills`: of all but stenolog."""
 
     lengths: tuple[int, ...] = (10, 100, 1_000, 4_000)
     rounds: int = 5

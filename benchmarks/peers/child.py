@@ -1,4 +1,4 @@
-"""What runs in a store's own environment: it reads a command a line, and answers each with a line of JSON.
+"""The process in a store's own environment: it reads a command a line, and answers each with a line of JSON.
 
 python -m benchmarks.peers.child MODULE CLASS
 """

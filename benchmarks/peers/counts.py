@@ -1,4 +1,4 @@
-"""What is counted: kills, two writers at once, a clock that is wrong, and what each store is."""
+"""The counts: kills, two writers at once, a clock that is wrong, and what each store is."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Stenolog(Peer):  # type: ignore[misc]
 
 
 class Stenolog32k(Stenolog):
-    """What fits 32,000 tokens in each request."""
+    """Requests of at most 32,000 tokens."""
 
     name = "stenolog_32k"
     policy = Budget(tokens=32_000)

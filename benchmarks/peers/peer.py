@@ -1,4 +1,4 @@
-"""What a store does in the comparison; one subclass for each way of using a library.
+"""The work of a store in the comparison; one subclass for each way of using a library.
 
 These files import nothing of stenolog: each runs in an environment that has its own library alone.
 """

@@ -1,4 +1,4 @@
-"""What is timed: turns at several lengths, ways back, a cold start, many conversations; and the bytes of it.
+"""The timed parts: turns at several lengths, ways back, a cold start, many conversations; and the bytes.
 
 Stores take turns in blocks, so that all meet the same noise; of each block its median is kept, with those of
 the floors beside it.

@@ -1,4 +1,4 @@
-"""What was found as tables: a row for each store, and for each measure a column."""
+"""Tables of the results: a row for each store, and for each measure a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store is given: turns of five events, made from a seed, the same in every process.
+"""The work for every store: turns of five events, made from a seed, the same in every process.
 
 A turn is a user's message (200 characters), an assistant's with two calls at once, their results (300 and
 4,000 characters) and the assistant's answer (600 characters). Any turn is made without those before it.

@@ -1,4 +1,4 @@
-"""What happens: what the user says and the workflow asks for, one after the other, each in its mode."""
+"""The acts of the story: words of the user and tasks of the workflow in turn, each in its mode."""
 
 from __future__ import annotations
 

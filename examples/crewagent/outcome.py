@@ -1,4 +1,4 @@
-"""What the story ends with, from the log alone: the same, however often the program was killed."""
+"""The end of the story, from the log alone: the same, however often the program was killed."""
 
 from __future__ import annotations
 

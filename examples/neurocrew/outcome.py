@@ -1,4 +1,4 @@
-"""What the room ends with: who has said what, whose turn it would be, and where the agents begin."""
+"""The end of the room: who has said what, whose turn it would be, and where the agents begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log knows of a talk: who passed, who was told all anew, what each was sent, what not, why."""
+"""A report on a talk from its log: who passed, who was told all anew, what each was sent, what not, why."""
 
 from __future__ import annotations
 

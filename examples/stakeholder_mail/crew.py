@@ -1,4 +1,4 @@
-"""Who works: an orchestrator, a planner, and as many writers and reviewers at once as mails."""
+"""The agents: an orchestrator, a planner, and as many writers and reviewers at once as mails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the example ends with, from the log alone."""
+"""The end of the example, from the log alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown at the terminal: bars while agents are at work, the account before and after, tables."""
+"""The terminal: bars while agents are at work, the account before and after, tables."""
 
 from __future__ import annotations
 

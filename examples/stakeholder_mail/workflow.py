@@ -31,7 +31,7 @@ ROUNDS = 2
 
 
 class Inputs(NamedTuple):
-    """What comes in."""
+    """The input."""
 
     rules: str
     report: str

@@ -1,4 +1,4 @@
-"""Who was asked in which phase, who has answered, and who has only read it: read off the log."""
+"""The questions of each phase, from the log: who was asked, who has answered, who has only read it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMess
 
 
 class Task(NamedTuple):
-    """What an agent was asked at a position, and where it has answered; 0: not yet."""
+    """A question to an agent at a position, and the position of its answer; 0: not yet."""
 
     agent: str
     phase: str

@@ -1,4 +1,4 @@
-"""What the example ends with: what was said, in which phases, who has done what; and that nothing crossed."""
+"""The end of the example: what was said, in which phases, who has done what; and that nothing crossed."""
 
 from __future__ import annotations
 

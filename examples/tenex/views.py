@@ -1,4 +1,4 @@
-"""Who sees what, and why: the requests of all agents at one position, side by side."""
+"""The views of all agents, and why they differ: the requests of all agents at one position, side by side."""
 
 from __future__ import annotations
 

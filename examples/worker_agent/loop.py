@@ -36,7 +36,7 @@ TOOLS = {"ls": ls, "read_file": read_file}
 
 
 class Standing(NamedTuple):
-    """Where the conversation stands, what each lane has used, and what is to be done next."""
+    """The state of the conversation, the usage of each lane, and the effects that are due next."""
 
     state: State = State()
     accounts: UsageByLane = UsageByLane()

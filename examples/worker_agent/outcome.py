@@ -1,4 +1,4 @@
-"""What the example ends with, from the log alone: comparable, without ids and times."""
+"""The end of the example, from the log alone: comparable, without ids and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows: each entry as it comes, what made it, how the history grows, what was decided."""
+"""The terminal: each entry as it comes, what made it, how the history grows, what was decided."""
 
 from __future__ import annotations
 

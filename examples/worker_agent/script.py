@@ -15,7 +15,7 @@ from .project import PAGES
 
 
 class Sent(NamedTuple):
-    """What the model was sent: all its words, and the result of each call of its own by the call's id."""
+    """The model's input: all its words, and the result of each call of its own by the call's id."""
 
     words: str
     results: dict[str, str]

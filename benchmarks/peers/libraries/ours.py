@@ -69,7 +69,7 @@ class Stenolog(Peer):
 
 
 class Stenolog32k(Stenolog):
-    """What fits 32,000 tokens in each request."""
+    """Requests of at most 32,000 tokens."""
 
     policy: ClassVar[PolicyLike] = Budget(tokens=32_000)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FILE = click.Path(dir_okay=False, path_type=Path)
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
 DAYS = {"day": "%Y-%m-%d", "week": "%G-W%V"}
-"""How a day and a week are written, by which rows are in order."""
+"""The forms of a day and a week, which sort in the order of time."""
 BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 
 

@@ -218,7 +218,7 @@ MENDED = (
     "`stenolog db restore BACKUP` puts a backup in its place; "
     "`stenolog db salvage FILE NEW` writes what is intact in FILE into a new database"
 )
-"""What helps where a database is damaged."""
+"""The commands that help where a database is damaged."""
 ENVELOPE_VERSION = 1
 Severity: TypeAlias = Literal["error", "warning", "note"]
 

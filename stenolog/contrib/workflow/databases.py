@@ -31,7 +31,7 @@ OWN = (
 
 
 class Dialect(NamedTuple):
-    """How a database differs from the others."""
+    """The differences of one database from the others."""
 
     driver: str
     quote: str
