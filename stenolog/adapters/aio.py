@@ -58,8 +58,8 @@ def documented_by(original: type) -> Callable[[type[T]], type[T]]:
 
     def document(kind: type[T]) -> type[T]:
         for name, method in vars(kind).items():
-            if not name.startswith("_") and not method.__doc__:
-                method.__doc__ = getattr(getattr(original, name, None), "__doc__", None)
+            if not name.startswith("_") and not method.__doc__ and hasattr(original, name):
+                method.__doc__ = getattr(original, name).__doc__
         return kind
 
     return document
@@ -128,9 +128,11 @@ class AsyncLog:
         return await self.run(self.sync.__contains__, name)
 
     async def put_blob(self, content: bytes) -> str:
+        """Keep some bytes beside the entries, for them to name; return their sha256."""
         return await self.run(self.sync.blobs.put, content)
 
     async def blob(self, sha: str) -> bytes:
+        """Return the bytes of that sha256. Raises `BlobNotFoundError`."""
         return await self.run(self.sync.blobs.__getitem__, sha)
 
     async def backup(self, path: str | os.PathLike[str]) -> None:

@@ -13,6 +13,8 @@ ABOUT_SQLITE = {
     "contrib/langgraph/database.py": "reads databases of other programs",
     "contrib/langgraph/thread_messages.py": "reads databases of other programs",
     "contrib/workflow/files.py": "reads databases of other programs",
+    "contrib/workflow/databases.py": "writes an application's own tables, in SQLite among others",
+    "adapters/cli/framework.py": "tells a damaged file from other errors, and names what mends one",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
     "adapters/verify/salvage.py": "reads the pages of a damaged file, and writes a new one",

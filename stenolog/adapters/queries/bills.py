@@ -36,7 +36,7 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
     lane = LaneId(request.agent, request.task)
     answer = answer_to(entries, lane, request.at)
     has_prompt = any(part.rule == "persona" for part in request.parts)
-    has_tools = any(part.role == "tools" for part in request.parts)
+    has_tools = any(part.role == "tools" and part.rule != "tool-stub" for part in request.parts)
     found = _bill(conversation, request, entries, answer)._replace(has_prompt=has_prompt, has_tools=has_tools)
     is_unnamed = request.ready and not request.sendable
     if (
