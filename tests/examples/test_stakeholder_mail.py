@@ -326,6 +326,7 @@ def test_a_question_and_a_wish_are_answered_from_the_log_as_it_stands(tmp_path: 
     assert [line for line in wished.splitlines() if "━" not in line] == again.splitlines()
 
 
+@pytest.mark.slow
 def test_its_log_is_clean(done: Path) -> None:
     clean(done)
 

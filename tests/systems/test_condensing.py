@@ -25,6 +25,7 @@ def summaries(db: Path, name: str) -> list[str]:
     return [e.agent for e in events if isinstance(e, AssistantMessage) and e.purpose == "summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "options"), [(FILE, ["--summary-over", "60"]), (SHARED + FILE, [])])
 def test_a_run_from_a_file_is_condensed_by_an_option_of_the_command_or_of_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: list[str]
@@ -42,6 +43,7 @@ def test_a_run_from_a_file_is_condensed_by_an_option_of_the_command_or_of_the_fi
     assert request.size.tokens < 200 < sum(run.tokens for run in request.omissions)
 
 
+@pytest.mark.slow
 def test_a_chat_is_condensed_by_an_option_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
