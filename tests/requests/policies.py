@@ -32,7 +32,7 @@ SMALL: Mapping[str, Policy] = {
     "full": policy(FullHistory()),
     "delta": policy(SinceLastTurn()),
     "last": policy(LastN(3)),
-    "last in steps": policy(LastN(6, step=3)),
+    "last in steps": LastN(6, step=3) | Prompt(scope_note=True),
     "summary": policy(SummaryAndRecent(3)),
     "memory": policy(MemoriesAndRecent(2)),
     "tokens": policy(Budget(tokens=300)),
