@@ -13,7 +13,7 @@ from stenolog.domain.parts import Part, ProviderPart
 
 ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
 PROVIDERS = ("acp", "claude-code", "codex", "command-line", "gemini-cli", "qwen-code")
-"""Whose opaque parts are acts."""
+"""The providers whose opaque parts are acts."""
 GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
 """The arguments that tell most of a call, the best first."""
 LONGEST_ACT = 160
@@ -49,20 +49,29 @@ def without_acts(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _things(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
-    for part in parts:
-        if isinstance(part, ProviderPart) and (is_act(part) or is_result(part)):
-            yield json.loads(part.raw)
+    for thing in map(_thing, parts):
+        if thing.get("type") == "tool_result" or _in_words(thing):
+            yield thing
+
+
+def _thing(part: object) -> dict[str, Any]:
+    """Return the JSON of a program's opaque part; empty for any other part."""
+    if not isinstance(part, ProviderPart) or part.provider not in PROVIDERS:
+        return {}
+    return _object(part.raw)
+
+
+def _object(raw: str) -> dict[str, Any]:
+    try:
+        thing = json.loads(raw)
+    except ValueError:
+        return {}
+    return thing if isinstance(thing, dict) else {}
 
 
 def is_result(part: Part) -> bool:
     """Return whether a part of an answer is the result of an act, told apart from it."""
-    if not isinstance(part, ProviderPart) or part.provider not in PROVIDERS:
-        return False
-    try:
-        thing = json.loads(part.raw)
-    except ValueError:
-        return False
-    return isinstance(thing, dict) and thing.get("type") == "tool_result"
+    return _thing(part).get("type") == "tool_result"
 
 
 def _act(thing: dict[str, Any], results: dict[Any, dict[str, Any]]) -> Act:
@@ -124,16 +133,12 @@ def _text_of_result(content: object) -> str:
 
 def act_in_words(raw: str) -> str:
     """Return an action in a line; empty for other parts, such as an action's result."""
-    try:
-        thing = json.loads(raw)
-    except ValueError:
-        return ""
-    return _act_line(_describe(thing)) if isinstance(thing, dict) else ""
+    return _in_words(_object(raw))
 
 
 def is_act(part: object) -> bool:
     """Return whether a part of an answer is an act of a program, in words that a person can read."""
-    return isinstance(part, ProviderPart) and part.provider in PROVIDERS and bool(act_in_words(part.raw))
+    return bool(_in_words(_thing(part)))
 
 
 def _describe(thing: dict[str, Any]) -> str:
@@ -178,6 +183,6 @@ def _gist(arguments: object) -> str:
     return ""
 
 
-def _act_line(words: str) -> str:
-    line = " ".join(words.split())
+def _in_words(thing: dict[str, Any]) -> str:
+    line = " ".join(_describe(thing).split())
     return line if len(line) <= LONGEST_ACT else f"{line[: LONGEST_ACT - 1]}…"

@@ -13,13 +13,13 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError
 SHORTEST_TEXT = 12
 """A whole text of fewer characters may stand elsewhere by chance."""
 SHORTEST_LINE = 24
-"""A line, or an argument of a call, of fewer characters may do so."""
+"""A line, or the arguments of a call, of fewer characters may do so."""
 LINES = 200
 """Number of lines looked for, the longest first."""
 
 
 def quoting(entries: Iterable[Entry], positions: Collection[int]) -> list[int]:
-    """Return the positions of other entries that hold a text, a line or an argument of these."""
+    """Return the positions of other entries that hold a text, a line or the arguments of a call of these."""
     others: list[tuple[int, str]] = []
     wanted: set[str] = set()
     for entry in entries:
@@ -39,6 +39,4 @@ def _quotable(event: Event) -> Iterator[str]:
         yield text
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= SHORTEST_LINE)
     if isinstance(event, AssistantMessage | LlmError):
-        for call in event.tool_calls:
-            values = call.arguments.values() if isinstance(call.arguments, dict) else (call.arguments,)
-            yield from (each for each in values if isinstance(each, str) and len(each) >= SHORTEST_LINE)
+        yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= SHORTEST_LINE)
