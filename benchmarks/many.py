@@ -137,4 +137,4 @@ def filled(path: Path, conversations: int) -> None:
                 for nth, (topic, payload) in enumerate(payloads)
             ]
             connection.execute(NEW, (stream, name_of(stream)))
-            event_rows.insert(connection, stream, appends.sealed(START, items))
+            event_rows.insert(connection, stream, appends.make_records(START, items))

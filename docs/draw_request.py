@@ -13,7 +13,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 WIDTH = 118
-COMMAND = ("request", "demo", "--agent", "coder")
+COMMAND = ("request", "demo", "--agent", "coder", "--at", "12")
 FORMAT = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace;

@@ -27,24 +27,25 @@ PREFACE = """\
 | command | `data` |
 |---|---|
 | `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
-| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `asks_person`, `lanes`, `last_at`, `turns`, `errors`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
+| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `asks_person`, `lanes`, `last_at`, `turns`, `errors`, `tokens`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
 | `log` | `conversation`, `entries` |
-| `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `at`, `digest`, `kind`, `topic`, `event` |
-| `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `at`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
+| `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `time`, `digest`, `kind`, `topic`, `event` |
+| `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `time`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
 | `timeline` | `conversation`, `items` |
-| `state` | `conversation`, `state`, `settings`, `asks_person` |
+| `state` | `conversation`, `state`, `settings`, `asks_person`, `transitions` (of the entry there), `legal` (the triggers that each lane takes next) |
 | `state --steps` | `conversation`, `transitions` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
 | `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
 | `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `budget` |
-| `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes` |
+| `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes`, `prefix`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
 | `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
 | `explain call` | `conversation`, `links`, `gap`, `possible` |
 | `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped`, `note` |
 | `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
+| `explain compaction` | `conversation`, `agent`, `compactions`, `chosen` |
 | `explain value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
 | `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
@@ -56,8 +57,12 @@ PREFACE = """\
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
+| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
+| `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out` |
+| `inspect` | no envelope: the first line has `url` |
+| `serve` | no envelope: the first line has `url` and, where it is new, `token`; with `--stdio` a line is an answer |
 | each line of `watch` | `reports`, as of `import`, and `refused`: a list of `file`, `error` |
 | `export` | `conversation`, `entries`, `form`, `file` |
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
@@ -77,7 +82,7 @@ A **position** may be written as a number, as `@` (the last), as `@{error}` (the
 `assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for the third entry before it, of
 whatever kind: `@{error}~1` is the entry just before the last error, not the error before it; or as an ISO time: the last entry up to then, in UTC where no zone is given.
 
-A **policy** is written as `full`, `delta`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
+A **policy** is written as `full`, `delta`, `delta:20`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
 `messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.
 
 A **conversation** may be abbreviated to a beginning that only one has. Where it is left out it is the newest, by the time

@@ -13,11 +13,11 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from stenolog.domain import card, lifecycle, parts, values
+from stenolog.domain import card, parts, values
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
 from stenolog.domain.frozen import FrozenJson
-from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Status, Trigger
+from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Status
 from stenolog.domain.model import Integer, Json, Key, Utc
 from stenolog.domain.state import LaneState, State, decision
 from stenolog.domain.value_help import ATTRIBUTES
@@ -53,7 +53,7 @@ A position counts from 1 within its conversation; a time is written as ISO 8601 
 def lifecycle_page() -> str:
     """Return the states and triggers of a lane, as a diagram and as tables."""
     states = "\n".join(f"| `{status}` | {_does(status)} |" for status in STATES)
-    triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in _triggers().items())
+    triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in TRIGGERS.items())
     guards = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in GUARDS.items())
     rows = "\n".join(_table_rows())
     return f"""# The lifecycle of a lane
@@ -94,12 +94,6 @@ def _guard(name: str, wanted: bool) -> str:
 def _does(status: Status) -> str:
     made = decision(State(), LaneState("coder", status=status))
     return DOES[made.do] + (f": {made.reason}" if made.reason else "")
-
-
-def _triggers() -> dict[str, str]:
-    """Return each trigger with the comment beside it in the code."""
-    found = dict(re.findall(r'^    "(\w+)",  # (.+)$', inspect.getsource(lifecycle), re.MULTILINE))
-    return {name: found[name] for name in get_args(Trigger)}
 
 
 def _table_rows() -> Iterator[str]:

@@ -58,12 +58,14 @@ if TYPE_CHECKING:
     from . import parts as parts
     from . import plugins as plugins
     from . import requests as requests
+    from . import serve as serve
     from . import tables as tables
     from . import testing as testing
     from . import tools as tools
     from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
     from .adapters.engine.team import Team
+    from .adapters.inspect import inspector as inspector
     from .projections.requests import Request
 
 __all__ = [
@@ -104,6 +106,7 @@ _LATE = {
     **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
     "Agent": "adapters.engine.agent",
     "Request": "projections.requests",
+    "inspector": "adapters.inspect",
     "Team": "adapters.engine.team",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
@@ -123,6 +126,7 @@ _FACES = (
     "parts",
     "plugins",
     "requests",
+    "serve",
     "tables",
     "testing",
     "tools",
@@ -130,7 +134,7 @@ _FACES = (
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_FACES, "open"])
+    return sorted([*__all__, *_FACES, "inspector", "open"])
 
 
 def _missing(name: str) -> str:

@@ -15,6 +15,7 @@ from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill
 from .projections.analysis.whatif import WhatIf, whatif
+from .projections.context_curve import ContextCurve, context_curve
 from .projections.describe import call_in_words, describe
 from .projections.entry_context import Context, context, within
 from .projections.fold import transitions
@@ -30,6 +31,7 @@ __all__ = [
     "BudgetRow",
     "By",
     "Context",
+    "ContextCurve",
     "Explanation",
     "Price",
     "Prices",
@@ -46,6 +48,7 @@ __all__ = [
     "call_in_words",
     "changes",
     "context",
+    "context_curve",
     "cost",
     "decision",
     "describe",

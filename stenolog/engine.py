@@ -3,6 +3,7 @@
 from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import PendingApproval
 from .adapters.engine.auto_context import AutoMemory, AutoSummary
+from .adapters.engine.auto_recall import AutoRecall
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.forks import compact, regenerate
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
@@ -34,6 +35,7 @@ __all__ = [
     "Agent",
     "AgentTool",
     "AutoMemory",
+    "AutoRecall",
     "AutoSummary",
     "ByAddress",
     "CircuitBreaker",

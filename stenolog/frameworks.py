@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession
-    from .adapters.frameworks.opentelemetry import export_spans
+    from .adapters.frameworks.opentelemetry import export_spans, measure_requests
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, to_pydantic_ai
     from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
@@ -22,6 +22,7 @@ _WHERE: dict[str, str] = {
     "ag_ui_messages": "ag_ui",
     "append_pydantic_ai": "pydantic_ai",
     "export_spans": "opentelemetry",
+    "measure_requests": "opentelemetry",
     "to_pydantic_ai": "pydantic_ai",
 }
 """The names, and the rooms of `adapters.frameworks` that they come from."""
@@ -34,6 +35,7 @@ __all__: list[str] = [
     "ag_ui_messages",
     "append_pydantic_ai",
     "export_spans",
+    "measure_requests",
     "to_pydantic_ai",
 ]
 

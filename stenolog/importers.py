@@ -57,6 +57,7 @@ from .adapters.providers.json_fields import (
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
+from .projections.moments.moment import Moment
 
 __all__ = [
     "EXPORTERS",
@@ -79,6 +80,7 @@ __all__ = [
     "JsonObject",
     "LeftOut",
     "LineFormat",
+    "Moment",
     "Reader",
     "Record",
     "Refused",

@@ -8,6 +8,7 @@ from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, 
 from .adapters.tools.by_hand import open_calls, run_call, run_call_async, run_calls, run_calls_async
 from .adapters.tools.functions import tool
 from .adapters.tools.mcp import MCPServer
+from .adapters.tools.recall import MayRecall, recall, recall_from
 from .adapters.tools.remember import remember
 from .adapters.tools.results import ReadOutput
 
@@ -15,6 +16,7 @@ __all__ = [
     "Attachment",
     "BaseTool",
     "MCPServer",
+    "MayRecall",
     "ReadOutput",
     "ToolContext",
     "ToolOutput",
@@ -22,6 +24,8 @@ __all__ = [
     "open_calls",
     "read_output",
     "read_output_tool",
+    "recall",
+    "recall_from",
     "remember",
     "run_call",
     "run_call_async",

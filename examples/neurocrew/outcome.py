@@ -1,4 +1,4 @@
-"""The end of the room: who has said what, whose turn it would be, and where the agents begin."""
+"""The end of the room: who has said what, whose turn it would be, what was noted, where the agents begin."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from stenolog import AssistantMessage, Log, UserMessage
 
 
 def outcome(log: Log) -> object:
-    """Return the words and the turns, which are the same however often the program was killed."""
+    """Return the words and the turns, which are the same however often the program was killed.
+
+    A summary may be made a message later after a kill, so it counts whose it is, and not what it covers.
+    """
     conversation = log["crew"]
+    events = [entry.event for entry in conversation.entries()]
     said = [
         (event.agent if isinstance(event, AssistantMessage) else "", event.text)
-        for event in (entry.event for entry in conversation.entries())
-        if isinstance(event, UserMessage | AssistantMessage)
+        for event in events
+        if isinstance(event, UserMessage)
+        or (isinstance(event, AssistantMessage) and event.purpose == "answer")
     ]
-    return said, conversation.state().turn_state.end_reason, conversation.settings().context_from is not None
+    facts = [e.text for e in events if isinstance(e, AssistantMessage) and e.purpose == "memory"]
+    summed = {e.agent for e in events if isinstance(e, AssistantMessage) and e.purpose == "summary"}
+    state = conversation.state()
+    return said, facts, summed, state.turn_state.end_reason, conversation.settings().context_from is not None

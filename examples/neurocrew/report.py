@@ -12,10 +12,12 @@ from .role import PASS
 
 
 def kept(conversation: Conversation) -> Iterator[str]:
-    """Yield the messages in the log."""
+    """Yield the messages in the log, with what the scribe has noted."""
     for event in (entry.event for entry in conversation.entries()):
         if isinstance(event, UserMessage):
             yield f"\n> {event.text}"
+        elif isinstance(event, AssistantMessage) and event.purpose != "answer":
+            yield f"({event.purpose} for {event.agent}: {event.text})"
         elif isinstance(event, AssistantMessage):
             yield f"{event.agent}: {event.text}" if event.text != PASS else f"({event.agent} passes)"
         elif isinstance(event, ModeSwitch) and isinstance(event.context_from, int):

@@ -30,6 +30,13 @@ ANSWERS = {
     },
     "owner": {"After how long": "After a day: bakers get up early."},
 }
+FACTS = {
+    "login": "A login for the bakery is built.",
+    "ends after": "A session ends after a day.",
+    "No password": "No password may stand in a log.",
+    "in a mail": "A link in a mail replaces a lost password.",
+}
+"""What the scribe writes down, by the words that it reads, in what was said or in earlier notes."""
 SPEAKER = re.compile(r"(?:^|\n\n)(?=(?:User|System|Assistant)(?: \([^\n]*\))?: )")
 
 
@@ -57,6 +64,8 @@ def answer(role: str, prompt: str) -> str:
     """Return the answer to the last words of anybody else; a pass where it has none."""
     if prompt == "ping":
         return "pong"
+    if role == "scribe":
+        return " ".join(fact for words, fact in FACTS.items() if words in prompt) or "Nothing to note yet."
     mine = ("System: ", "User: [", f"Assistant ({NAMES[role]}): ")
     said = [text for text in SPEAKER.split(prompt) if text and not text.startswith(mine)]
     known = ANSWERS[role].items()

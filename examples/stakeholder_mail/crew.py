@@ -10,7 +10,7 @@ from stenolog.context import Budget, LastN, Pins
 from stenolog.engine import AutoSummary, ByAddress
 from stenolog.models import Model
 
-STAYS = Pins(authors=["system", "orchestrator"], tags=["report"]) | Budget(tokens=30_000)
+STAYS = Pins(authors=["system"], tags=["report", "analysis"]) | Budget(tokens=30_000)
 """Whatever is cut: the rules, the report and its analysis stay, and so does the task at hand."""
 
 
@@ -52,6 +52,7 @@ def agents(model: Model, *, context: bool = True) -> list[Agent]:
             persona=ORCHESTRATOR,
             policy=STAYS,
             summary=AutoSummary(by=Agent("summariser", llm=model, policy=STAYS)),
+            tags=analysis,  # its later answers may go
         ),
         Agent("task_planner", llm=model, persona=PLANNER, policy=STAYS, parameters={"output": PLAN}),
         Agent("email_writer", llm=model, persona=WRITER, policy=STAYS if context else LastN(1)),
@@ -69,6 +70,11 @@ def agents(model: Model, *, context: bool = True) -> list[Agent]:
 def team(of: list[Agent]) -> Team:
     """Return the agents as a team; what names nobody is for the orchestrator."""
     return Team(of, turns=ByAddress(default=["orchestrator"]))
+
+
+def analysis(answer: AssistantMessage) -> list[str]:
+    """Return the tag by which the answer with the stakeholders stays."""
+    return ["analysis"] if "Stakeholders:" in answer.text else []
 
 
 def quality(review: AssistantMessage) -> dict[str, Any]:

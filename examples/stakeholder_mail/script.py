@@ -36,7 +36,9 @@ def reply(prompt: ModelRequest) -> str:
         case "reviewer":
             return _score(said)
         case "summariser":
-            return f"Mails so far: {', '.join(_mails(said)) or 'none'}."
+            earlier = re.findall(r"Mails so far: (.+)\.", _last(said, "<summary>"))
+            names = dict.fromkeys([*", ".join(earlier).split(", "), *_mails(said)])
+            return f"Mails so far: {', '.join(filter(None, names)) or 'none'}."
         case _:
             return _directs(said)
 

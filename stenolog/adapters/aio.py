@@ -290,14 +290,23 @@ class AsyncConversation:
     async def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
         return await self._run(lambda conversation: conversation.explain(position, api=api, policy=policy))
 
-    async def export(self, form: str = "jsonl", *, agent: str = "") -> str:
-        return await self._run(lambda conversation: conversation.export(form, agent=agent))
+    async def export(
+        self,
+        form: str = "jsonl",
+        *,
+        agent: str = "",
+        at: int | None = None,
+        api: str | None = None,
+        policy: PolicyLike = None,
+    ) -> str:
+        given: dict[str, Any] = {"agent": agent, "at": at, "api": api, "policy": policy}
+        return await self._run(lambda conversation: conversation.export(form, **given))
 
     async def search(self, query: str, **wanted: Any) -> list[Hit]:
         return await self._run(lambda conversation: conversation.search(query, **wanted))
 
-    async def submit(self, command: Event) -> list[Entry]:
-        return await self._run(lambda conversation: conversation.submit(command))
+    async def submit(self, command: Event, *, id: str | None = None) -> list[Entry]:
+        return await self._run(lambda conversation: conversation.submit(command, id=id))
 
     async def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"

@@ -1,4 +1,4 @@
-"""The log, many conversations in one SQLite file, and one conversation of it.
+"""The log, many conversations in one SQLite file or in PostgreSQL, and one conversation of it.
 
     with stenolog.open("talks.db") as log:
         log["demo"].append(UserMessage(text="Which test fails?"))
@@ -27,6 +27,7 @@ from stenolog.domain.settings import joining
 from stenolog.domain.value_help import named_arguments
 from stenolog.projections.timeline import TimelineItem as TimelineItem
 
+from .opening import open_application
 from .plugins import load_plugins
 from .queries import forks
 from .queries.reading import ReadableConversation
@@ -34,7 +35,6 @@ from .store import appends, arguments, home
 from .store.appends import Sources, new_id, now
 from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
-from .store.eventsourcing_app import LogApplication
 from .store.handle import LogHandle
 from .store.store_values import PendingEntry, Stream
 
@@ -62,6 +62,9 @@ def open(
 ) -> Log:
     """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
 
+    `postgresql://user@host/database` is the address of one in PostgreSQL, for the processes of any number of
+    machines; `?schema=` names the schema of its tables, else "stenolog". It needs the extra `postgres`.
+
     Without a path it is the database that the command line uses: that of the environment variable
     `STENOLOG_DB`, else `~/.local/share/stenolog/talks.db` (below `XDG_DATA_HOME` where that is set).
 
@@ -73,18 +76,21 @@ def open(
     process loads the installed plugins and those that `STENOLOG_PLUGINS` names.
 
     Raises `PluginError` for one of the latter, `NotADatabaseError`, `UnsupportedVersionError`,
-    `CorruptLogError`, `StoreTimeoutError`, `StoreError`.
+    `CorruptLogError`, `StoreTimeoutError`, `StoreError`; of an address `InvalidEventError`,
+    `MissingExtraError`.
     """
     if path is None:
         path = home.default_database()
         home.make_home(path)
-    env = {
-        "SQLITE_DBNAME": os.fspath(path),
-        "SQLITE_SYNCHRONOUS": synchronous,
-        "SQLITE_LOCK_TIMEOUT": str(deadline),
-    }
     load_plugins()
-    return Log(LogApplication(env, Sources(clock, ids, entropy, _keys(redact))))
+    edge = Sources(clock, ids, entropy, _keys(redact))
+    return Log(open_application(path, edge, synchronous=synchronous, deadline=deadline))
+
+
+def open_existing(address: str, *, deadline: float = DEADLINE) -> Log:
+    """Open the log at an address as `open` does, but make none: raises `StoreError` where there is none."""
+    load_plugins()
+    return Log(open_application(address, Sources(now, new_id, os.urandom), deadline=deadline, make=False))
 
 
 def _keys(redact: Iterable[str]) -> frozenset[str]:
@@ -289,16 +295,20 @@ class Conversation(ReadableConversation):
             except VersionConflictError:
                 continue
 
-    def submit(self, command: Event) -> list[Entry]:
+    def submit(self, command: Event, *, id: str | None = None) -> list[Entry]:
         """Record a command if the conversation's state allows it, with its additional events.
 
         Decided on the state, and appended at exactly that position; where somebody else was first, it is
-        decided again. Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.
+        decided again. With an `id`, that of the command's entry, a repeated call writes nothing.
+        Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.
         """
         while True:
             state = self.state()
+            if id is not None and (standing := self.entry_by_id(id)) is not None:
+                return [standing]
+            events = [NewEntry(each, id if each is command else None) for each in decide(state, command)]
             try:
-                return self.extend(decide(state, command), expected=state.position)
+                return self.extend(events, expected=state.position)
             except VersionConflictError:
                 continue
 

@@ -20,13 +20,16 @@ def langgraph() -> None:
 
 
 def neurocrew() -> None:
-    """Register the importer of NeuroCrew Lab's chats."""
-    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew:NEUROCREW")
+    """Register the importer and the exporter of NeuroCrew Lab's chats."""
+    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.files:NEUROCREW")
+    EXPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.export:TO_NEUROCREW")
 
 
 def nostr() -> None:
-    """Register the importer of Nostr events."""
+    """Register the importer and the exporter of Nostr events, and the chat channel of a relay."""
     IMPORTERS.add_reference("nostr", "stenolog.contrib.nostr.files:NOSTR")
+    EXPORTERS.add_reference("nostr", "stenolog.contrib.nostr.outgoing:TO_NOSTR")
+    CHANNELS.add_reference("nostr", "stenolog.contrib.nostr.service:channel")
 
 
 def workflow() -> None:

@@ -41,6 +41,17 @@ class Erasure(NamedTuple):
     reason: str
 
 
+RECEIPT = b'"stenolog":{"erasure":{"positions":'
+"""The words in the payload of an erasure's message, and of hardly any other."""
+RECEIPT_BYTES = 65_536
+"""An erasure's message is shorter, so that a longer payload need not be read."""
+
+
+def is_receipt(payload: bytes) -> bool:
+    """Return whether a payload is that of an erasure's message, which says nothing new."""
+    return len(payload) < RECEIPT_BYTES and RECEIPT in payload
+
+
 def erasure_message(positions: Sequence[int], *, by: str, reason: str) -> UserMessage:
     """Return the message that records an erasure in the log; no model is sent it."""
     which = ", ".join(map(str, positions))

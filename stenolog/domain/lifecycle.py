@@ -39,17 +39,30 @@ from transitions import Machine
 
 Status: TypeAlias = Literal["idle", "awaiting_llm", "awaiting_approval", "awaiting_tools", "failed", "closed"]
 Trigger: TypeAlias = Literal[
-    "asked",  # something has arrived that this lane should answer
-    "answered",  # the lane's model has answered
-    "resulted",  # one of the lane's tool calls has its result
-    "erred",  # the lane's model call failed
-    "approved",  # a person approved a call
-    "refused",  # a person refused a call
-    "cancelled",  # a person, or the loss of the connection to one, stopped the lane
-    "continued",  # a person told the lane to go on
-    "joined",  # the agent takes part
-    "left",  # the agent takes part no longer
+    "asked",
+    "answered",
+    "resulted",
+    "erred",
+    "approved",
+    "refused",
+    "cancelled",
+    "continued",
+    "joined",
+    "left",
 ]
+TRIGGERS: Final[dict[Trigger, str]] = {
+    "asked": "something has arrived that this lane should answer",
+    "answered": "the lane's model has answered",
+    "resulted": "one of the lane's tool calls has its result",
+    "erred": "the lane's model call failed",
+    "approved": "a person approved a call",
+    "refused": "a person refused a call",
+    "cancelled": "a person, or the loss of the connection to one, stopped the lane",
+    "continued": "a person told the lane to go on",
+    "joined": "the agent takes part",
+    "left": "the agent takes part no longer",
+}
+"""The triggers, each with the event that it stands for."""
 STATES: Final[tuple[Status, ...]] = (
     "idle",
     "awaiting_llm",

@@ -30,9 +30,9 @@ MAX_QUOTED = 60
 class Limits:
     """Limits of a lane's work since a person last wrote to it; None or 0: no limit.
 
-    `max_steps` counts answers, `max_tokens` input and output tokens of all its models together, `max_cost` is
-    in USD, `seconds` are those of the log's clock. A lane is stuck after `same_call` steps in a row with
-    equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error`
+    `max_steps` counts answers, `max_tokens` input and output tokens of all its models, summaries too,
+    `max_cost` is in USD, `seconds` are of the log's clock. A lane is stuck after `same_call` steps in a row
+    with equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error`
     steps in a row with the same tool error, and after `same_words` answers in a row with the same text.
     """
 
@@ -271,13 +271,14 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     """Count an answer as a step; one that calls nothing ends the run of repeated calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
+    # A summary was written in a fork, on behalf of this lane.
+    for model, used in delegated_usage(message) if message.purpose != "answer" else ():
+        account = _paid(account, model, used)
     # Paid for, but no step: a summary, or an answer made anew.
     if message.purpose != "answer" or message.replaces is not None:
         return account
-    steps, calls = (
-        account.steps + 1,
-        tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls)),
-    )
+    steps = account.steps + 1
+    calls = tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls))
     if calls:
         return account._replace(steps=steps, answered=entry.position, calls=calls, said=CallRound(), again=0)
     kept = {name: getattr(account, name) for name in ("tokens", "billed", "since", "said", "again")}
@@ -314,8 +315,8 @@ def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
     return _set(accounts, where, _closed(account, -nth, result))
 
 
-def delegated_usage(result: ToolResult) -> Iterator[tuple[str, Usage]]:
-    """Yield each model that a worker's call has used, with its tokens; twice where some had a stated cost."""
+def delegated_usage(result: ToolResult | AssistantMessage) -> Iterator[tuple[str, Usage]]:
+    """Yield each model that a worker used, with its tokens; twice where some had a stated cost."""
     match result.meta.get("stenolog"):
         case {"child": {"spent": spent, **rest}}:
             for used in (spent, rest.get("billed")):

@@ -285,7 +285,7 @@ def clean(text: str) -> str:
 
 
 # Without a slash, since `agent/task` is the address of a lane.
-Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\A[^/]*\z")]
+Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^[^/]*$")]
 """An agent's name."""
 Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]

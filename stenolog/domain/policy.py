@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -68,9 +68,8 @@ class History(PolicyRule):
 
     def fault(self) -> str:
         """Return the fault of a step larger than the window, which would leave no message of it."""
-        messages, step = self.window
-        too_long = messages is not None and step > messages
-        return f"expected a step of at most {messages}, found {step}" if too_long else ""
+        most, step = self.window
+        return "" if most is None or step <= most else f"expected a step of at most {most}, found {step}"
 
 
 @rule
@@ -119,6 +118,15 @@ class Recent(History):
     @property
     def window(self) -> tuple[int | None, int]:
         return self.recent, self.step
+
+
+@rule
+class SinceLastTurnOrRecent(Recent):
+    """As `SinceLastTurn`; a session that begins is told summaries, facts and the last `recent` messages."""
+
+    kind: ClassVar[str] = "delta-recent"
+    keeps: ClassVar[tuple[str, ...]] = ("summary", "memory")
+    delta: ClassVar[bool] = True
 
 
 @rule
@@ -195,15 +203,18 @@ class TruncateToolOutput(PolicyRule):
 
 @rule
 class Attribution(PolicyRule):
-    """The form of other authors' messages.
+    """Headings over `others`, such as `💬 {name}:` (empty: delimiters), and over the `user`'s own words.
 
-    `others` is a heading put over each of them, such as `💬 {name}:` (empty: delimiters that name the
-    sender). An answer that is just `pass_token` is not shown to others.
+    `role` is that of other agents; as "assistant" they are the agent itself. A `pass_token` of others is not
+    shown, without `own_passes` none.
     """
 
     slot: ClassVar[str] = "voices"
     others: str = ""
     pass_token: str = ""
+    user: str = ""
+    role: Literal["user", "system", "assistant"] = "user"
+    own_passes: bool = True
 
 
 @rule
@@ -257,6 +268,7 @@ class Prompt(PolicyRule):
     scope_note: bool = False
 
 
+EVERYTHING: History = construct(FullHistory)
 HISTORIES: Registry[type[History]] = Registry("a history")
 """Every history by its kind; an application's own are added by `register_history`."""
 H = TypeVar("H", bound=type[History])
@@ -271,7 +283,7 @@ def register_history(cls: H) -> H:
     return cls
 
 
-for _known in (FullHistory, SinceLastTurn, LastN, SummaryAndRecent, MemoriesAndRecent):
+for _known in (FullHistory, SinceLastTurn, LastN, SinceLastTurnOrRecent, SummaryAndRecent, MemoriesAndRecent):
     register_history(_known)
 _RULES = (Pins, Budget, TruncateToolOutput, Attribution, Transforms, MissedMessages, Reminder, Prompt)
 RULES: Mapping[str, type[PolicyRule]] = MappingProxyType({each.slot: each for each in _RULES})
@@ -307,7 +319,7 @@ class Policy:
     @property
     def history(self) -> History:
         """The part of the conversation that is sent."""
-        return self.chosen or _everything()
+        return self.chosen or EVERYTHING
 
     @property
     def json(self) -> dict[str, Any]:
@@ -317,8 +329,7 @@ class Policy:
         if chosen:
             shown["history"] = {"kind": chosen.kind, **non_default_fields(chosen)}
         for slot in RULES:
-            rule = getattr(self, slot)
-            if rule is not None:
+            if (rule := getattr(self, slot)) is not None:
                 shown[slot] = non_default_fields(rule)
         return shown
 
@@ -328,21 +339,13 @@ class Policy:
         return self.budget.counter if self.budget else DEFAULT_COUNTER
 
 
-@cache
-def _everything() -> History:
-    return construct(FullHistory)
-
-
 PolicyLike: TypeAlias = (
     "Policy | PolicyRule | Mapping[str, Any] | Iterable[Policy | PolicyRule | Mapping[str, Any]] | None"
 )
 
 
 def policy(*given: PolicyLike) -> Policy:
-    """Return the policy of a rule, of its JSON, or of several; of two for one slot the later counts.
-
-    Raises `InvalidPolicyError`, which says what was expected, what was found, and where.
-    """
+    """Return the policy of a rule, its JSON, or several: the later counts. Raises `InvalidPolicyError`."""
     return _policy(given[0] if len(given) == 1 else given)
 
 
@@ -361,10 +364,7 @@ def _policy(given: Any) -> Policy:
         case str() | bytes():
             raise InvalidPolicyError(f"expected a policy, found the text {given!r}")
         case Iterable():
-            whole = Policy()
-            for each in given:
-                whole = whole | each
-            return whole
+            return reduce(lambda whole, each: whole | each, given, Policy())
         case _:
             what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
             raise InvalidPolicyError(f"expected a policy, found {what}")
@@ -380,8 +380,9 @@ def _load(given: Mapping[str, Any]) -> Policy:
         elif slot in RULES:
             loaded[slot] = _build(RULES[slot], slot, body)
         else:
-            known = ", ".join(["history", *RULES])
-            raise InvalidPolicyError(f"/{slot}: no such rule; expected one of {known}")
+            raise InvalidPolicyError(
+                f"/{slot}: no such rule; expected one of {', '.join(['history', *RULES])}"
+            )
     return Policy(**loaded)
 
 

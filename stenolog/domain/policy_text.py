@@ -5,6 +5,7 @@ delta           since the agent's last turn   messages:80       … in messages
 last:50         the last 50 messages          characters:120k   … in characters
 summary:20      summaries and the last 20     bytes:1m          … in bytes
 memory:20       memories and the last 20
+delta:20        as delta; a new session is told summaries, memories and the last 20
 
 Joined by `+` (`last:50+tokens:16k`), or the JSON of a card, beginning with `{`.
 """
@@ -23,6 +24,7 @@ from .policy import (
     MemoriesAndRecent,
     Policy,
     SinceLastTurn,
+    SinceLastTurnOrRecent,
     SummaryAndRecent,
     policy,
 )
@@ -33,8 +35,9 @@ COUNTED: Mapping[str, tuple[type[History], str]] = {
     "last": (LastN, "n"),
     "summary": (SummaryAndRecent, "recent"),
     "memory": (MemoriesAndRecent, "recent"),
+    "delta": (SinceLastTurnOrRecent, "recent"),
 }
-FORMS = "full, delta, last:N, summary:N, memory:N, tokens:N, messages:N, characters:N, bytes:N"
+FORMS = "full, delta, delta:N, last:N, summary:N, memory:N, tokens:N, messages:N, characters:N, bytes:N"
 HINT = f"expected {FORMS}, joined by +, or JSON beginning with {{"
 MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 
@@ -55,11 +58,11 @@ def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
 
 def amount(written: str, what: str) -> int:
     """Return a number such as 500, 16k or 1.5m (k: a thousand). Raises `InvalidPolicyError`, for `what`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
-    number = float(match[1]) * MULTIPLES[match[2]] if match else 0
-    if number < 1 or number != int(number):
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)([km]?)", written.strip().lower(), re.ASCII)
+    number = float(match[1]) * MULTIPLES[match[2]] if match else 0.0
+    if number < 1 or not number.is_integer():
         expected = "a whole number from 1 on, such as 500, 16k or 1.5m"
-        raise InvalidPolicyError(f"{what}: expected {expected}, found {written!r}{_hint(written)}")
+        raise InvalidPolicyError(f"{what}: expected {expected}, found {written!r:.60}{_hint(written)}")
     return int(number)
 
 
@@ -97,7 +100,7 @@ def _other_rules(chosen: Policy) -> dict[str, object]:
 def _from_json(text: str) -> Policy:
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidPolicyError(f"the policy begins with {{ and is no JSON: {error}") from None
     return policy(given)
 
@@ -136,9 +139,10 @@ def _pieces(chosen: Policy) -> Iterable[str]:
     history, budget = chosen.history, chosen.budget
     fields = dict(COUNTED.values())
     number = f":{_written(getattr(history, fields[type(history)]))}" if type(history) in fields else ""
+    name = next((name for name, (kind, _) in COUNTED.items() if kind is type(history)), history.kind)
     limits = [(name, getattr(budget, name)) for name in LIMITS if getattr(budget, name, None)]
     if number or not isinstance(history, FullHistory) or not limits:
-        yield f"{history.kind}{number}"
+        yield f"{name}{number}"
     yield from (f"{name}:{_written(size)}" for name, size in limits)
 
 

@@ -128,14 +128,14 @@ class RoundRobin(TurnRule):
     """One after the other, in `order` (else that of joining), until nobody has anything new to say.
 
     A person's words go to the one after who had the turn last. An answer that is just `pass_token` is a pass.
-    The turns end when all pass or fail in a row, when the `moderator` passes, and after `max_rounds` since a
+    The turns end when all pass or fail in a row, when a `moderator` passes, and after `max_rounds` since a
     person's last words (0: without end). Whoever has heard nothing new since its last answer is passed over.
     """
 
     name: ClassVar[str] = "round_robin"
     order: Many[str] = ()
     pass_token: str = ""
-    moderator: str = ""
+    moderator: str | Many[str] = ""
     max_rounds: Natural = ROUNDS
 
     def fault(self) -> str:
@@ -171,7 +171,8 @@ class RoundRobin(TurnRule):
             return NOBODY
         if turn.how == "cancelled":
             return CANCELLED
-        if turn.how == "passed" and turn.saw and turn.lane == self.moderator:
+        moderators = (self.moderator,) if isinstance(self.moderator, str) else self.moderator
+        if turn.how == "passed" and turn.saw and turn.lane in moderators:
             return f"{turn.lane}, who moderates, passed"
         if self.max_rounds and state.turn_state.turns_since >= self.max_rounds * number:
             return f"max_rounds: {self.max_rounds}"

@@ -74,6 +74,12 @@ def is_result(part: Part) -> bool:
     return _thing(part).get("type") == "tool_result"
 
 
+def is_result_of(part: Part, acts: Iterable[Act]) -> bool:
+    """Return whether a part is the result of one of these acts."""
+    thing = _thing(part)
+    return thing.get("type") == "tool_result" and thing.get("tool_use_id") in {act.id for act in acts}
+
+
 def _act(thing: dict[str, Any], results: dict[Any, dict[str, Any]]) -> Act:
     return Act(str(thing.get("id") or thing.get("toolCallId") or ""), *_call_with_outcome(thing, results))
 

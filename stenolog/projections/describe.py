@@ -120,6 +120,8 @@ def _part(part: Part) -> str:
 
 
 def _at(url: str) -> str:
+    if url.startswith("data:"):
+        return f" {len(url):,} characters"  # a picture as letters is nothing to read
     return f" {url}" if url else ""
 
 

@@ -207,7 +207,7 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
     own |= {entry.position for entry in messages if _is_systems(entry)}
     stays = {position for position in own if not any(position in span for span in taken)}
     said = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
-    return min([*said[:1], *(span.first for span in taken)], default=1), stays
+    return min([*said[:1], *(span.first for span in taken)], default=max(1, reset)), stays
 
 
 def _last_question(messages: Sequence[Entry], lane: str) -> int:

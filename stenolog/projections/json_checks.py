@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 NOTHING = object()
 LONGEST = 80
+BEFORE = 24
+"""So many characters of a long text are shown before the one that differs."""
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class JsonDifference(NamedTuple):
@@ -22,8 +26,15 @@ class JsonDifference(NamedTuple):
     found: str
 
 
-def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDifference | None:
-    """Return the first place, in document order, where two decoded JSON values differ; else None."""
+def first_difference(
+    expected: Any, found: Any, pointer: str = "", fields: Mapping[str, str] = NO_FIELDS
+) -> JsonDifference | None:
+    """Return the first place, in document order, where two decoded JSON values differ; else None.
+
+    `fields` are JSON pointers of what is compared otherwise: "live" by its type alone, "ignore" not at all.
+    """
+    if (how := fields.get(pointer)) and (how == "ignore" or type(expected) is type(found)):
+        return None
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
         pairs = [(key, expected.get(key, NOTHING), found.get(key, NOTHING)) for key in keys]
@@ -33,11 +44,25 @@ def first_difference(expected: Any, found: Any, pointer: str = "") -> JsonDiffer
     elif type(expected) is type(found) and expected == found:
         return None
     else:
-        return JsonDifference(pointer, preview(expected), preview(found))
+        return JsonDifference(pointer, *_previews(expected, found))
     for step, one, other in pairs:
-        if different := first_difference(one, other, f"{pointer}/{_escaped(step)}"):
+        if different := first_difference(one, other, f"{pointer}/{_escaped(step)}", fields):
             return different
     return None
+
+
+def _previews(expected: Any, found: Any) -> tuple[str, str]:
+    """Return both values as they are shown; two long texts from shortly before where they differ."""
+    if not isinstance(expected, str) or not isinstance(found, str):
+        return preview(expected), preview(found)
+    pairs = enumerate(zip(expected, found, strict=False))
+    at = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(found)))
+    first = max(0, at - BEFORE) if max(len(expected), len(found)) > LONGEST else 0
+    return _from(expected, first), _from(found, first)
+
+
+def _from(text: str, first: int) -> str:
+    return preview(f"…{text[first:]}" if first else text)
 
 
 def preview(value: Any) -> str:

@@ -25,7 +25,7 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.parts import Part, TextPart, ToolCall
+from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
 from stenolog.domain.state import State, address
 from stenolog.domain.state import in_words as spans_in_words
 from stenolog.domain.step import fold
@@ -69,6 +69,36 @@ class TimelineItem(NamedTuple):
     hidden: bool = False
 
 
+class Timeline(list[TimelineItem]):
+    """The items of a timeline: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from .html_table import table  # late: few programs show one
+
+        return table(
+            f"{len(self):,} items",
+            ("", "time", "kind", "who", "status", "words"),
+            len(self),
+            lambda first, end: (
+                (
+                    item.position,
+                    f"{item.time:%Y-%m-%d %H:%M:%S}",
+                    item.kind,
+                    item.author,
+                    item.status,
+                    _item_words(item),
+                )
+                for item in self[first:end]
+            ),
+        )
+
+
+def _item_words(item: TimelineItem) -> str:
+    """Return an item's words on one line: a call with what came of it."""
+    called = f"{item.call.name}({item.call.arguments})" if item.call else ""
+    return " ".join(filter(None, (called, item.text, text_of(item.output), item.detail)))
+
+
 class _Calls(NamedTuple):
     """State of the tool calls: the entry of each one's result, and which are open (true: approval)."""
 
@@ -76,7 +106,7 @@ class _Calls(NamedTuple):
     open: dict[CallKey, bool]
 
 
-def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
+def timeline(entries: Iterable[Entry]) -> Timeline:
     """Return the whole timeline, in the order of the log; unfinished items come last.
 
     Every entry is in it once, but for mode switches that change nothing.
@@ -92,7 +122,7 @@ def timeline(entries: Iterable[Entry]) -> list[TimelineItem]:
     items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
     items = _with_cuts(_with_reasons(items, erasures(log)), cuts(log))
     shown = (item._replace(hidden=True) if _is_out(now, item.position) else item for item in items)
-    return [*shown, *_awaited(log, state)]
+    return Timeline([*shown, *_awaited(log, state)])
 
 
 def erasures(entries: Iterable[Entry]) -> dict[int, str]:

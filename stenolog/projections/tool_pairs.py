@@ -59,6 +59,10 @@ class ToolCallIndex:
         for pair in pairs:
             self._add(pair)
 
+    def copy(self) -> ToolCallIndex:
+        """Return an index with the same calls and results, which goes on by itself."""
+        return ToolCallIndex(self.waiting, self.pairs.values())
+
     @property
     def calls(self) -> dict[int, CallKey | None]:
         """The key of each result's call, by the position of the result."""

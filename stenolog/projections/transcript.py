@@ -1,9 +1,9 @@
-"""A timeline as a document to read, send and print: Markdown, or one HTML page that loads nothing."""
+"""A timeline as a document to read, send and print: Markdown, or the pieces of an HTML page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
 from .describe import in_words
@@ -12,31 +12,6 @@ from .timeline import TimelineItem
 
 MARKS = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
-STYLE = """\
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }
-body, header b { color: #1c1c1c }
-h1 { font-size: 1.4rem }
-article { margin: 1rem 0; border-left: 3px solid #ccc; padding-left: .8rem }
-article.user { border-color: #3a7d44 }
-article.assistant { border-color: #2b6cb0 }
-article.error { border-color: #c53030 }
-.hidden { opacity: .5 }
-header, .aside { color: #666; font-size: .85rem }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; font: inherit }
-details pre { font: .85rem/1.4 ui-monospace, monospace }
-@media (prefers-color-scheme: dark) { body { background: #191919 } body, header b { color: #ddd } }
-"""
-HEAD = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}</style>
-<h1>{title}</h1>
-"""
 
 
 def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
@@ -97,24 +72,30 @@ def _fenced(text: str, language: str) -> Iterator[str]:
     yield f"\n{fence}{language}\n{shown}\n{fence}"
 
 
-def html(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
-    """Yield the pieces of one HTML page without scripts, pictures and addresses."""
-    yield HEAD.format(title=_text(title), style=STYLE)
+def html_items(
+    items: Iterable[TimelineItem], clean: Callable[[str], str] = lambda words: words
+) -> Iterator[str]:
+    """Yield the items as HTML, each in one piece; `clean` takes out of a text what nobody is to read."""
+
+    def text(words: str) -> str:
+        return escape(safe(clean(words)))
+
+    def block(words: str) -> str:
+        return f"<pre>{text(words.rstrip())}</pre>\n" if words else ""
+
     for item in items:
         hidden = " hidden" if item.hidden else ""
         match item.kind:
             case "tool":
-                yield f'<details class="tool{hidden}">\n<summary>{_text(_called(item))}</summary>\n'
-                yield from _block(item.call.arguments if item.call else "")
-                yield from _block(in_words(item.output))
-                yield "</details>\n"
+                called = f'<details class="tool{hidden}">\n<summary>{text(_called(item))}</summary>\n'
+                given = block(item.call.arguments if item.call else "")
+                yield f"{called}{given}{block(in_words(item.output))}</details>\n"
             case "mode" | "cut" | "running":
-                yield f'<p class="aside">{_text(_aside(item))}</p>\n'
+                yield f'<p class="aside">{text(_aside(item))}</p>\n'
             case _:
-                yield f'<article class="{_voice(item)}{hidden}">\n<header><b>{_text(_who(item))}</b> '
-                yield f"{_text(item.detail)} {_text(_when(item))}</header>\n"
-                yield from _block(item.text or in_words(item.parts))
-                yield "</article>\n"
+                who = f'<article class="{_voice(item)}{hidden}">\n<header><b>{text(_who(item))}</b> '
+                header = f"{who}{text(item.detail)} {text(_when(item))}</header>\n"
+                yield f"{header}{block(item.text or in_words(item.parts))}</article>\n"
 
 
 def _voice(item: TimelineItem) -> str:
@@ -127,13 +108,3 @@ def _voice(item: TimelineItem) -> str:
 def _called(item: TimelineItem) -> str:
     name = item.call.name if item.call else item.detail
     return f"{MARKS.get(item.status, '·')} {item.author or '?'} calls {name} · {_when(item)}"
-
-
-def _block(text: str) -> Iterator[str]:
-    if text:
-        yield f"<pre>{_text(text.rstrip())}</pre>\n"
-
-
-def _text(words: str) -> str:
-    """Return words in which nothing is HTML."""
-    return escape(safe(words))

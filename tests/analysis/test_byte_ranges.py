@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.byte_ranges import FRAME, byte_ranges
 from stenolog.projections.requests import Request, build, lanes
+from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.transport import Transport
+from tests.requests.corpus import BUNDLED, TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
 from tests.requests.sessions import session_log
 
 APIS = ("openai-chat", "openai-responses", "anthropic", "gemini", "plain")
 ADDED = Transport("POST", "/x", {"stream": True})
 STYLES = (ADDED, ADDED._replace(style="spaced"), ADDED._replace(remove=("model",)))
+UNSENT = Transport()
 TEXTS = tuple(Transport("stdin", style=style, after="\n<<<end>>>\n") for style in ("text", "string", "lines"))
 
 
-def tiled(request: Request, transport: Transport) -> None:
-    """Assert that ranges have no gap and no overlap, and are the JSON values at their pointers."""
+def tiled(request: Request, transport: Transport, last: int | None = None) -> None:
+    """Assert that ranges have no gap and no overlap, and are the JSON values at their pointers.
+
+    With `last` only so many of the values are compared, those at the end.
+    """
     found, sent = byte_ranges(request, transport), transport.render(request.body)
     assert [one.first for one in found] == [0, *(one.end for one in found[:-1])]
     assert found[-1].end == len(sent)
     assert all(one.first < one.end for one in found)
+    assert {part for one in found for part in one.parts} == {*range(len(request.parts))}
     if transport.style not in ("compact", "spaced"):
         return
     body = transport.patched(request.body)
-    for one in found:
+    for one in found[-last:] if last else found:
         if one.source != FRAME:
             value: object = body
             for step in one.pointer.split("/")[1:]:
@@ -47,6 +56,44 @@ def test_the_ranges_of_the_parts_tile_the_bytes_sent(api: str) -> None:
                 continue
             for transport in STYLES + (TEXTS if api == "plain" else ()):
                 tiled(request, transport)
+
+
+def test_a_request_that_was_never_sent_has_the_ranges_of_its_bytes() -> None:
+    request = build(session_log(3, 24), "coder", api="anthropic")
+
+    assert byte_ranges(request) == byte_ranges(request, UNSENT)
+    assert byte_ranges(request)[-1].end == len(request.bytes)
+
+
+def every_prefix_tiled(api: str, file: Path) -> int:
+    """Check the ranges of every prefix of a file's conversations; return the number of requests."""
+    transports = (UNSENT, TEXTS[0]) if api == "plain" else (UNSENT,)
+    built = 0
+    for talk in conversations(file):
+        for lane in lanes(talk.entries):
+            session: RequestSession | None = None
+            for window in windows(talk.entries, lane, None, blobs=talk.blobs):
+                if window.state.blocked is None and takes_part(window):
+                    if session is None or session.window is not window:
+                        session = RequestSession(window, api, talk.blobs)
+                    request, is_whole = session.request(), window.position == len(talk.entries)
+                    built += 1
+                    for transport in transports:
+                        tiled(request, transport, last=None if is_whole else 6)
+    return built
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_ranges_tile_the_bytes_of_every_prefix_of_the_bundled_sessions(api: str) -> None:
+    assert sum(every_prefix_tiled(api, file) for file in BUNDLED) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the transcripts are not beside this checkout")
+@pytest.mark.parametrize("file", files() if TRANSCRIPTS.is_dir() else [], ids=lambda file: file.name)
+@pytest.mark.parametrize("api", APIS)
+def test_the_ranges_tile_the_bytes_of_every_prefix_of_a_real_session(api: str, file: Path) -> None:
+    every_prefix_tiled(api, file)
 
 
 @pytest.mark.parametrize("api", APIS)

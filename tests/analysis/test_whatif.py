@@ -6,7 +6,7 @@ import pytest
 
 from stenolog import ModeSwitch, ToolResult, UserMessage
 from stenolog.context import Budget, LastN
-from stenolog.errors import PositionNotFoundError
+from stenolog.errors import InvalidEventError, PositionNotFoundError
 from stenolog.events import PositionRange
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build
@@ -83,3 +83,34 @@ def test_the_log_itself_is_left_alone() -> None:
 
     assert before == TALK
     assert ASKED.text in build(TALK, "coder").body["messages"][0]["content"]
+
+
+def test_an_edited_entry_says_other_words_from_the_beginning() -> None:
+    made = whatif(TALK, "coder", edits={1: "List the tests", 3: "b.py"})
+    events = [entry.event for entry in TALK]
+    changed = log(
+        UserMessage(text="List the tests", to=("coder",)),
+        events[1],
+        ToolResult(call_id="c1", text="b.py"),
+        *events[3:],
+    )
+    assert made.other.body == build(changed, "coder").body
+    assert {(change.sign, change.first) for change in made.difference.changes} == {("~", 1), ("~", 3)}
+
+
+def test_what_an_edited_entry_has_beside_its_text_stays() -> None:
+    made = whatif(TALK, "coder", edits={2: "No."})
+    assert made.other.body["messages"][1]["tool_calls"] == made.real.body["messages"][1]["tool_calls"]
+    assert made.other.body["messages"][1]["content"] == "No."
+
+
+def test_another_mode_is_that_after_a_mode_switch_of_the_agent() -> None:
+    switched = build(log(*(e.event for e in TALK), ModeSwitch(mode="agent", agents=("coder",))), "coder")
+    assert whatif(TALK, "coder", mode="agent").other.body == switched.body
+
+
+def test_an_edit_of_a_mode_switch_or_of_what_is_not_there_is_refused() -> None:
+    with pytest.raises(PositionNotFoundError, match="from 1 to 5, found 6"):
+        whatif(TALK, "coder", edits={6: "x"})
+    with pytest.raises(InvalidEventError, match="with words to edit, found mode_switch at 6"):
+        whatif([*TALK, *log(*(e.event for e in TALK), ModeSwitch(mode="x"))[5:]], "coder", edits={6: "x"})

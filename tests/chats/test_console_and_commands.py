@@ -12,6 +12,7 @@ import stenolog
 from stenolog import Agent, Log, Team, ToolCall, UserMessage
 from stenolog.adapters.chats.commands import CommandContext, TypedCommand, call, typed_command
 from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
+from stenolog.context import LastN, Pins, SinceLastTurn
 from stenolog.engine import RoundRobin
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
@@ -304,6 +305,39 @@ def test_context_is_an_outline_of_what_an_agent_is_shown(log: Log) -> None:
     assert texts[-2].splitlines()[0].startswith("What dev sees at ")
     assert any(line.startswith("- left out: ") and ", reset, " in line for line in texts[-2].splitlines())
     assert texts[-1] == "/context: expected one of dev, qa; found 'cook'"
+
+
+def test_context_says_what_an_agent_has_in_its_session(log: Log) -> None:
+    who = Team([Agent("dev", llm=Scripted("Yes.", endless=True), policy=SinceLastTurn())])
+    lines = shown(log, who, "one", "two", "/context")[-1].splitlines()
+
+    assert lines[1].startswith("- in its session, so not sent again: 2 to 5, ")
+    assert [line for line in lines if "delivered" in line] == []
+
+
+def test_what_a_person_pins_is_heard_and_stays_where_a_policy_pins_a_tag(log: Log) -> None:
+    who = Team([Agent("dev", llm=Scripted("Yes.", endless=True), policy=LastN(2) | Pins(tags=["intent"]))])
+
+    texts = shown(log, who, "/pin Build a login.", "one", "two", "three", "/pin")
+
+    assert texts == ["It is pinned.", "Yes.", "Yes.", "Yes.", "Yes.", "/pin: expected a text"]
+    assert "Build a login." in str(log["console"].request("dev").body)
+    assert shown(log, team(), "/pin Build it.", conversation="other")[0].startswith(
+        "/pin: no agent has a policy"
+    )
+
+
+def test_the_operator_is_told_why_an_agent_has_failed_and_people_are_not(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    who = Team([Agent("dev", llm=Scripted(ModelError("other", "no-such-agent could not be started")))])
+
+    texts = shown(log, who, "one")
+
+    assert [record.getMessage() for record in caplog.records if record.name == "stenolog.chats"] == [
+        "console at 3: dev has failed: other: no-such-agent could not be started"
+    ]
+    assert "no-such-agent" not in str(texts)
 
 
 def test_what_cannot_be_said_is_told_to_whoever_says_it(log: Log) -> None:

@@ -163,6 +163,7 @@ def test_killed_at_random_instants(api: StandIn, tmp_path: Path) -> None:
     check(api, tmp_path, kills)
 
 
+@pytest.mark.slow
 def test_stopped_in_good_order_it_says_nothing_twice(api: StandIn, tmp_path: Path) -> None:
     greet(api)
     with Program(api, tmp_path) as program:

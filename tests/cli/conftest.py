@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from stenolog.adapters.cli import run
+from stenolog.adapters.cli.demo import record
+from stenolog.adapters.cli.demo_events import BEGINNING
+from stenolog.adapters.log import open as open_log
 from tests.cli.teams import TOOLS
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "STENOLOG_MODEL")
@@ -57,9 +60,22 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 
 @pytest.fixture
+def piped(cli: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Run a command line with this on its stdin: `piped("Hi", "append", "demo", "--user", "-")`."""
+
+    def ran(given: str | bytes, *arguments: str) -> Ran:
+        content = given.encode() if isinstance(given, str) else given
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "utf-8"))
+        return cli(*arguments)
+
+    return ran
+
+
+@pytest.fixture
 def demo(cli: Callable[..., Ran]) -> Callable[..., Ran]:
-    """Return the command line, in a folder whose talks.db holds the demo."""
-    assert cli("demo").status == 0
+    """Return the command line, in a folder whose talks.db holds the first twelve entries of the demo."""
+    with open_log("talks.db", entropy=bytes) as log:
+        record(log["demo"], BEGINNING)
     return cli
 
 

@@ -352,3 +352,17 @@ def test_who_is_stopped_is_said_once_also_where_a_call_waited(chat: Chat, folder
 
     assert ran.err.count("■ assistant was stopped\n") == 1
     assert ran.out == "As you wish.\n"
+
+
+def test_what_is_pinned_is_said_with_the_tags_that_the_team_pins(chat: Chat, folder: Path) -> None:
+    file = folder / "pins.toml"
+    file.write_text('[agents.dev]\nmodel = "cli:echo Yes."\npolicy = { pins = { tags = ["intent"] } }\n')
+
+    ran = chat("--team", str(file), "room", lines="/pin Build a login.\n")
+    refused = chat("--cli", "echo Yes.", "other", lines="/pin Build it.\n")
+
+    assert (ran.status, ran.out) == (0, "Yes.\n")
+    assert [(e.text, e.tags) for e in events("room") if isinstance(e, UserMessage)] == [
+        ("Build a login.", ("intent",))
+    ]
+    assert "no agent has a policy that pins a tag" in refused.err

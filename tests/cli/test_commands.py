@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import click
 import pytest
 
 from stenolog.adapters.cli.app import MODULES, app
+from stenolog.adapters.cli.demo import can_open
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
 
@@ -66,12 +68,58 @@ def test_example_files_that_are_there_already_stay_as_they_are(cli: Callable[...
     assert [mine.read_text(), *mine.parent.iterdir()] == ["mine", mine]
 
 
-def test_the_demo_has_all_five_kinds_and_two_agents_and_fits_on_two_screens(demo: Callable[..., Any]) -> None:
-    entries = demo("log", "demo", "--json").envelope["data"]["entries"]
+def test_the_demo_has_all_five_kinds_and_three_agents_and_fits_on_two_screens(
+    cli: Callable[..., Any],
+) -> None:
+    shown = cli("demo").out
+    entries = cli("log", "demo", "--json").envelope["data"]["entries"]
+    events = [entry["event"] for entry in entries]
 
     assert {entry["kind"] for entry in entries} == KINDS
-    assert {entry["event"].get("agent") for entry in entries} >= {"coder", "reviewer"}
-    assert len(demo("demo").out.splitlines()) <= 90
+    assert {event.get("agent") for event in events} >= {"coder", "reviewer", "planner"}
+    assert {event["category"] for event in events if "category" in event} == {"timeout", "rate_limited"}
+    assert [event["covers"] for event in events if event.get("purpose") == "summary"] == [
+        [{"first": 2, "last": 21}]
+    ]
+    assert len(shown.splitlines()) <= 90
+
+
+def test_the_budget_of_the_demo_cuts_and_one_tool_output_is_shown_in_part(cli: Callable[..., Any]) -> None:
+    cli("demo")
+
+    cut = cli("request", "demo", "--agent", "coder", "--at", "24", "--json").envelope["data"]
+    assert {(each["first"], each["last"]) for each in cut["omissions"] if each["rule"] == "over-budget"} == {
+        (2, 11),
+        (13, 21),
+    }
+    planned = cli("request", "demo", "--agent", "planner", "--at", "19", "--api", "gemini", "--json")
+    (shown,) = [each for each in planned.envelope["data"]["parts"] if each["positions"] == [19]]
+    assert shown["tokens_out"] < shown["tokens_in"]
+
+
+def test_the_fork_of_the_demo_goes_another_way_from_the_plan(cli: Callable[..., Any]) -> None:
+    cli("demo")
+
+    entries = cli("log", "demo~1", "--after", "21", "--json").envelope["data"]["entries"]
+    assert [entry["id"] for entry in entries] == [f"demo~1-{position}" for position in range(22, 27)]
+    assert entries[0]["event"]["parent"]["position"] == 21
+
+
+def test_nothing_of_the_demo_fails_a_check_and_each_receipt_is_proved(cli: Callable[..., Any]) -> None:
+    cli("demo")
+
+    checked = cli("check", "log", "--requests")
+    assert checked.status == 0
+    assert "✓ 19 requests: 19 same, 0 differs, 0 not provable" in checked.out
+    assert cli("check", "requests", "--all-prefixes").status == 0
+
+
+def test_an_older_demo_to_which_somebody_has_added_stays_as_it_is(demo: Callable[..., Any]) -> None:
+    demo("append", "demo", "--user", "And now?")
+    before = demo("log", "demo", "--json").out
+
+    assert demo("demo").status == 0
+    assert (demo("log", "demo", "--json").out, demo("log", "demo~1").status) == (before, 3)
 
 
 def test_the_demo_says_its_sentences_whole_at_a_narrow_terminal(
@@ -82,11 +130,11 @@ def test_the_demo_says_its_sentences_whole_at_a_narrow_terminal(
     lines = cli("demo").out.splitlines()
 
     assert lines[:2] == [
-        "Two agents, five kinds of event, one log. Everything below",
-        "is worked out from the log.",
+        "Three agents mend a parser, with a timeout, a rate limit, a",
+        "budget that cuts, a summary and a fork.",
     ]
     said = " ".join(lines)
-    assert 'Its words are kept, so that "continue" at 6 has something to continue.' in said
+    assert "in the middle of an answer, and its words are kept." in said
     assert "what reviewer said is quoted." in said
 
 
@@ -95,11 +143,55 @@ def test_the_demo_is_the_same_for_everybody(cli: Callable[..., Any]) -> None:
     assert cli("demo", "--json").out == cli("demo", "--json").out
 
 
-def test_recording_the_demo_again_writes_nothing(demo: Callable[..., Any]) -> None:
-    before = demo("log", "demo", "--json").out
+def test_recording_the_demo_again_writes_nothing(cli: Callable[..., Any]) -> None:
+    cli("demo")
+    before = [cli("log", name, "--json").out for name in ("demo", "demo~1")]
 
-    assert demo("demo", "--db", "talks.db").status == 0
-    assert demo("log", "demo", "--json").out == before
+    assert cli("demo", "--db", "talks.db").status == 0
+    assert [cli("log", name, "--json").out for name in ("demo", "demo~1")] == before
+
+
+SCREEN = {"DISPLAY": ":0", "CI": "", "SSH_CONNECTION": ""}
+
+
+@pytest.mark.parametrize(
+    ("terminal", "more", "opens"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"CI": "true"}, False),
+        (True, {"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}, False),
+    ],
+)
+def test_the_page_opens_by_itself_only_for_a_person_at_this_machine(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, more: dict[str, str], opens: bool
+) -> None:
+    for name in ("starlette", "uvicorn", "jinja2"):
+        pytest.importorskip(name)
+    for name, value in {**SCREEN, **more}.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("webbrowser.get", lambda: None)
+
+    assert can_open() is opens
+
+
+def none_found() -> None:
+    raise webbrowser.Error("could not locate runnable browser")
+
+
+@pytest.mark.parametrize("found", [none_found, lambda: webbrowser.GenericBrowser("w3m")])
+def test_the_page_does_not_open_by_itself_without_a_browser_of_its_own_window(
+    monkeypatch: pytest.MonkeyPatch, found: Callable[[], object]
+) -> None:
+    for name, value in SCREEN.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("webbrowser.get", found)
+
+    assert can_open() is False
 
 
 def test_log_shows_the_last_ones_those_of_a_kind_and_those_after(demo: Callable[..., Any]) -> None:

@@ -196,11 +196,21 @@ def test_the_list_says_nothing_of_prices_that_are_no_examples(used: Cli) -> None
     assert "prices" not in used("ls").err
 
 
-def test_answers_that_do_not_say_what_they_used_have_no_cost(demo: Cli) -> None:
-    ran = demo("cost", "demo")
+def test_answers_that_do_not_say_what_they_used_have_no_cost(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        for agent in ("coder", "reviewer"):
+            log["talk"].append(AssistantMessage(agent=agent, text="Done.", model="gpt-5.2"))
+
+    ran = cli("cost", "talk")
 
     assert {row[-1] for row in rows(ran)[:3]} == {"?"}
-    assert "4 of 4 answers do not say how many tokens they used" in ran.out
+    assert "2 of 2 answers do not say how many tokens they used" in ran.out
+
+
+def test_the_demo_costs_the_same_for_everybody(cli: Cli) -> None:
+    cli("demo")
+
+    assert [row[-1] for row in rows(cli("cost", "demo"))[:4]] == ["0.0082", "0.0075", "0.0015", "0.0171"]
 
 
 def test_a_conversation_without_a_model_used_nothing(cli: Cli, tmp_path: Path) -> None:

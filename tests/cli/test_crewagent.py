@@ -74,3 +74,18 @@ def test_a_file_is_never_written_into_the_place_of_a_folder(cli: Callable[..., A
     ran = cli("export", "notes", "-o", "out")
 
     assert (ran.status, "'out' is a directory" in ran.err) == (2, True)
+
+
+def test_a_preview_whose_file_is_not_there_is_told_at_once(cli: Callable[..., Any], tmp_path: Path) -> None:
+    preview = "line 1 …\nFull output: @state/logs/tool-results/c1.json"
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    talk = [
+        {"role": "assistant", "content": None, "tool_calls": [call], "mode": "agent"},
+        {"role": "tool", "tool_call_id": "c1", "content": preview, "toolName": "read"},
+    ]
+    (tmp_path / "old" / "talk").mkdir(parents=True)
+    (tmp_path / "old" / "talk" / "messages.json").write_text(json.dumps(talk))
+    ran = cli("import", "old")
+
+    assert "missing: files of whole outputs (link @state beside the folder" in ran.err
+    assert cli("outputs", "talk").status == 0

@@ -157,3 +157,14 @@ def test_bisect_marks_the_words_that_were_looked_for(cli: Cli, tmp_path: Path) -
 
     assert "said at" in out
     assert "word the \x1b[1;33mneedle\x1b[0m in it" in out
+
+
+def test_entries_that_were_imported_without_times_have_none_in_the_log(cli: Cli, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps([{"role": "user", "content": "Hello"}, {"role": "tool", "content": "a.rs"}]))
+    cli("import", str(old), "--name", "old")
+
+    shown = cli("log", "old")
+    assert "no times" in shown.out
+    assert "1970" not in shown.out
+    assert "00:00" not in shown.out

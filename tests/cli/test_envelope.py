@@ -13,8 +13,8 @@ import pytest
 from stenolog.adapters.cli import framework
 from stenolog.adapters.cli.app import EXITS, GROUPS, MODULES, exit_of
 from stenolog.adapters.cli.db_commands import envelope_schema
-from stenolog.adapters.cli.lines import plain
 from stenolog.adapters.log import open as open_log
+from stenolog.adapters.queries.plain_json import plain
 from stenolog.domain import errors
 from stenolog.domain.events import Unknown, UserMessage
 
@@ -45,6 +45,8 @@ COMMANDS = [
     ("request", "demo", "--at", "12", "--agent", "reviewer", "--other", "coder", "--api", "anthropic"),
     ("explain", "agent", "demo", "coder", "--minus", "reviewer"),
     ("cost", "demo"),
+    ("stats", "demo"),
+    ("stats", "demo", "--agent", "coder", "--at", "9"),
     ("rerun", "demo"),
     ("check",),
     ("check", "demo"),
@@ -58,10 +60,12 @@ COMMANDS = [
     ("explain", "text", "demo", "pytest", "--agent", "coder"),
     ("export", "demo", "-o", "out.jsonl"),
     ("import", SESSION),
+    ("append", "demo", "--user", "And now?"),
     ("db", "path"),
     ("db", "backup", "copy.db"),
     ("db", "gc"),
     ("explain", "value", "test"),
+    ("explain", "compaction", "demo", "--agent", "coder"),
     ("db", "salvage", "talks.db", "-o", "salvaged.db"),
     ("fork", "demo", "--after", "4"),
     ("rename", "demo", "other"),
@@ -136,7 +140,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
     within = {command[:2] for command in COMMANDS}
     groups = {(name, each) for name, group in GROUPS.items() for each in group.modules}
 
-    assert set(MODULES) - tried == {"tail", "chat", "run", "claims", "watch"}
+    assert set(MODULES) - tried == {"tail", "chat", "run", "claims", "serve", "inspect", "watch"}
     assert groups - within == {("explain", "entry"), ("check", "all"), ("check", "file"), ("db", "restore")}
 
 

@@ -49,6 +49,48 @@ def test_importing_again_appends_nothing(cli: Callable[..., Any]) -> None:
     assert cli("log", "--json").out == before
 
 
+def test_a_transcript_on_stdin_is_the_session_that_its_file_is(
+    cli: Callable[..., Any], piped: Callable[..., Any]
+) -> None:
+    session = Path(SESSION).read_bytes()
+
+    first = piped(session, "import", "-")
+
+    assert first.out == "✓ 5e55a0de-0001-4000-8000-000000000001  15 entries  claude-code\n"
+    assert "0 entries, 15 were there already" in piped(session, "import", "-").out
+    assert "0 entries, 15 were there already" in cli("import", SESSION).out
+
+
+@pytest.mark.parametrize("given", [(), ("--name", "x")])
+def test_a_transcript_on_stdin_that_tells_no_id_is_known_by_its_words(
+    cli: Callable[..., Any], piped: Callable[..., Any], given: tuple[str, ...]
+) -> None:
+    name = given[-1] if given else "stdin-"
+
+    assert piped(json.dumps(ORPHAN), "import", "-", *given).out.startswith(f"✓ {name}")
+    cli("rename", "bread") if not given else None
+    again = piped(json.dumps(ORPHAN), "import", "-", *given)
+
+    assert "0 entries, 5 were there already" in again.out
+    assert len(cli("ls", "--json").envelope["data"]) == 1
+
+
+def test_a_transcript_on_stdin_that_has_grown_goes_on_under_its_name(piped: Callable[..., Any]) -> None:
+    piped(json.dumps(ORPHAN[:1]), "import", "-", "--name", "x")
+
+    assert "3 entries, 2 were there already" in piped(json.dumps(ORPHAN), "import", "-", "--name", "x").out
+
+
+def test_an_export_comes_in_by_stdin_and_what_is_no_transcript_is_refused(
+    demo: Callable[..., Any], piped: Callable[..., Any]
+) -> None:
+    exported = demo("export", "demo").out
+
+    assert piped(exported, "import", "-", "--db", "other.db").out == "✓ demo  12 entries  stenolog\n"
+    assert (piped("", "import", "-").status, piped("Buy bread.", "import", "-").status) == (2, 2)
+    assert "- is stdin" in piped(exported, "import", "-", SESSION).err
+
+
 def test_of_several_files_the_good_ones_come_in_and_the_others_are_named(
     cli: Callable[..., Any], damaged: str, tmp_path: Path
 ) -> None:

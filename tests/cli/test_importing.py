@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.cli import import_export, terminal
-from stenolog.adapters.cli.import_export import summary
+from stenolog.adapters.cli import import_command, terminal
+from stenolog.adapters.cli.import_command import summary
 from stenolog.adapters.cli.lines import Paragraph
 from stenolog.adapters.cli.terminal import STEP, Bytes
 from stenolog.adapters.importers import batch
@@ -175,7 +175,7 @@ def test_an_interrupted_import_says_how_to_go_on(
         yield
 
     with monkeypatch.context() as broken:
-        broken.setattr(import_export, "import_files", interrupted)
+        broken.setattr(import_command, "import_files", interrupted)
         ran = cli("import", "projects")
 
     assert (ran.status, ran.out) == (130, "")
@@ -199,7 +199,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(import_export, "Bytes", Pressed)
+        broken.setattr(import_command, "Bytes", Pressed)
         broken.setattr(batch, "BYTES", 7_000)
         ran = cli("import", "many")
 
@@ -251,7 +251,7 @@ def test_no_bar_is_shown_beside_json(
             made.append(quiet)
             super().__init__(label, total, quiet=quiet)
 
-    monkeypatch.setattr(import_export, "Bytes", Seen)
+    monkeypatch.setattr(import_command, "Bytes", Seen)
     cli("import", "projects")
     cli("import", "projects", "--json")
 
@@ -307,6 +307,7 @@ def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_rename
 
     assert cli("rename", "chat", "kept").out == "✓ chat is now kept\n"
     assert cli("import", "chat.jsonl").out.startswith("✓ kept  0 entries, 2 were there already")
+    assert cli("delete", "demo~1", "--yes").out.endswith("entries of its own\n")
     assert cli("delete", "demo", "--yes").out.endswith("entries\n")
     deleted = "✓ kept is deleted, with 2 entries; import --again FILE brings it back\n"
     cli("fork", "kept", "--after", "2", "--name", "try2")

@@ -10,7 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.store.store_values import Claim
 
 Cli = Callable[..., Any]

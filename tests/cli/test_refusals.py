@@ -197,7 +197,7 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
         ),
         (("request", "demo", "--agent", "coder", "--policy", "last:0"), "--policy: last: expected"),
         (("request", "demo", "--raw", "--dropped"), "--why, --dropped, --diff and --raw are different views"),
-        (("request", "demo", "--why", "--without", "3"), "--without is shown beside the real request"),
+        (("request", "demo", "--why", "--without", "3"), "are shown beside the real request"),
         (("cost", "demo", "--budget", "8k"), "--budget: only with --plan"),
         (("state", "demo", "--agent", "coder"), "--agent goes with --steps"),
         (("outputs", "demo", "--length", "3"), "name its alias"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, TextPart, ToolCall, ToolResult, UserMessage
-from stenolog.parts import AssistantPart, ReasoningPart
+from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -79,3 +80,59 @@ def test_an_erased_entry_says_why_and_when_it_was_erased_and_is_never_unknown(de
         shown = demo(*steps).out
         assert "erased" in shown
         assert "unknown" not in shown
+
+
+def program_part(provider: str, **fields: object) -> ProviderPart:
+    return ProviderPart(provider=provider, raw=json.dumps(fields))
+
+
+def test_an_act_of_a_program_is_shown_as_a_call_with_its_result(cli: Cli, tmp_path: Path) -> None:
+    wrote = {"file_path": "a.py", "content": "one\ntwo"}
+    parts: list[AssistantPart] = [
+        program_part("claude-code", type="tool_use", id="t1", name="Write", input=wrote),
+        TextPart(text="Now I run it."),
+        program_part("claude-code", type="tool_use", id="t2", name="Bash", input={"command": "ls"}),
+        program_part("claude-code", type="tool_result", tool_use_id="t1", content="written"),
+        program_part("codex", type="command_execution", command="pwd", exit_code=1, aggregated_output="no"),
+        program_part("codex", type="todo_list", items=["mend it"]),
+        program_part("claude-code", type="tool_result", tool_use_id="t0", content="late"),
+    ]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(AssistantMessage(agent="coder", parts=parts))
+
+    shown = cli("show", "x").out.partition("record\n")[0]
+
+    assert [row for row in shown.splitlines()[2:] if row] == [
+        "act",
+        "id    t1",
+        "name  Write",
+        "arguments",
+        "  file_path  a.py",
+        "  content    one",
+        "             two",
+        "result: ok",
+        "written",
+        "text",
+        "Now I run it.",
+        "act",
+        "id    t2",
+        "name  Bash",
+        "arguments",
+        "  command  ls",
+        "no result",
+        "act",
+        "name  command",
+        "arguments",
+        "  command  pwd",
+        "result: failed",
+        "no",
+        "opaque",
+        "provider  codex",
+        "type      todo_list",
+        "items     mend it",
+        "opaque",
+        "provider     claude-code",
+        "type         tool_result",
+        "tool_use_id  t0",
+        "content      late",
+    ]

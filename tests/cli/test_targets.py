@@ -276,3 +276,27 @@ def test_a_group_without_a_command_shows_its_help_which_is_no_error_message(demo
 
 def test_a_missing_choice_is_told_on_one_line(cli: Cli) -> None:
     assert cli("completion").err.splitlines()[0] == "✗ Missing argument '{bash|zsh|fish}'."
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "show demo {}",
+        "show demo @~{}",
+        "erase demo {} --yes",
+        "erase demo 3-{} --yes",
+        "erase demo 4-3 --yes",
+        "request demo --agent coder --without {}",
+        "request demo --agent coder --edit {}:x",
+        "request demo --agent coder --budget {}",
+        "request demo --agent coder --policy last:{}k",
+        "explain call demo 3/{}",
+        "log demo --since {}h",
+    ],
+)
+def test_a_number_that_no_position_can_be_is_refused_in_one_line(demo: Cli, asked: str) -> None:
+    told = demo(*asked.format("9" * 5_000).split())
+    assert told.status == 2, told
+    assert "expected" in told.err
+    assert "Traceback" not in told.err
+    assert len(told.err.splitlines()) <= 2

@@ -22,6 +22,7 @@ from stenolog.context import (
     Prompt,
     Reminder,
     SinceLastTurn,
+    SinceLastTurnOrRecent,
     SummaryAndRecent,
     Transforms,
     TruncateToolOutput,
@@ -35,6 +36,7 @@ HISTORIES = st.one_of(
     st.builds(SinceLastTurn),
     st.builds(LastN, n=from_one),
     st.builds(SummaryAndRecent, recent=from_one),
+    st.builds(SinceLastTurnOrRecent, recent=from_one),
     st.builds(MemoriesAndRecent, recent=from_one),
 )
 RULES = st.one_of(

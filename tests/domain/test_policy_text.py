@@ -12,6 +12,7 @@ from stenolog.context import (
     Pins,
     Policy,
     SinceLastTurn,
+    SinceLastTurnOrRecent,
     SummaryAndRecent,
     policy,
 )
@@ -24,6 +25,7 @@ WRITTEN = [
     ("last:50", LastN(50)),
     ("summary:20", SummaryAndRecent(20)),
     ("memory:5", MemoriesAndRecent(5)),
+    ("delta:20", SinceLastTurnOrRecent(20)),
     ("tokens:16k", Budget(tokens=16_000)),
     ("last:50+tokens:16k", LastN(50) | Budget(tokens=16_000)),
     (
@@ -67,7 +69,7 @@ def test_nothing_written_is_no_policy_so_that_the_cards_holds() -> None:
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        ("lst:50", r"policy 'lst:50': expected full, delta, last:N"),
+        ("lst:50", r"policy 'lst:50': expected full, delta, delta:N, last:N"),
         ("", r"policy '': expected full"),
         ("last", r"policy 'last': expected full"),
         ("full:3", r"policy 'full:3': expected full"),

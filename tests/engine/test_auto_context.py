@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from stenolog import Agent, AssistantMessage, Conversation, Team, ToolCall
+from stenolog import Agent, AssistantMessage, Conversation, ModeSwitch, Team, TextPart, ToolCall
+from stenolog.adapters.engine.live_state import WATCH
 from stenolog.context import Budget, LastN, MemoriesAndRecent, SummaryAndRecent
-from stenolog.engine import AutoMemory, AutoSummary, RetryPolicy
+from stenolog.engine import AgentTool, AutoMemory, AutoSummary, Limits, RetryPolicy, RoundRobin, compact
 from stenolog.errors import CallerError, ModelError
-from stenolog.models import ModelRequest, Scripted
+from stenolog.events import Usage
+from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import remember
-from tests.engine.given import opened, run, worked
+from tests.engine.given import errors, opened, run, worked
 
 
 def scribe(*turns: Any) -> Agent:
@@ -196,3 +198,152 @@ def test_what_a_budget_is_about_to_cut_is_summarised_first(tmp_path: Path) -> No
         spans = [span for made in kept(conversation, "summary") for span in made.covers]
         for left_out in conversation.request("coder").omissions:
             assert any(left_out.first in span and left_out.last in span for span in spans)
+
+
+def test_a_few_long_messages_are_summarised_as_far_as_a_budget_cuts_them(tmp_path: Path) -> None:
+    agent = coder(policy=Budget(tokens=2_000), summary=AutoSummary(by=scribe()))
+    with opened(tmp_path / "t.db") as conversation:
+        for n in range(4):
+            run(worked(Team([agent]), conversation, f"Question {n} {'lorem ipsum ' * 250}"))
+
+        views = [answer.receipt.view for answer in kept(conversation, "answer") if answer.receipt]
+        requests = [conversation.request("coder", view) for view in views]
+        assert any(request.cuts for request in requests)
+        for request in requests:
+            lost = [run for run in request.omissions if run.rule == "over-budget"]
+            assert "They talked." in str(request.body) if lost else True
+            covered = [s for e in kept(conversation, "summary") for s in e.covers]
+            assert all(any(run.last in span for span in covered) for run in lost)
+
+
+def costly(text: str) -> Any:
+    """Return a turn that used a thousand tokens."""
+
+    def spends(_: ModelRequest) -> ModelResponse:
+        return ModelResponse((TextPart(text=text),), usage=Usage(input=900, output=100))
+
+    return spends
+
+
+def test_what_a_summary_costs_counts_against_the_agents_budget(tmp_path: Path) -> None:
+    def look(page: int) -> str:
+        """Look."""
+        return f"{page} " + "line " * 200
+
+    steps = [ToolCall(id=f"c{n}", name="look", arguments=f'{{"page": {n}}}') for n in range(8)]
+    summary = AutoSummary(by=scribe(costly("They looked.")), over=300, keep=2)
+    agent = Agent(
+        "coder", Scripted(*steps, "Done."), tools=[look], summary=summary, limits=Limits(max_tokens=1_500)
+    )
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(Team([agent]), conversation, "Look eight times"))
+
+        own = sum(made.usage.input + made.usage.output for made in kept(conversation, "answer") if made.usage)
+        spent = own + 1_000 * len(kept(conversation, "summary"))
+        assert conversation.fold(WATCH).lane("coder").total == spent > 1_500 > own
+        assert [f"max_tokens: {spent:,} of 1,500" in e.message for e in errors(conversation)] == [True]
+
+
+@pytest.mark.parametrize("by", ["scribe", None])
+@pytest.mark.parametrize("context", ["fresh", "fork", "scope"])
+def test_a_teams_summary_is_that_of_workers_with_a_conversation_of_their_own(
+    tmp_path: Path, context: Any, by: str | None
+) -> None:
+    def look(page: int) -> str:
+        """Look."""
+        return f"{page} " + "line " * 200
+
+    def reads(prompt: ModelRequest) -> Any:
+        words = str(prompt.body["messages"][-1]["content"])
+        if "Summarise" in words:
+            return "They looked."
+        page = int(words.split()[0]) + 1 if words.endswith("line ") else 0
+        return ToolCall(id=f"c{page}", name="look", arguments=f'{{"page": {page}}}') if page < 6 else "Read."
+
+    reader = Agent("reader", Scripted(reads, endless=True), tools=[look])
+    asks = ToolCall(id="w", name="ask_reader", arguments='{"task": "Read all."}')
+    lead = Agent("lead", Scripted(asks, "Done.", endless=True), tools=[AgentTool(reader, context=context)])
+    team = Team([lead, scribe()], summary=AutoSummary(by=by, over=300, keep=2), join=False)
+    with opened(tmp_path / "t.db") as conversation:
+        run(worked(team, conversation, "Have it read", to="lead"))
+
+        names = [name for name in conversation.log if name.startswith("reader~")]
+        summaries = [made for name in names for made in kept(conversation.log[name], "summary")]
+        assert bool([made for made in summaries if made.agent == "reader"]) == (context != "scope")
+
+
+def test_an_agent_that_shows_summaries_which_nobody_makes_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path / "t.db") as conversation, caplog.at_level(logging.WARNING):
+        talk(conversation, Team([coder(policy=SummaryAndRecent(4))]), 12)
+
+    assert caplog.text.count("nobody summarises it: give the agent summary=AutoSummary(by=…)") == 1
+
+
+@pytest.mark.parametrize("policy", [SummaryAndRecent(4), LastN(4)])
+def test_nothing_is_said_of_summaries_to_who_makes_them_by_hand_or_wants_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, policy: Any
+) -> None:
+    with opened(tmp_path / "t.db") as conversation, caplog.at_level(logging.WARNING):
+        talk(conversation, Team([coder()]), 4)
+        run(compact(conversation, "coder", scribe(), over=1, keep=2))
+        talk(conversation, Team([coder(policy=policy)]), 8)
+
+    assert "nobody summarises" not in caplog.text
+
+
+def test_who_summarises_is_asked_as_by_a_user_and_not_by_an_agent_of_the_talk(tmp_path: Path) -> None:
+    model = Scripted("They talked.", endless=True)
+    by = Agent("scribe", llm=model)
+    agent = coder(policy=MemoriesAndRecent(2), memory=AutoMemory(by=by, every=2, task="Keep what counts."))
+    with opened(tmp_path / "t.db") as conversation:
+        talk(conversation, Team([agent]), 3)
+
+    assert model.prompts[0].body["messages"][-1] == {"role": "user", "content": "Keep what counts."}
+
+
+def test_after_a_reset_no_summary_is_made_of_what_stands_before_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = coder(policy=SummaryAndRecent(4), summary=AutoSummary(by=scribe()))
+    with opened(tmp_path / "t.db") as conversation, caplog.at_level(logging.WARNING):
+        talk(conversation, Team([agent]), 5)
+        before = len(kept(conversation, "summary"))
+        at = conversation.position
+        conversation.append(ModeSwitch(context_from=at + 1), expected=at)
+        caplog.clear()
+        talk(conversation, Team([agent]), 2)
+
+        assert before > 0
+        assert len(kept(conversation, "summary")) == before
+        assert caplog.text == ""
+
+
+class Closing(Scripted):
+    """A model that says when it is closed."""
+
+    closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_team_closes_the_models_of_its_helpers_too_each_once() -> None:
+    helper = Closing("They talked.", endless=True)
+    writer = Agent("scribe", helper)
+    both: dict[str, Any] = {"summary": AutoSummary(by=writer), "memory": AutoMemory(by=writer)}
+    run(Team([coder(**both), Agent("tester", Scripted("Yes."), **both)]).close())
+
+    assert helper.closed == 1
+
+
+def test_facts_written_in_a_room_with_turns_warn_of_nobody_who_is_absent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agents = [coder(memory=AutoMemory(by=scribe(), every=1)), Agent("tester", Scripted("No.", endless=True))]
+    with opened(tmp_path / "t.db") as conversation, caplog.at_level(logging.WARNING):
+        talk(conversation, Team(agents, turns=RoundRobin(max_rounds=1)), 2)
+
+        assert kept(conversation, "memory")
+        assert "whom this team does not have" not in caplog.text

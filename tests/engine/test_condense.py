@@ -205,12 +205,13 @@ def test_a_request_that_is_small_enough_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "over"),
-    [(None, 400), (Budget(tokens=500), None), (LastN(3), None)],
+    ("policy", "over", "covered"),
+    # The last three messages are no whole turn: what the policy cuts of it is covered too.
+    [(None, 400, [(2, 9)]), (Budget(tokens=500), None, [(2, 9)]), (LastN(3), None, [(2, 9), (11, 12)])],
     ids=["over", "cut", "last"],
 )
 def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
-    tmp_path: Path, policy: Any, over: int | None
+    tmp_path: Path, policy: Any, over: int | None, covered: list[tuple[int, int]]
 ) -> None:
     summariser = Scripted("They looked three times.")
     coder = Agent("coder", llm=Scripted("It is mended."), policy=policy)
@@ -223,15 +224,14 @@ def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
 
         assert made is not None
         assert isinstance(made.event, AssistantMessage)
-        assert made.event.covers == (PositionRange(first=2, last=9),)
+        assert made.event.covers == tuple(PositionRange(first=a, last=b) for a, b in covered)
         child: Any = made.event.meta["stenolog"]
         assert child["child"]["conversation"] == fork
         assert "Question 0" in json.dumps(summariser.prompts[0].body)
         assert "Question 0" not in shown
         assert "They looked three times." in shown
-        assert (
-            next(conversation.log[fork].entries(9)).event.kind == "mode_switch"
-        )  # 9 are shared, none is copied
+        own = next(conversation.log[fork].entries(covered[-1][1]))
+        assert own.event.kind == "mode_switch"  # those before are shared, none is copied
 
 
 def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
-from stenolog.adapters.store import claims as claims_module
-from stenolog.adapters.store.claims import Claims, LivenessLock, Owner
+from stenolog.adapters.store import liveness
+from stenolog.adapters.store.claim_owner import Owner
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.effects import UNKNOWN
 from tests.engine import together
@@ -207,7 +209,7 @@ class TestPresence:
         self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         runners = [LivenessLock(file, "one")]
-        monkeypatch.setattr(claims_module, "_SWEPT", set())
+        monkeypatch.setattr(liveness, "_SWEPT", set())
         runners.append(LivenessLock(file, "two"))
         owners = [runner.owner for runner in runners]
 
@@ -261,7 +263,7 @@ class TestPresence:
         runner.close(keep=True)
 
         assert workers.run(1, together.alive, file, [runner.owner]) == [[]]
-        assert not claims_module.owner_lives(file, runner.owner)
+        assert not liveness.owner_lives(file, runner.owner)
 
     def test_a_fork_of_the_process_does_not_keep_a_dead_runner_alive(self, file: str) -> None:
         receiver, sender = workers.CONTEXT.Pipe(duplex=False)
@@ -284,7 +286,7 @@ class TestPresence:
     ) -> None:
         for name in ("dead", "owner"):
             (tmp_path / f"log.db-runner-{name}").touch()
-        monkeypatch.setattr(claims_module, "_SWEPT", set())
+        monkeypatch.setattr(liveness, "_SWEPT", set())
 
         runner = LivenessLock(file, "one", claimed=lambda: [str(Owner("owner", "here", 1))])
 

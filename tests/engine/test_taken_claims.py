@@ -10,7 +10,8 @@ from stenolog import AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.adapters.engine.journal import Journal
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.engine.recovery import DIED, recover
-from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.claims import Claims
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent

@@ -48,7 +48,12 @@ def test_a_second_start_shows_what_was_said_and_adds_nothing(undisturbed: Path) 
         "Software Developer: Plan: a table of users, a cookie with a session's id. Review it, please.",
     ]
     assert shown.count("(a new start for the agents)") == 1
-    assert "21 entries. The turns are over: Product Owner, who moderates, passed." in shown
+    notes = [line for line in shown if line.startswith(("(memory ", "(summary "))]
+    assert notes[:2] == [
+        "(memory for Code Reviewer: A login for the bakery is built.)",
+        "(summary for Product Owner: A login for the bakery is built. A session ends after a day.)",
+    ]
+    assert "24 entries. The turns are over: Product Owner, who moderates, passed." in shown
 
 
 def test_the_command_at_the_end_shows_what_the_line_above_tells(
@@ -60,10 +65,10 @@ def test_the_command_at_the_end_shows_what_the_line_above_tells(
     command = shlex.split(why.removeprefix("Why? stenolog "))
 
     assert told.startswith(
-        "  Product Owner at 15: 6 entries, a note that some are missing, not 3-8 (beyond-last)"
+        "  Product Owner at 18: 8 entries, a note that some are missing, not 3 (beyond-last), not 4"
     )
     assert run([*command[:-1], str(undisturbed)]) == 0
-    assert "request for Product Owner at 15" in capsys.readouterr().out
+    assert "request for Product Owner at 18" in capsys.readouterr().out
 
 
 def test_no_heading_speaks_of_a_new_start_where_there_was_none(tmp_path: Path) -> None:
@@ -185,8 +190,8 @@ def delivered(path: Path) -> list[str]:
     """Return the messages that people in the chat read, in order, from the log."""
     with stenolog.open(path) as log:
         events = [entry.event for entry in log["telegram-1"].entries()]
-    answers = [event for event in events if isinstance(event, AssistantMessage) and event.text != "....."]
-    return [f"{answer.agent}\n{answer.text}" for answer in answers]
+    said = (e for e in events if isinstance(e, AssistantMessage) and e.purpose == "answer")
+    return [f"{answer.agent}\n{answer.text}" for answer in said if answer.text != "....."]
 
 
 def until_over(api: StandIn, path: Path) -> None:
@@ -243,7 +248,7 @@ def test_on_telegram_a_stranger_gets_no_answer_and_commands_work(tmp_path: Path)
         out, errors = process.communicate(timeout=20)
 
     with stenolog.open(path) as log:
-        assert list(log) == ["telegram-1"]
+        assert [name for name in log if not name.startswith("scribe~")] == ["telegram-1"]
         entries = [*log["telegram-1"].entries()]
         assert entries[-1].event == ModeSwitch(context_from=entries[-1].position)
     assert (process.returncode, errors, TOKEN in out) == (0, "", False)

@@ -211,6 +211,7 @@ with stenolog.open(sys.argv[1]) as log:
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_can_be_followed_by_another(tmp_path: Path, log: Log) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "talks.db")], timeout=60, check=False)
     agent = librarian([assistant_message("Yes?")])

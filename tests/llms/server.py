@@ -156,17 +156,22 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST
 
     def _play(self, reply: Reply, request: Received) -> None:
+        # HTTP/1.0 has no chunks: the end of the connection is the end of the reply.
+        chunked = self.request_version != "HTTP/1.0"
         if reply.status:
             self.send_response(reply.status)
-            for name, value in {**reply.headers, "transfer-encoding": "chunked"}.items():
+            for name, value in {
+                **reply.headers,
+                **({"transfer-encoding": "chunked"} if chunked else {}),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
         for frame in reply.frames:
             if not self._stays(reply.pause):
                 return self._gone(request)
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(frame), frame))
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(frame), frame) if chunked else frame)
         if reply.end == "done":
-            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.write(b"0\r\n\r\n" if chunked else b"")
         elif reply.end == "cut" or not self._stays(None):
             self._gone(request, left=reply.end == "hang")
         return None

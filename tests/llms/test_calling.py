@@ -77,16 +77,17 @@ def test_a_connection_that_breaks_is_appended_with_the_text_and_raised(
     assert SAID.text.startswith(failed.text)
 
 
-def guide(talk: Conversation, server: Server, sleep: Any = time.sleep) -> Any:
-    """Return `patiently` of the page on loops of one's own, as it stands there."""
+def guided(talk: Conversation, server: Server, sleep: Any = time.sleep) -> None:
+    """Call `patiently` of the page on loops of one's own, as it stands there."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "own-loop.md").read_text()
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
-    namespace: dict[str, Any] = {"client": client, "chat": talk, "UserMessage": UserMessage, "openai": openai}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        if "def stream(" in block or "def patiently(" in block:
-            exec(block.partition("\nchat.append(")[0].replace('"guide"', '"coder"'), namespace)
-    namespace["time"] = SimpleNamespace(sleep=sleep)
-    return namespace["patiently"]
+    namespace: dict[str, Any] = {"chat": talk, "UserMessage": UserMessage, "openai": openai}
+    # A connection that is left open would be a warning in whichever test runs when it is collected.
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0) as namespace["client"]:
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            if "def stream(" in block or "def patiently(" in block:
+                exec(block.partition("\nchat.append(")[0].replace('"guide"', '"coder"'), namespace)
+        namespace["time"] = SimpleNamespace(sleep=sleep)
+        namespace["patiently"](talk)
 
 
 def test_an_attempt_after_a_connection_that_broke_is_the_same_request_byte_for_byte(
@@ -94,7 +95,7 @@ def test_an_attempt_after_a_connection_that_broke_is_the_same_request_byte_for_b
 ) -> None:
     server.add(Reply(FRAMES[:4], end="cut"), Reply(FRAMES[:4], end="cut"), Reply(FRAMES))
 
-    guide(talk, server)(talk)
+    guided(talk, server)
 
     first, *others = [request.content for request in server.received]
     assert others == [first, first]
@@ -114,7 +115,7 @@ def test_an_attempt_waits_as_long_as_the_provider_asks_for_also_in_the_next_prog
     server.add(failure(429, {"error": {"message": "slow down"}}, retry_after="30"))
     for _ in range(2):
         with pytest.raises(SystemExit):
-            guide(talk, server, stop_at_once)(talk)
+            guided(talk, server, stop_at_once)
 
     assert [25 < seconds <= 30 for seconds in waits] == [True, True]
     assert len(server.received) == 1
@@ -143,7 +144,7 @@ def test_a_failure_that_no_waiting_helps_is_not_retried(talk: Conversation, serv
     server.add(failure(401, {"error": {"message": "no"}}))
 
     with pytest.raises(openai.AuthenticationError):
-        guide(talk, server)(talk)
+        guided(talk, server)
 
     assert len(server.received) == 1
 

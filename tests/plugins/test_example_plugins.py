@@ -96,6 +96,7 @@ def test_a_turn_rule_gives_the_turns_and_who_reads_without_it_is_told_so(
     assert verified.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_recorded_run_is_run_again_under_the_rule_and_not_without_it(
     stenolog: Stenolog, tmp_path: Path
 ) -> None:

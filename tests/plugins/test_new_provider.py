@@ -55,6 +55,7 @@ ITS_MODULES = {
 NO_PLACE = {
     "adapters/agents/output_formats.py",
     "adapters/cli/chat_command.py",
+    "adapters/cli/demo_events.py",
     "adapters/tool_specs/signatures.py",
     "adapters/tools/mcp/server.py",
     "projections/acts.py",

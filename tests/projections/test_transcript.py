@@ -11,6 +11,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Conversation, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.cli.demo import record
+from stenolog.adapters.cli.demo_events import BEGINNING
 
 NASTY = "<script>alert(1)</script> & ``` ```` ![x](http://there/x.png) \x1b[31m \u202e"
 
@@ -42,9 +43,9 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def demo() -> Iterator[Conversation]:
-    """Yield the demo."""
+    """Yield the beginning of the demo."""
     with stenolog.open(":memory:") as log:
-        record(log["demo"])
+        record(log["demo"], BEGINNING)
         yield log["demo"]
 
 
@@ -102,21 +103,6 @@ def test_nothing_that_was_said_is_html(nasty: Conversation) -> None:
     page = Page(nasty.export("html"))
 
     assert page.text.count("<script>alert(1)</script>") >= 4
-    assert set(page.tags) <= {
-        *("html", "meta", "title", "style", "h1", "p", "article", "header", "b", "pre", "details", "summary")
-    }
-
-
-def test_a_page_loads_nothing_and_runs_nothing(nasty: Conversation) -> None:
-    page = Page(nasty.export("html"))
-
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
-    assert {name for name, _ in page.attributes} <= {
-        "lang",
-        "charset",
-        "name",
-        "content",
-        "http-equiv",
-        "class",
-    }
-    assert "url(" not in nasty.export("html")
+    assert {*("h1", "p", "article", "header", "b", "pre", "details", "summary")} <= set(page.tags)
+    assert page.tags.count("script") == 2
+    assert not {"img", "a", "iframe", "link", "form", "object"} & set(page.tags)

@@ -21,6 +21,9 @@ from tests.requests.histories import START
 from tests.requests.judging import MODELS, SHARED
 
 TRANSCRIPTS = SHARED / "transcripts"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+BUNDLED = sorted(path for path in EXAMPLES.iterdir() if path.suffix in (".json", ".jsonl"))
+"""The transcripts that the package brings along."""
 DAMAGED = SHARED / "judges" / "damaged_histories.json"
 THOROUGH = ("claude_code", "claude_code_fixtures", "codex", "tau_bench")
 """The folders whose files must import wherever they hold a conversation."""

@@ -16,6 +16,7 @@ from stenolog.context import (
     Prompt,
     Reminder,
     SinceLastTurn,
+    SinceLastTurnOrRecent,
     SummaryAndRecent,
     TruncateToolOutput,
     policy,
@@ -40,7 +41,13 @@ SMALL: Mapping[str, Policy] = {
     "characters": policy(Budget(characters=900)),
     "bytes": policy(Budget(bytes=4_000)),
     "pins": Budget(tokens=400) | Pins(tags=("goal",), authors=("Ada",), positions=(3,)),
+    "delta or the last": SinceLastTurnOrRecent(3) | Prompt(cut_note=True),
     "delta in a budget": SinceLastTurn() | Budget(tokens=600, messages=9, characters=3_000, bytes=9_000),
+    "no passes": policy(Attribution(pass_token="pass", own_passes=False)),
+    "system": Attribution(others="💬 {name}", user="🟢 USER", role="system") | MissedMessages(),
+    "one voice": policy(Attribution(role="assistant", pass_token="pass")),
+    "one voice for what is new": SinceLastTurn() | Attribution(role="assistant"),
+    "one voice in a budget": Attribution(role="assistant") | Budget(tokens=500, messages=9) | Reminder(2),
     "everything": Budget(tokens=500)
     | Pins(tags=("goal",))
     | Attribution(others="💬 {name}:", pass_token="pass")
@@ -71,6 +78,7 @@ REAL: Mapping[str, Policy] = {
     "80 messages, 120,000 characters": policy(Budget(messages=80, characters=120_000)),
     "100,000 bytes": policy(Budget(bytes=100_000)),
     "pins": ROOM | Pins(positions=(2, 3), authors=("user",), tags=("goal",)),
+    "delta or the last 20": policy(SinceLastTurnOrRecent(20)),
     "delta in a budget": SinceLastTurn() | ROOM,
     "compact": ROOM | TruncateToolOutput(over=400, head=100, tail=50),
     "instructions first": ROOM | Prompt(base="Be brief.", banner="{mode}", place="first"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.cli.demo import EVENTS
+from stenolog.adapters.cli.demo_events import BEGINNING
 from stenolog.projections.requests import APIS, build
 from stenolog.testing import entries
 
@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def rendered(api: str, agent: str) -> str:
     """Return the body and its digest, as text that a person can compare."""
-    request = build(entries(*EVENTS), agent, api=api)
+    request = build(entries(*BEGINNING), agent, api=api)
     kept = {
         "sha256": request.sha256,
         "api": request.api,

@@ -22,8 +22,9 @@ import stenolog.adapters.engine.recovery as recovery
 import stenolog.adapters.engine.runner as runner
 from stenolog import Log, Team
 from stenolog.adapters.engine.options import WORLD
-from stenolog.adapters.store.claims import LivenessLock
-from stenolog.adapters.store.transaction import CommitNotifier
+from stenolog.adapters.store import liveness
+from stenolog.adapters.store.commit_notifier import CommitNotifier
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.engine import Runtime
 from stenolog.errors import StoreTimeoutError
 
@@ -262,7 +263,7 @@ def one_thread(loop: ClockLoop) -> Iterator[None]:
     threads = SimpleNamespace(get_ident=lambda: loop.job)
     time = SimpleNamespace(monotonic=lambda: loop.now, sleep=lambda _: None)
     with (
-        mock.patch.object(runner, "LivenessLock", _Lock),
+        mock.patch.object(liveness, "LivenessLock", _Lock),
         mock.patch.object(runner, "threading", threads),
         mock.patch.object(recovery, "_finished", _Memory()),
         mock.patch.object(recovery, "time", time),

@@ -18,7 +18,7 @@ from tests.simulation.simulation import play, simulate
 from tests.simulation.test_planted_faults import first_failure, lost_fence
 
 ROOT = Path(__file__).parents[2]
-FAST, ALL = 100, 1_000
+FAST, ALL = 25, 1_000
 SHARE = 25
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.store import blob_rows
+from stenolog.adapters.store.blob_shas import SHA, shas_in
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim, Collected
 from stenolog.adapters.verify.integrity import verify
@@ -205,7 +206,7 @@ def test_whatever_stands_around_a_hash_it_is_seen(around: list[tuple[str, bool]]
     sha = "0123456789abcdef" * 4
     payload = "".join(f"{text} {sha if named else ''} " for text, named in around).encode()
 
-    assert blob_rows.shas_in(payload) == {found.decode() for found in blob_rows.SHA.findall(payload)}
+    assert shas_in(payload) == {found.decode() for found in SHA.findall(payload)}
 
 
 class TestRaces:

@@ -12,7 +12,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.store import backups
-from stenolog.adapters.store.claims import LivenessLock
+from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.domain.errors import NotADatabaseError
 from tests.cli.conftest import cli
 from tests.stores.conftest import path

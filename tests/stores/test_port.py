@@ -1,8 +1,10 @@
-"""Above the store nothing knows SQLite, but for what is about SQLite files themselves."""
+"""Above the store nothing knows SQLite or PostgreSQL, but for what is about these databases themselves."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import stenolog
@@ -21,8 +23,31 @@ ABOUT_SQLITE = {
     "adapters/verify/trace.py": "looks for a value in tables that follow the log in its own file",
 }
 """What may know SQLite, and why."""
+ABOUT_POSTGRES = {
+    "adapters/tables/postgres.py": "keeps the user's tables in PostgreSQL up to date",
+}
+"""What may import psycopg, and why."""
+STORES = ("adapters/store/", "adapters/postgres_store/")
 WORDS = {"datastore", "execute", "executemany"}
 MODULES = ("_rows", "sqlite_appends", "sqlite_batches", "sqlite_recorder", "group_commit", "transaction")
+
+
+def knows_psycopg(path: Path) -> bool:
+    """Return whether a module imports the driver of PostgreSQL, at its top or late."""
+    tree = ast.walk(ast.parse(path.read_text()))
+    imports = [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
+    return any("psycopg" in name for node in imports for name in imported(node))
+
+
+def imported(node: ast.Import | ast.ImportFrom | ast.Call) -> list[str]:
+    """Return what a statement imports; of a call, what it may import by name."""
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    words = [word.value for word in node.args if isinstance(word, ast.Constant)]
+    return [str(word) for word in words] if function == "import_module" else []
 
 
 def knows_sqlite(path: Path) -> set[str]:
@@ -39,9 +64,27 @@ def knows_sqlite(path: Path) -> set[str]:
     return found
 
 
+def above() -> dict[str, Path]:
+    """Return the modules above the stores, by their paths in the package."""
+    found = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+    return {name: path for name, path in found.items() if not name.startswith(STORES)}
+
+
+def test_only_what_is_about_postgres_knows_its_driver() -> None:
+    found = {name for name, path in above().items() if knows_psycopg(path)}
+
+    assert found == {*ABOUT_POSTGRES}
+
+
+def test_a_log_in_sqlite_needs_no_driver_of_postgres() -> None:
+    code = "import sys, stenolog; stenolog.open(':memory:'); print('psycopg' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "False\n"
+
+
 def test_only_what_is_about_sqlite_files_knows_sqlite() -> None:
-    above = (path for path in PACKAGE.rglob("*.py") if "adapters/store/" not in path.as_posix())
-    found = {path.relative_to(PACKAGE).as_posix(): knows_sqlite(path) for path in above}
+    found = {name: knows_sqlite(path) for name, path in above().items()}
     of_psycopg = found.pop("adapters/tables/postgres.py")
 
     assert of_psycopg == {"execute", "executemany"}  # of PostgreSQL's own driver

@@ -12,7 +12,7 @@ from threading import Thread
 
 import stenolog
 from stenolog import Conversation, Entry, Log, UserMessage
-from stenolog.adapters.store import transaction
+from stenolog.adapters.store.commit_notifier import CommitNotifier
 from tests.stores.conftest import said
 
 WAIT = 20.0
@@ -151,6 +151,6 @@ def test_a_listener_that_fails_does_not_fail_the_append() -> None:
     def gone() -> None:
         raise RuntimeError("the event loop is closed")
 
-    quiet = transaction.CommitNotifier(None)
+    quiet = CommitNotifier(None)
     with quiet.subscribe(gone):
         quiet.notify()

@@ -133,6 +133,16 @@ def test_a_pass_of_another_role_is_left_out_and_ones_own_stays(room: Room, in_lo
     assert left_out(request) == [(3, 3, "pass")]
 
 
+def test_ones_own_passes_are_left_out_too_where_the_policy_says_so(room: Room) -> None:
+    room.write(*passing(PASS))
+    chosen = Attribution(own_passes=False)
+
+    assert shown(room.request(DEV, policy=chosen)) == [((2,), "user"), ((4,), "attributed"), ((6,), "user")]
+    assert left_out(room.request(DEV, policy=chosen)) == [(3, 3, "pass"), (5, 5, "pass")]
+    # Its pass was an answer all the same.
+    assert not room.request(DEV, 5, policy=chosen).sendable
+
+
 PINNED = Pins(tags=["intent", "requirement"])
 REMINDING = Reminder(3, text="Keep to it.") | PINNED
 

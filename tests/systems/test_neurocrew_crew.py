@@ -32,7 +32,9 @@ NAMES = (DEV, TESTER, OWNER)
 AT_ONCE = RetryPolicy(base=0.0)
 
 
-def crew(*models: Model, moderator: str = "", retries: RetryPolicy = AT_ONCE, **options: Any) -> Team:
+def crew(
+    *models: Model, moderator: str | list[str] = "", retries: RetryPolicy = AT_ONCE, **options: Any
+) -> Team:
     """Return up to three roles in turn, which remember their sessions."""
     agents = [
         Agent(name, llm=model, policy=SinceLastTurn(), retries=retries)
@@ -114,13 +116,19 @@ ENDS = {
         3,
         f"{OWNER}, who moderates, passed",
     ),
+    "one of two moderators passes": (
+        [says("Yes."), says(PASS), says("No.")],
+        [TESTER, OWNER],
+        2,
+        f"{TESTER}, who moderates, passed",
+    ),
     "all fail in a row": ([FAILS] * 3, "", 0, "all failed in a row"),
 }
 
 
 @pytest.mark.parametrize(("models", "moderator", "said", "reason"), ENDS.values(), ids=ENDS)
 def test_a_round_ends_with_its_reason_in_the_transition(
-    room: Room, models: list[Model], moderator: str, said: int, reason: str
+    room: Room, models: list[Model], moderator: str | list[str], said: int, reason: str
 ) -> None:
     entries = talked(room, lambda: crew(*models, moderator=moderator), "Ideas?")
 

@@ -94,6 +94,11 @@ def test_a_team_file_has_facts_kept_and_passes_are_nothing_to_remember(tmp_path:
             r"agents.Backend Dev.summary: by: expected a helper",
         ),
         (
+            'policy = "summary:4"\n',
+            "",
+            r"agents.Backend Dev.summary: its policy cuts nothing, so none would be made",
+        ),
+        (
             "every = 1",
             "often = 1",
             "agents.Tester.memory.often: no such key; expected one of by",

@@ -18,6 +18,7 @@ from stenolog.context import (
     Prompt,
     Reminder,
     SinceLastTurn,
+    SinceLastTurnOrRecent,
     SummaryAndRecent,
     policy,
 )
@@ -35,6 +36,11 @@ PERSONA = "You write the server."
     [
         (policy(FullHistory()), "this conversation"),
         (policy(SinceLastTurn()), "what is new since your last turn; what was before is in your session"),
+        (
+            policy(SinceLastTurnOrRecent(20)),
+            "where your session begins, each summary and each memory and the last 20 messages; "
+            "then what is new since your last turn",
+        ),
         (LastN(50) | Budget(tokens=16_000), "the last 50 messages; at most 16,000 tokens"),
         (policy(SummaryAndRecent(20)), "each summary and the last 20 messages"),
         (

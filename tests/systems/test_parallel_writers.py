@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.context import Budget, FullHistory, LastN, Pins, Policy
+from stenolog.context import Attribution, Budget, FullHistory, LastN, Pins, Policy
 from stenolog.events import PositionRange
 from stenolog.projections.requests import LaneId, lanes
 from tests.systems.given import Room, left_out, roles, shown, words
@@ -152,6 +152,27 @@ def test_the_system_rows_of_the_conversation_are_rows_of_the_request(room: Room)
     room.write(*COMPANY)
 
     assert ("system", "Never promise a date.") in roles(room.request("writer"))
+
+
+def test_the_list_of_the_document_is_sent_if_asked_for_outputs_of_agents_are_assistant_messages(
+    room: Room,
+) -> None:
+    said = (
+        *(UserMessage(text="The report."), AssistantMessage(agent="planner", text="Stakeholders: Ann.")),
+        *(UserMessage(text="Selected: Ann."), AssistantMessage(agent="planner", text="Mail 1: Ann.")),
+        UserMessage(text="Write to Ann.", to=["writer/1"]),
+    )
+    room.write(OPENING, *said)
+    sent = room.request("writer", task="1", policy=PINS | Attribution(role="assistant")).body["messages"]
+
+    assert [(message["role"], message["content"]) for message in sent] == [
+        ("system", "You write mails."),
+        ("user", "The report."),
+        ("assistant", "Stakeholders: Ann."),
+        ("user", "Selected: Ann."),
+        ("assistant", "Mail 1: Ann."),
+        ("user", "Write to Ann."),
+    ]
 
 
 def test_a_mail_that_is_regenerated_in_place_stands_where_the_first_one_stood(room: Room) -> None:

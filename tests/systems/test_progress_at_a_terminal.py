@@ -10,6 +10,8 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
 import stenolog
 from examples.stakeholder_mail.workflow import quality_of
 from stenolog import AssistantMessage
@@ -48,6 +50,7 @@ def read(screen: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_bars_grow_while_the_mails_are_written_and_the_scores_are_kept(tmp_path: Path) -> None:
     said = at_a_terminal(tmp_path, "examples.stakeholder_mail")
     lengths: dict[str, set[int]] = {}

@@ -9,8 +9,9 @@ import pytest
 import stenolog
 from stenolog import Agent, Conversation, ModeSwitch, Team, ToolCall, ToolResult, UserMessage
 from stenolog.context import Budget, Prompt
+from stenolog.errors import CallerError, ToolError
 from stenolog.models import Scripted
-from stenolog.tools import run_calls
+from stenolog.tools import BaseTool, Toolset, run_calls, tool
 from tests.requests.judging import refused
 
 RAN: list[str] = []
@@ -109,3 +110,44 @@ def test_a_budget_holds_with_the_tools_of_each_mode() -> None:
         for mode in ("agent", "run"):
             switch(talk, mode)
             assert talk.request("crew").size.tokens <= 400
+
+
+def test_a_mode_with_a_tool_that_the_agent_does_not_have_is_refused() -> None:
+    with pytest.raises(CallerError) as error:
+        crew("Hello.", policy=Prompt(tools_in={"chat": [], "agent": ["lok"]}))
+
+    told = "tools_in of mode 'agent': expected one of look, write, found 'lok'; did you mean 'look'?"
+    assert str(error.value) == f"agent 'crew': {told}"
+    with pytest.raises(CallerError, match="expected none, since it has no tools, found 'look'"):
+        Team([Agent("crew", llm=Scripted("Hi"), policy=IN)])
+
+
+class Box(Toolset):
+    """A server of tools that may be away."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    async def open(self) -> list[BaseTool]:
+        if not self.names:
+            raise ToolError("the server is away")
+        return [tool(look)]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("box", "warned"),
+    [(Box(), False), (Box("look"), True)],
+    ids=["a server that is away", "a server that is there"],
+)
+def test_a_tool_of_a_server_may_be_missing_while_the_server_is_away(
+    box: Box, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = Prompt(tools_in={"agent": ["look", "lokk"]})
+    team = Team([Agent("crew", llm=Scripted("Hi"), tools=[box], policy=policy)])
+    with stenolog.open(":memory:") as log, caplog.at_level("WARNING"):
+        team.ask_sync(log["talk"], "Hi")
+
+    assert ("crew: tools_in of mode 'agent': expected one of look, found 'lokk'" in caplog.text) == warned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -12,7 +13,9 @@ import pytest
 
 import stenolog
 from stenolog import Log
-from tests.tables.server import programs, serving
+from tests.postgres.server import programs, serving
+from tests.tables import mysql_server
+from tests.tables.application import Application
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBERS = count(1)
@@ -49,3 +52,30 @@ def dsn(server: str) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')
     return server.replace("dbname=postgres", f"dbname={name}")
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[str]:
+    """Yield the socket of a MariaDB server that lives as long as these tests."""
+    pytest.importorskip("pymysql")
+    found = mysql_server.programs()
+    if found is None:
+        pytest.skip("no MariaDB is installed here")
+    with mysql_server.serving(*found) as socket:
+        yield socket
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mysql"])
+def application(request: pytest.FixtureRequest, tmp_path: Path) -> Application:
+    match request.param:
+        case "sqlite":
+            path = str(tmp_path / "application.db")
+            return Application("sqlite", lambda: sqlite3.connect(path, timeout=30), path)
+        case "postgres":
+            dsn: str = request.getfixturevalue("dsn")
+            return Application("postgres", lambda: psycopg.connect(dsn), dsn)
+        case _:
+            socket, name = request.getfixturevalue("mysql"), f"t{next(NUMBERS)}"
+            Application("mysql", lambda: mysql_server.connect(socket), "").run(f"CREATE DATABASE {name}")
+            connect = lambda: mysql_server.connect(socket, database=name)  # noqa: E731
+            return Application("mysql", connect, f"{socket} {name}")

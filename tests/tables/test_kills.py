@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from random import Random
 
+import pytest
+
 import stenolog
 from stenolog import UserMessage
 from tests.tables.given import plain_sql
@@ -16,6 +18,7 @@ from tests.tables.given import plain_sql
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_instant_leaves_exactly_the_rows_of_its_entries(path: Path) -> None:
     chance, before = Random(1), 0
     for _ in range(4):

@@ -9,15 +9,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
 
-import psycopg
 import pytest
 
 import stenolog
@@ -25,97 +21,12 @@ from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.workflow import TALK, plan, write
 from stenolog import AgentCard, AssistantMessage, LlmError, Log, ModeSwitch, ToolResult, UserMessage
-from stenolog.contrib.workflow import WorkflowFollower, import_rows
+from stenolog.contrib.workflow import WorkflowFollower
 from stenolog.errors import CallerError, TableError
 from stenolog.models import Scripted
-from tests.tables import mysql_server
+from tests.tables.application import DDL, Application, follow
 
-NUMBERS = count(1)
 ROOT = Path(__file__).resolve().parents[2]
-DDL = {
-    "mysql": """CREATE TABLE workflows (id INT AUTO_INCREMENT PRIMARY KEY);
-        CREATE TABLE conversation_messages (
-          id INT AUTO_INCREMENT PRIMARY KEY,
-          workflowId INT NOT NULL,
-          role ENUM('system', 'user', 'assistant') NOT NULL,
-          content TEXT NOT NULL,
-          agent VARCHAR(50), -- orchestrator, task_planner, email_writer
-          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
-          FOREIGN KEY (workflowId) REFERENCES workflows(id)
-        )""",
-    "postgres": """CREATE TABLE workflows (id SERIAL PRIMARY KEY);
-        CREATE TABLE conversation_messages (
-          id SERIAL PRIMARY KEY,
-          workflowId INT NOT NULL,
-          role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
-          content TEXT NOT NULL,
-          agent VARCHAR(50),
-          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
-          FOREIGN KEY (workflowId) REFERENCES workflows(id)
-        )""",
-    "sqlite": """CREATE TABLE workflows (id INTEGER PRIMARY KEY AUTOINCREMENT);
-        CREATE TABLE conversation_messages (
-          id INTEGER PRIMARY KEY AUTOINCREMENT,
-          workflowId INT NOT NULL,
-          role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
-          content TEXT NOT NULL,
-          agent VARCHAR(50),
-          createdAt TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
-          FOREIGN KEY (workflowId) REFERENCES workflows(id)
-        )""",
-}
-"""The document's table, and what each database calls its types."""
-
-
-class Application(NamedTuple):
-    """The database of the application: how to connect to it, and what another process does the same by."""
-
-    kind: str
-    connect: Callable[[], Any]
-    address: str
-
-    def run(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Return the rows of the last statement, as the application reads them."""
-        rows = list[tuple[Any, ...]]()
-        with closing(self.connect()) as connection:
-            cursor = connection.cursor()
-            for statement in statements:
-                cursor.execute(statement)
-                rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-            connection.commit()
-        return rows
-
-    def messages(self, workflow: str = "") -> list[tuple[Any, ...]]:
-        column = '"workflowId"' if self.kind == "postgres" else "workflowId"
-        where = f"WHERE {column} = {workflow}" if workflow else ""
-        return self.run(f"SELECT role, agent, content FROM conversation_messages {where} ORDER BY id")
-
-
-@pytest.fixture(scope="module")
-def mysql() -> Iterator[str]:
-    """Yield the socket of a MariaDB server that lives as long as these tests."""
-    pytest.importorskip("pymysql")
-    found = mysql_server.programs()
-    if found is None:
-        pytest.skip("no MariaDB is installed here")
-    with mysql_server.serving(*found) as socket:
-        yield socket
-
-
-@pytest.fixture(params=["sqlite", "postgres", "mysql"])
-def application(request: pytest.FixtureRequest, tmp_path: Path) -> Application:
-    match request.param:
-        case "sqlite":
-            path = str(tmp_path / "application.db")
-            return Application("sqlite", lambda: sqlite3.connect(path, timeout=30), path)
-        case "postgres":
-            dsn: str = request.getfixturevalue("dsn")
-            return Application("postgres", lambda: psycopg.connect(dsn), dsn)
-        case _:
-            socket, name = request.getfixturevalue("mysql"), f"t{next(NUMBERS)}"
-            Application("mysql", lambda: mysql_server.connect(socket), "").run(f"CREATE DATABASE {name}")
-            connect = lambda: mysql_server.connect(socket, database=name)  # noqa: E731
-            return Application("mysql", connect, f"{socket} {name}")
 
 
 def workflow(log: Log, name: str = "october") -> None:
@@ -163,11 +74,6 @@ def test_times_are_those_of_the_log(log: Log, application: Application) -> None:
     assert str(found)[:19] == str(log["october"].entry(2).time)[:19]
 
 
-def follow(log: Log, application: Application) -> None:
-    with closing(application.connect()) as connection:
-        WorkflowFollower(log, connection).catch_up()
-
-
 def test_what_had_arrived_of_an_answer_that_was_cut_off_is_marked(log: Log, application: Application) -> None:
     log["october"].append(UserMessage(text="Write."))
     log["october"].append(LlmError(agent="email_writer", category="network", text="Dear A"))
@@ -178,39 +84,6 @@ def test_what_had_arrived_of_an_answer_that_was_cut_off_is_marked(log: Log, appl
     whole = f"SELECT content FROM conversation_messages WHERE NOT {column} ORDER BY id"
     assert application.run(whole) == [("Write.",), ("Dear Ann, all is well.",)]
     assert len(application.messages()) == 3
-
-
-def test_the_applications_own_rows_come_into_the_log_and_go_on_there(
-    log: Log, application: Application
-) -> None:
-    application.run(*DDL[application.kind].split(";"))
-    for statement in (
-        "INSERT INTO workflows (id) VALUES (12)",
-        "INSERT INTO conversation_messages (workflowId, role, content, agent)"
-        " VALUES (12, 'system', 'You write mails.', 'email_writer')",
-        "INSERT INTO conversation_messages (workflowId, role, content) VALUES (12, 'user', 'Write.')",
-        "INSERT INTO conversation_messages (workflowId, role, content, agent)"
-        " VALUES (12, 'assistant', 'Dear Ann', 'email_writer')",
-    ):
-        application.run(statement)
-    with closing(application.connect()) as connection:
-        cursor = connection.cursor()
-        cursor.execute("SELECT * FROM conversation_messages")
-        import_rows(log, cursor)
-        log["12"].append(UserMessage(text="Shorter."))
-        follower = WorkflowFollower(log, connection)
-        follower.catch_up()
-        log["12"].append(AssistantMessage(agent="email_writer", text="Ann:"))
-        follower.catch_up()
-
-    query = "SELECT id, workflowId, role, content, agent FROM conversation_messages ORDER BY id"
-    assert application.run(query) == [
-        (1, 12, "system", "You write mails.", "email_writer"),
-        (2, 12, "user", "Write.", None),
-        (3, 12, "assistant", "Dear Ann", "email_writer"),
-        (4, 12, "user", "Shorter.", None),
-        (5, 12, "assistant", "Ann:", "email_writer"),
-    ]
 
 
 def test_an_answer_made_anew_keeps_its_row_and_an_erased_one_has_none(

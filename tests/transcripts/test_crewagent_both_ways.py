@@ -85,7 +85,7 @@ ABOUT = st.fixed_dictionaries(
 FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, FIELDS)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(FOREIGN, max_size=8), ABOUT)
 def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], about: Message) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
@@ -99,7 +99,7 @@ def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], 
             assert json.dumps(read(place / "out"), sort_keys=True) == json.dumps(own, sort_keys=True)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(histories(12) | decided(12))
 @example(example_conversation())
 def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
@@ -115,7 +115,7 @@ def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(hist
         assert_the_same_is_sent(log["talk"], other["talk"])
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(FOREIGN, min_size=1, max_size=6), histories(8), ABOUT)
 def test_what_was_imported_and_went_on_here_comes_back_with_both(
     messages: list[Message], history: list[Event], about: Message
@@ -138,7 +138,7 @@ def test_what_was_imported_and_went_on_here_comes_back_with_both(
         assert_the_same_is_sent(log["talk"], other["talk"])
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(FOREIGN, FORGED), min_size=1, max_size=6))
 def test_whatever_a_file_says_of_an_export_it_comes_in_once(forged: list[tuple[Message, Message]]) -> None:
     with two_logs() as (log, _, place):

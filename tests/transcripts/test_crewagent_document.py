@@ -232,3 +232,23 @@ def test_an_agent_that_the_old_app_adds_later_joins_then(into: Import, tmp_path:
     assert into.log["talk"].state().members == ("assistant", "architect", "coder", "tester")
     assert [each.appended for each in imported(into.log, made).conversations] == [0]
     assert_sound(into.log)
+
+
+def test_a_call_that_was_cut_off_with_its_answer_is_not_open_and_continue_is_answered(
+    into: Import, tmp_path: Path
+) -> None:
+    cut = {"id": "c9", "type": "function", "function": {"name": "write", "arguments": '{"pa'}}
+    messages = [
+        said("m1", "user", "Write it.", **ARCHITECT),
+        said("m2", "assistant", FAILED, tool_calls=[cut], **ARCHITECT),
+        said("m3", "user", "continue", **ARCHITECT),
+    ]
+    taken(into, tmp_path / "in", messages)
+
+    [error] = events(into, LlmError)
+    assert (error.text, error.category) == ("It reads the text as local", "timeout")
+    assert into.log["talk"].state().open_calls() == ()
+    into.log["talk"].join("architect", model="gpt-5.2")
+    assert into.log["talk"].request("architect").sendable
+    export_crewagent(into.log["talk"], tmp_path / "out")
+    assert read(tmp_path / "out")[:3] == messages

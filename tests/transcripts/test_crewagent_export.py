@@ -135,7 +135,9 @@ def test_the_old_app_finds_the_fields_that_it_knows_and_the_same_context(
         ("assistant", "summary", "run", True),
         ("user", "text", "run", True),
     ]
-    assert found[4]["content"] == "line\n" * 20_000
+    preview, _, path = found[4]["content"].rpartition("\nFull output: ")
+    assert (tmp_path / path).read_text() == "line\n" * 20_000, "the app's tools read it there"
+    assert len(preview) < 2_000, "and no request has all of it"
     assert found[6]["content"] == "It im\n\nLLM_ERROR\n- type: timeout"
     assert (found[8]["id"], found[8]["widget"]) == ("w1", {"type": "button"})
     assert json.loads((tmp_path / "index.json").read_text())["conversations"][0]["title"] == "A run"

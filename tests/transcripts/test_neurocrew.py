@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.importers.detect import recognise
+from stenolog.contrib.neurocrew import document
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import Imported, import_file
 from tests.transcripts.given import Import, importing
@@ -101,6 +102,51 @@ def test_nothing_of_a_file_is_lost(into: Import, form: Any) -> None:
     assert [again(event) for event in into.said] == said
     about = {key: value for key, value in document.items() if value is not said} if form(1) != 1 else {}
     assert [switch.meta.get("neurocrew", {}) for switch in into.settings] == [about]
+
+
+def test_a_chat_goes_back_into_a_file_with_what_was_said_since_and_comes_again(
+    into: Import,
+) -> None:
+    chat(into, {"metadata": ABOUT, "conversation": CHAT})
+    conversation = into.conversation
+    asked = conversation.append(UserMessage("And a lost password?", author="Ann"))
+    conversation.append(AssistantMessage(agent="Backend Dev", text="By a link.", model="qwen3"))
+    conversation.append(AssistantMessage(agent="UI Lead", text=".....", model="gemini-3"))
+    conversation.append(AssistantMessage(agent="Tester", purpose="memory", text="A fact."))
+    written = document(conversation)
+
+    assert written["conversation"][:4] == CHAT
+    since = [
+        {key: said[key] for key in said if key not in ("timestamp", "id")}
+        for said in written["conversation"][4:]
+    ]
+    assert since == [
+        {"role": "user", "content": "And a lost password?"},
+        {"role": "agent", **DEV, "content": "By a link."},
+        {
+            "role": "agent",
+            "agent_name": "gemini-3",
+            "role_name": "ui_lead",
+            "role_display_name": "UI Lead",
+            "content": ".....",
+        },
+    ]
+    about = written["metadata"]
+    assert (about["chat_id"], about["message_count"], about["version"]) == (42, 7, "1.0")
+    assert about["last_updated"] == written["conversation"][-1]["timestamp"] > asked.time.isoformat()[:10]
+
+    # The old room goes on with the file for a day, and the file comes back.
+    written["conversation"].append(message(59, "Said in the old room."))
+    before = len(into.entries)
+    chat(into, written)
+    assert words(into)[4:] == [
+        "And a lost password?",
+        "By a link.",
+        ".....",
+        "A fact.",
+        "Said in the old room.",
+    ]
+    assert len(into.entries) - before <= 2  # the message, and what its file says of the chat
 
 
 SLOPPY = [

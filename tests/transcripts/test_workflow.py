@@ -26,7 +26,7 @@ from stenolog.contrib.workflow.files import source_conversations
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.tables import attach_table
-from tests.tables.server import programs, serving
+from tests.postgres.server import programs, serving
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import sound_in_the_end
 
@@ -253,12 +253,10 @@ def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE users (id)")
         connection.commit()
-    stenolog.open(tmp_path / "talks.db").close()
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + bytes(200))
 
     for name, why in {
         "other.db": "a table conversation_messages.*found an SQLite database with the tables users",
-        "talks.db": "it is a stenolog database",
         "broken.db": "an SQLite database that cannot be read",
     }.items():
         with pytest.raises(UnknownFormatError, match=why):

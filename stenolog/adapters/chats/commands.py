@@ -20,6 +20,7 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, UserMessage
 from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.policy import policy
 from stenolog.domain.state import LaneState, State, address, decision
 from stenolog.domain.values import Control
 from stenolog.projections.requests import Api, Omission, Request, RequestPart
@@ -115,7 +116,7 @@ async def call(name: str, told: CommandContext) -> str:
 
 @command
 async def start(told: CommandContext) -> str:
-    """who is here"""
+    """the agents that are here"""
     return f"Here are {', '.join(told.team.agents)}. Write, and they will hear it. /help lists the commands."
 
 
@@ -127,7 +128,7 @@ async def _help(told: CommandContext) -> str:
 
 @command
 async def status(told: CommandContext) -> str:
-    """whose turn it is, and what each agent does"""
+    """the turn, and the state of each agent"""
     state = await asyncio.to_thread(told.conversation.state)
     names = dict.fromkeys([*told.team.agents, *state.lanes])
     lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
@@ -171,6 +172,25 @@ def _reset(told: CommandContext) -> str:
     told.submit(lambda now: ModeSwitch(context_from=now.position + 1))
     start = told.conversation.settings().context_from
     return f"A new start: the agents no longer see entries 1 to {start - 1}. The log keeps them."
+
+
+@command
+async def pin(told: CommandContext) -> str:
+    """TEXT what all keep in mind: said now, and kept by each policy that pins a tag"""
+    said = pinned_words(told.team, told.rest, told.author)
+    await told.team.send(told.conversation, said, id=told.id)
+    return "It is pinned."
+
+
+def pinned_words(team: Team, text: str, author: str = "") -> UserMessage:
+    """Return the message with all tags that the team's policies pin. Raises `CallerError` without any."""
+    policies = (policy(agent.policy) for agent in team.agents.values())
+    tags = dict.fromkeys(tag for each in policies if each.pins for tag in each.pins.tags)
+    if not tags:
+        raise CallerError('no agent has a policy that pins a tag: pins = { tags = ["intent"] }')
+    if not text:
+        raise CallerError("expected a text")
+    return UserMessage(text=text, author=author, tags=[*tags])
 
 
 @command
@@ -291,15 +311,18 @@ SHOWN = 20
 
 
 def outline(request: Request) -> Iterator[str]:
-    """Yield the size of a request, its last parts with their rules, and the omissions."""
+    """Yield the size of a request, what its session has, its last parts with their rules, the omissions."""
     state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
     lane, size = address(request.agent, request.task), request.size
-    yield f"What {lane} sees at {request.at} ({size.messages} messages, {size.tokens} tokens) {state}."
+    yield f"What {lane} sees at {request.at} ({_messages(size.messages)}, {size.tokens} tokens) {state}."
+    if known := [run for run in request.omissions if run.rule == "delivered"]:
+        spans, tokens = ", ".join(map(_span, known)), sum(run.tokens for run in known)
+        yield f"- in its session, so not sent again: {spans}, {tokens} tokens"
     first = max(0, len(request.parts) - SHOWN)
     if first:
         yield f"… {first} parts before"
     yield from (f"- {_part(part)}" for part in request.parts[first:])
-    yield from (f"- left out: {_left_out(run)}" for run in request.omissions)
+    yield from (f"- left out: {_left_out(run)}" for run in request.omissions if run.rule != "delivered")
 
 
 def _part(part: RequestPart) -> str:
@@ -307,8 +330,15 @@ def _part(part: RequestPart) -> str:
 
 
 def _left_out(run: Omission) -> str:
-    span = f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}"
-    return f"{span}, {run.rule}, {run.tokens} tokens"
+    return f"{_span(run)}, {run.rule}, {run.tokens} tokens"
+
+
+def _span(run: Omission) -> str:
+    return f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}"
+
+
+def _messages(number: int) -> str:
+    return f"{number} message{'s' if number != 1 else ''}"
 
 
 def _positions(positions: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.engine.approvals import PendingApproval
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -335,7 +336,7 @@ def questions(calls: Iterable[PendingApproval]) -> Iterator[str]:
 
 def was_there(conversation: Conversation, code: str) -> bool:
     """Return whether the code names one of the last calls of the conversation, decided or not."""
-    for entry in islice(_backwards(conversation), REMEMBERED):
+    for entry in islice(backwards(conversation, conversation.position), REMEMBERED):
         if isinstance(entry.event, AssistantMessage):
             for nth, call in enumerate(entry.event.tool_calls):
                 if call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments) == code:
@@ -345,18 +346,10 @@ def was_there(conversation: Conversation, code: str) -> bool:
 
 def last_word(conversation: Conversation, author: str) -> int:
     """Return the position of an author's last message, decisions included; 0: there is none."""
-    for entry in _backwards(conversation):
+    for entry in backwards(conversation, conversation.position):
         match entry.event:
             case UserMessage(author=by, author_kind="person") if by == author:
                 return entry.position
             case _:
                 pass
     return 0
-
-
-def _backwards(conversation: Conversation) -> Iterator[Entry]:
-    at = conversation.position
-    while at:
-        after = max(0, at - PAGE)
-        yield from reversed([*conversation.entries(after, at)])
-        at = after

@@ -9,13 +9,15 @@ from contextlib import asynccontextmanager
 
 from stenolog.adapters.engine.approvals import workers
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
-from stenolog.adapters.engine.options import StreamDelta
+from stenolog.adapters.engine.options import EntryAppended, StreamDelta
 from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Message, Team
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
+from stenolog.domain.events import LlmError
 from stenolog.domain.settings import Settings
+from stenolog.domain.state import address
 from stenolog.projections.acts import act_in_words
 
 from .base import OutgoingMessage, Question, retry_forever
@@ -194,6 +196,12 @@ class ChatSession:
                     line := act_in_words(raw)
                 ):
                     self.on_act(lane, line)
+                # People are told no details; the operator would look at a room that is silent.
+                case EntryAppended(Entry(event=LlmError() as error, position=at)) if (
+                    error.category != "cancelled" and error.retry_at is None
+                ):
+                    who, why = address(error.agent, error.task), f"{error.category}: {error.message}"
+                    LOGGER.warning("%s at %d: %s has failed: %s", self.conversation.name, at, who, why)
                 case _:
                     pass
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 import click
 
+from stenolog.adapters.store.address import hide_passwords
 from stenolog.domain.errors import PluginError
 
 from .app import app
@@ -36,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
             say(error.format_message())
             return error.exit_code
         say(
-            error.format_message() + where_the_position_goes(error),
+            hide_passwords(error.format_message()) + where_the_position_goes(error),
             mark="✗",
             style="red",
             color=_color(arguments),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from stenolog.adapters.answers.positions import position_ranges
 from stenolog.projections.analysis.quotes import quoting
 
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, done, line
 from .lookup import find_both, find_conversation, open_log
 from .options import OneOf, names, takes_conversation, takes_conversation_and, takes_db
-from .position_argument import position_ranges, resolve
+from .position_argument import resolve
 from .terminal import ask
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ target_argument = click.argument("target", metavar="CONVERSATION", shell_complet
 )
 @takes_conversation
 def fork_command(
-    db: Path,
+    db: Database,
     target: str,
     after: str | None,
     before: str | None,
@@ -67,7 +69,7 @@ def fork_command(
 
 @command("rename", example="stenolog rename demo parser")
 @takes_conversation_and("NEW")
-def rename_command(db: Path, words: tuple[str, ...]) -> CommandResult:
+def rename_command(db: Database, words: tuple[str, ...]) -> CommandResult:
     """Give a conversation another name.
 
     Its digests stay what they are. An import of its file goes on with it.
@@ -85,7 +87,7 @@ def rename_command(db: Path, words: tuple[str, ...]) -> CommandResult:
 @command("archive", example="stenolog archive demo")
 @click.option("--undo", is_flag=True, help="Bring it back.")
 @takes_conversation
-def archive_command(db: Path, target: str, undo: bool) -> CommandResult:
+def archive_command(db: Database, target: str, undo: bool) -> CommandResult:
     """Put a conversation away.
 
     `ls` no longer lists it, everything else still finds it.
@@ -102,7 +104,7 @@ def archive_command(db: Path, target: str, undo: bool) -> CommandResult:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @target_argument
 @takes_db
-def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
+def delete_command(db: Database, target: str, yes: bool) -> CommandResult:
     """Delete a conversation for good.
 
     One with living forks is not deleted. Write its whole name. Imports of its file leave it out.
@@ -133,7 +135,7 @@ def delete_command(db: Path, target: str, yes: bool) -> CommandResult:
 @click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
 @takes_db
 def erase_command(
-    db: Path, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
+    db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
 ) -> CommandResult:
     """Erase what entries say, for good.
 
@@ -142,7 +144,7 @@ def erase_command(
     Positions are written 8 41, or 40-44,91.
     """
     conversation = find_conversation(open_log(db), target)
-    spans = position_ranges(conversation, positions)
+    spans = position_ranges(positions, partial(resolve, conversation))
     chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("to erase without being asked, say --yes")

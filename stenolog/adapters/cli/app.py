@@ -5,7 +5,9 @@ docs/reference/exit-codes.md is drawn from the table of exit codes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ SECTIONS = {
         "timeline": "view_commands",
         "state": "view_commands",
         "outputs": "outputs_command",
+        "inspect": "inspect_command",
     },
     "Explain": {"request": "request_command", "explain": ""},
     "Run": {
@@ -36,12 +39,14 @@ SECTIONS = {
         "run": "run_commands",
         "rerun": "run_commands",
         "claims": "run_commands",
+        "serve": "serve_command",
     },
     "Prove": {"check": ""},
-    "Cost": {"cost": "cost_command"},
+    "Cost": {"cost": "cost_command", "stats": "stats_command"},
     "Change": {
-        "import": "import_export",
-        "export": "import_export",
+        "append": "append_command",
+        "import": "import_command",
+        "export": "export_command",
         "watch": "watch_command",
         "fork": "admin_commands",
         "rename": "admin_commands",
@@ -56,7 +61,6 @@ MODULES = {name: module for section in SECTIONS.values() for name, module in sec
 RENAMED = {
     "steps": "state --steps",
     "output": "outputs",
-    "stats": "cost",
     "budget": "cost --plan",
     "why": "request --why",
     "diff": "request --diff POSITION",
@@ -79,6 +83,7 @@ RENAMED = {
 }
 """The names of commands of earlier days, and what they are called now."""
 MEANT = {
+    "add": ("append", "import"),
     "find": ("search",),
     "grep": ("search",),
     "list": ("ls",),
@@ -149,7 +154,10 @@ def _group(name: str, modules: Mapping[str, str], help: str, example: str, defau
 GROUPS = {
     "explain": _group(
         "explain",
-        dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain_commands"),
+        {
+            **dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain_commands"),
+            "compaction": "compaction_command",
+        },
         """Say where an entry, a call or a text came from and went.
 
         Without one of the commands below it is `explain entry`.
@@ -224,7 +232,8 @@ class App(Commands):
 @click.version_option(__version__, "-V", "--version", message="%(version)s")
 def app() -> None:
     """Record conversations with LLM agents, and read them back. Begin: stenolog demo"""
-    load_plugins()
+    with redirect_stdout(sys.stderr):  # what a plugin prints is no output of a command
+        load_plugins()
     for name, fault in failed_plugins().items():
         say(f"the plugin {name} cannot be loaded: {fault}", mark="!", style="yellow")
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
-
-from .position_argument import backwards
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation

@@ -11,6 +11,7 @@ import click
 from stenolog.adapters.chats.channels import CHANNELS
 from stenolog.adapters.providers.prices import prices_of
 
+from .database import Database
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
@@ -47,7 +48,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
     "--channel",
     metavar="NAME",
     type=RegisteredName(CHANNELS),
-    help="Serve what people write there: telegram.",
+    help="Serve what people write there: telegram, nostr.",
 )
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the channel. Repeatable."
@@ -56,7 +57,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.option("--yes", is_flag=True, help="Approve every call.")
 @takes_db
 def chat_command(
-    db: Path,
+    db: Database,
     target: str,
     team: Path | None,
     to: tuple[str, ...],
@@ -156,14 +157,12 @@ def _policy(card: AgentCard, llm: Model) -> Policy | None:
 
     `SinceLastTurn` was the default of a model that remembered its session, and is for such models alone.
     """
-    from stenolog.domain.policy import SinceLastTurn, policy
+    from stenolog.domain.policy import policy
 
     if not card.policy:
         return None
     kept = policy(card.policy)
-    return (
-        replace(kept, chosen=None) if isinstance(kept.chosen, SinceLastTurn) and not llm.remembers else kept
-    )
+    return replace(kept, chosen=None) if kept.history.delta and not llm.remembers else kept
 
 
 def _single(

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from stenolog.adapters.engine.team import Team
+from stenolog.adapters.chats.commands import pinned_words
+from stenolog.adapters.engine.team import Message, Team
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.lifecycle import BUSY
@@ -20,7 +22,6 @@ from .chat_status import at_work, awaiting, failed, is_words, last_exchange, sto
 from .chat_terminal import message, minute
 from .entry_lines import entry_line
 from .lines import Piece, counted
-from .position_argument import backwards
 from .run_session import RunSession
 
 
@@ -42,7 +43,7 @@ class Chat:
         """The conversation."""
         return self.desk.conversation
 
-    def say(self, text: str, to: Iterable[str] = ()) -> None:
+    def say(self, text: Message, to: Iterable[str] = ()) -> None:
         """Say something, and let the agents work."""
         self.desk.go(text, to)
 
@@ -204,7 +205,7 @@ def log(chat: Chat, rest: str) -> None:
 
 @command
 def agents(chat: Chat, rest: str) -> None:
-    """who takes part: model, tools, where each stands"""
+    """the agents: model, state and tools of each"""
     chat.paper.drawn(_agents(chat))
 
 
@@ -222,7 +223,7 @@ def _agents(chat: Chat) -> Iterator[Piece]:
 
 @command
 def _cost(chat: Chat, rest: str) -> None:
-    """what was used, and what it cost, by model"""
+    """tokens used, and their cost, by model"""
     from stenolog.projections.usage import usage
 
     from .render_views import drawn
@@ -292,6 +293,12 @@ def undo(chat: Chat, rest: str) -> None:
     span = PositionRange(first=last, last=chat.conversation.position)
     taken = sum(not any(position in other for other in hidden) for position in range(last, span.last + 1))
     chat.submit(ModeSwitch(hides=[*hidden, span]), f"taken back: {counted(taken, 'entry', 'entries')}")
+
+
+@command
+def pin(chat: Chat, rest: str) -> None:
+    """TEXT what all keep in mind: said now, and kept by each policy that pins a tag"""
+    chat.say(pinned_words(chat.team, rest), to=chat.to)
 
 
 @command

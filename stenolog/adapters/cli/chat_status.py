@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.state import LaneState, OpenCall, State, address, decision
 
 from .chat_terminal import error_words, minute
-from .position_argument import backwards
 
 Agents: TypeAlias = Collection[str]
 LONGEST_WORDS = 200

@@ -15,7 +15,7 @@ from stenolog.projections.acts import act_in_words
 from stenolog.projections.timeline import cut_words
 from stenolog.projections.usage import Prices, Usage, usage
 
-from .chat_status import Hints, at_work
+from .chat_status import Hints, at_work, not_called
 from .chat_terminal import (
     Stopwatch,
     StreamWrapper,
@@ -243,6 +243,10 @@ class RunPrinter:
         if error.category == "cancelled":
             self._cancelled([where])
             self._told.discard(where)
+            return
+        # A restart of ours, or a death between two turns: no call has failed.
+        if not_called(error) and error.retry_at is not None and not error.in_context:
+            self.paper.text(f"· {where} begins a new session: {error.message}", "dim")
             return
         self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
         self.paper.text(what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
-from pathlib import Path
 
 from .check_commands import checked_log, checked_requests, takes_jobs
 from .check_summary import CheckResults, messages, summary, takes_verbose
+from .database import Database
 from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
@@ -17,7 +17,7 @@ from .options import takes_conversation
 @takes_jobs
 @takes_verbose
 @takes_conversation
-def check_all_command(db: Path, target: str, jobs: int | None, verbose: bool) -> CommandResult:
+def check_all_command(db: Database, target: str, jobs: int | None, verbose: bool) -> CommandResult:
     """Check the log, and every agent's request, of all conversations.
 
     Or of one. It is `check log` and `check requests`, one after the other; the last line says what failed.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,6 +13,7 @@ from stenolog.domain.step import INITIAL, Transition, step
 from stenolog.projections.requests.validation import LAWS, Violation
 
 from .check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, TextLine, counted, line
 from .lookup import find_conversation, find_conversations, open_log
@@ -25,8 +24,8 @@ from .view_commands import erased_among, step_lines
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
-    from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt
-    from stenolog.adapters.verify.requests import CheckedRequests, Proved
+    from stenolog.adapters.verify.report import Report
+    from stenolog.adapters.verify.requests import CheckedRequests
     from stenolog.projections.requests.proofs import Checked
 
 
@@ -68,7 +67,7 @@ def replayed(conversation: Conversation) -> Replay:
 
 @command("replay", example="stenolog check replay demo")
 @takes_conversation
-def check_replay_command(db: Path, target: str) -> CommandResult:
+def check_replay_command(db: Database, target: str) -> CommandResult:
     """Fold the log from zero, and compare with the kept state.
 
     Each transition is shown with its decision.
@@ -111,7 +110,7 @@ def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece
 @takes_verbose
 @takes_conversation
 def check_log_command(
-    db: Path, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None, verbose: bool
+    db: Database, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None, verbose: bool
 ) -> CommandResult:
     """Check that the log is as it was written.
 
@@ -135,58 +134,19 @@ def checked_log(
     verbose: bool = False,
 ) -> CommandResult:
     """Return what is wrong with the log, or with one conversation of it."""
-    from stenolog.adapters.verify.integrity import verify
-    from stenolog.adapters.verify.report import severity
-    from stenolog.adapters.verify.requests import prove
+    from stenolog.adapters.answers.checks import log_check
 
     subject = find_conversation(log, target) if target else log
-    report = verify(subject, head=head, watch=progress, jobs=jobs)
-    proved = _proved(prove(subject, jobs=jobs), len(report.conversations)) if requests else []
-    receipts = list(request_notes(proved, strict=strict))
-    data = {
-        "conversations": report.conversations,
-        "blobs": report.blobs,
-        "head": report.head or None,
-        "anomalies": len(report.anomalies),
-        "requests": request_data(proved) if requests else None,
-        "without_receipt": report.without_receipt,
-        "severity": severity(report, (proof.outcome for one in proved for proof in one.proofs)),
-    }
-    receipts += receipt_notes(report.without_receipt, strict=strict)
-    notes = (
-        *(_problem(problem) for problem in report.problems),
-        *(_anomaly(anomaly) for anomaly in report.anomalies),
-        *(Diagnostic("note", "unproved", note) for note in report.notes),
-        *receipts,
-    )
-    differs = any(note.severity == "error" for note in receipts)
+    found = log_check(subject, head=head, requests=requests, strict=strict, jobs=jobs, watch=progress)
+    told: dict[str, Any] | None = found.data["requests"]
 
     def draw() -> Iterator[Piece]:
-        yield from _log_lines(report, verbose=verbose)
-        if requests:
-            yield request_line(request_data(proved), failed=differs)
+        yield from _log_lines(found.report, verbose=verbose)
+        if told is not None:
+            yield request_line(told, failed=found.differs)
 
-    failed = differs or not report.ok
-    return CommandResult(data, draw, failed, notes, messages=messages(notes, verbose=verbose))
-
-
-def _proved(made: Iterable[Proved], conversations: int) -> list[Proved]:
-    return [*progress(made, "building requests again", conversations)]
-
-
-def _problem(problem: Problem) -> Diagnostic:
-    where = f"{problem.conversation!r} at {problem.position}" if problem.conversation else "the database"
-    message = (
-        f"{where}: {problem.pointer or problem.code}: expected {problem.expected}, found {problem.found}"
-    )
-    place = (problem.conversation, problem.position, problem.pointer)
-    return Diagnostic("error", problem.code, message, *place)
-
-
-def _anomaly(anomaly: Anomaly) -> Diagnostic:
-    lane = f" ({anomaly.lane})" if anomaly.lane else ""
-    message = f"{anomaly.conversation!r} at {anomaly.position}{lane}: {anomaly.what}"
-    return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
+    shown = messages(found.notes, verbose=verbose)
+    return CommandResult(found.data, draw, found.failed, found.notes, messages=shown)
 
 
 def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
@@ -217,7 +177,7 @@ def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
 @takes_verbose
 @takes_conversation
 def check_requests_command(
-    db: Path, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None, verbose: bool
+    db: Database, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None, verbose: bool
 ) -> CommandResult:
     """Check every agent's next request by its provider's laws.
 
@@ -312,53 +272,6 @@ def _requests_line(found: RequestsFound) -> Piece:
     rest = "" if found.whole else ", the rest cannot be built"
     words = f": {counted(found.requests, 'possible request')}, {found.invalid:,} invalid{rest}"
     return line(mark, found.conversation, words, kept=1 if found.whole else 0)
-
-
-DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
-TOLD = 5
-"""So many requests of a conversation that differ are told one by one: the first has the cause, and an edit
-shows in all that come after it."""
-
-
-def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
-    """Return the number of requests that are the same, and each one that is not."""
-    found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
-    return {
-        "same": sum(proof.outcome == "same" for _, proof in found),
-        **{
-            outcome: [
-                {"conversation": name, **proof._asdict()} for name, proof in found if proof.outcome == outcome
-            ]
-            for outcome in ("differs", "not-provable")
-        },
-    }
-
-
-def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
-    """Yield the first requests that differ; those that cannot be proved together, by the missing thing."""
-    for conversation in proved:
-        differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
-        for proof in differ[:TOLD]:
-            what = f"the request of {proof.lane} at {proof.view} on {proof.api} differs: {proof.reason}"
-            where = (conversation.conversation, proof.position)
-            yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
-        if len(differ) > TOLD:
-            message = f"{conversation.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
-            yield Diagnostic("error", DIFFERS, message, conversation.conversation)
-        reasons = Counter(proof.reason for proof in conversation.proofs if proof.outcome == "not-provable")
-        for reason, number in sorted(reasons.items()):
-            message = f"{conversation.conversation!r}: {number} not provable: {reason}"
-            yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, conversation.conversation)
-
-
-def receipt_notes(without: Sequence[WithoutReceipt], *, strict: bool) -> Iterator[Diagnostic]:
-    """Yield notes on answers without a receipt, by agent, with the first and the last day."""
-    for agent, days in groupby(without, lambda one: one.agent):
-        found = [*days]
-        span = " to ".join(dict.fromkeys((found[0].day, found[-1].day)))
-        number = counted(sum(one.answers for one in found), "answer")
-        message = f"{agent!r}: {number} without a receipt ({span}): nothing proves what was sent"
-        yield Diagnostic("error" if strict else "note", "answer-without-receipt", message)
 
 
 def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:

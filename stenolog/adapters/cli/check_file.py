@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stenolog.adapters.answers.lanes import request_of
+from stenolog.adapters.answers.requests import request_data
 from stenolog.adapters.importers.detect import size_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.adapters.log import open as open_log
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.decide import not_run_results
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
-from .agent_request import print_raw, request_data, request_of, takes_agent_else
+from .agent_request import print_raw, takes_agent_else
 from .chat_status import is_words
 from .framework import command
-from .import_export import diagnostics
+from .import_command import diagnostics
 from .lines import CommandResult, Diagnostic, Piece, line
 from .options import RegisteredName
-from .position_argument import backwards
 from .terminal import FILES, Bytes, say, there
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,6 +23,7 @@ from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
 from stenolog.projections.requests import APIS
 
+from .database import Database, DatabaseParameter
 from .framework import command
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 THERE = click.Path(dir_okay=False, path_type=Path)
-DATABASE = click.Path(dir_okay=False, path_type=Path)
+DATABASE = DatabaseParameter(dir_okay=False, path_type=Path)
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
 
@@ -53,8 +55,8 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
 @takes_db
 def check_gate_command(
-    db: Path,
-    dbs: tuple[Path, ...],
+    db: Database,
+    dbs: tuple[Database, ...],
     out: Path | None,
     against: Path | None,
     apis: tuple[str, ...],
@@ -84,14 +86,18 @@ def check_gate_command(
         return _answer(then, head, out, found, passed, compared=True)
 
 
-def _logs(dbs: Iterable[Path]) -> dict[str, Log]:
-    """Return the logs by the names of their files, in order."""
+def _logs(dbs: Iterable[Database]) -> dict[str, Log]:
+    """Return the logs by the names of their files, or by their addresses, in order."""
     found: dict[str, Log] = {}
-    for path in sorted(dbs, key=lambda path: path.name):
-        if path.name in found:
-            raise InvalidEventError(f"expected databases of different names, found two called {path.name!r}")
-        found[path.name] = open_log(path)
+    for name, db in sorted(((_name(db), db) for db in dbs), key=itemgetter(0)):
+        if name in found:
+            raise InvalidEventError(f"expected databases of different names, found two called {name!r}")
+        found[name] = open_log(db)
     return found
+
+
+def _name(db: Database) -> str:
+    return db.name if isinstance(db, Path) else str(db)
 
 
 def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:

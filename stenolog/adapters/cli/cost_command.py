@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import advice, prices_of, source
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.projections.usage import (
@@ -24,7 +25,7 @@ from stenolog.projections.usage import (
 )
 
 from .agent_request import takes_agent_else, takes_api
-from .conversation_list import short_name
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece
 from .lookup import find_conversation, find_conversations, open_log
@@ -65,7 +66,7 @@ BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 @takes_api
 @takes_conversation
 def cost_command(
-    db: Path,
+    db: Database,
     target: str,
     by: str,
     prices: Path | None,

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stenolog.adapters.answers.lanes import lane, means, on_card, only_agent, own_api
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
 from stenolog.projections.analysis.budget import BudgetRow, budget
 
-from .agent_request import lane, means, only_agent, own_api
 from .lines import CommandResult, Piece
 from .position_argument import resolve
-from .request_command import on_card
 from .terminal import progress
 
 if TYPE_CHECKING:

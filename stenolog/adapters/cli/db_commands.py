@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from stenolog.adapters.store.home import make_home
 from stenolog.domain.codec import REGISTRY
 
+from .database import Database, DatabaseParameter, ServerDatabase, file_of
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, done, line, paragraph
 from .lookup import open_log
@@ -23,33 +24,43 @@ from .terminal import there
 if TYPE_CHECKING:
     from stenolog.adapters.verify.salvage import Salvaged, SalvagedConversation
 
+DATABASE = DatabaseParameter(path_type=Path)
+COPIED = "`stenolog export` and `stenolog import` copy conversations"
+RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the conversations of a backup"
+SALVAGED = "pg_restore brings back a dump of it; `stenolog export` writes what can be read"
+"""What to do with a database on a server instead."""
+
 
 @command("path", example="stenolog db path")
 @takes_db
-def db_path_command(db: Path) -> CommandResult:
+def db_path_command(db: Database) -> CommandResult:
     """Print the path of the database that commands use."""
+    if isinstance(db, ServerDatabase):
+        # Whether it has a log is not asked: the server may be away.
+        return CommandResult({"path": str(db), "exists": None}, lambda: [str(db)])
     return CommandResult({"path": str(db.absolute()), "exists": db.exists()}, lambda: [str(db.absolute())])
 
 
 @command("backup", example="stenolog db backup copy.db")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=DATABASE)
 @takes_db
-def db_backup_command(db: Path, file: Path) -> CommandResult:
+def db_backup_command(db: Database, file: Database) -> CommandResult:
     """Copy the whole database into a file.
 
-    Others may go on writing to it.
+    Others may go on writing to it. Of a database on a server it makes a file, too.
     """
+    copy = file_of(file, COPIED)
     log = open_log(db)
-    if file.exists():
-        raise click.UsageError(f"{file} exists; a backup overwrites nothing")
-    log.backup(file)
-    return done(f"{db} is backed up as {file}", db=str(db), file=str(file), bytes=file.stat().st_size)
+    if copy.exists():
+        raise click.UsageError(f"{copy} exists; a backup overwrites nothing")
+    log.backup(copy)
+    return done(f"{db} is backed up as {copy}", db=str(db), file=str(copy), bytes=copy.stat().st_size)
 
 
 @command("restore", example="stenolog db restore copy.db")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=DATABASE)
 @takes_db
-def db_restore_command(db: Path, file: Path) -> CommandResult:
+def db_restore_command(db: Database, file: Database) -> CommandResult:
     """Put a backup in the place of the database.
 
     The backup is verified first. The files that were there are moved aside and named; checkpoints and the
@@ -57,9 +68,10 @@ def db_restore_command(db: Path, file: Path) -> CommandResult:
     """
     from stenolog.adapters.verify.integrity import restore
 
-    backup = there(file)
-    make_home(db)
-    done = restore(backup, db)
+    place = file_of(db, RESTORED)
+    backup = there(file_of(file, RESTORED))
+    make_home(place)
+    done = restore(backup, place)
 
     def draw() -> Iterator[Piece]:
         what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
@@ -67,7 +79,7 @@ def db_restore_command(db: Path, file: Path) -> CommandResult:
         for moved in done.moved:
             # No line of a screen's width: nothing of a path may be cut.
             yield f"· moved aside: {moved}, {Path(moved).stat().st_size:,} bytes"
-        if erased := _may_hold_erased(done.moved, file):
+        if erased := _may_hold_erased(done.moved, backup):
             yield paragraph(f"! {erased}", "yellow")
 
     return CommandResult({**done._asdict(), "file": str(file)}, draw)
@@ -80,10 +92,10 @@ def _may_hold_erased(moved: Iterable[str], backup: Path) -> str:
 
 
 @command("salvage", example="stenolog db salvage damaged.db new.db")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path), required=False)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="NEW", help="The same as NEW.")
-def db_salvage_command(file: Path, new: Path | None, output: Path | None) -> CommandResult:
+@click.argument("file", type=DATABASE)
+@click.argument("new", type=DATABASE, required=False)
+@click.option("-o", "--output", type=DATABASE, metavar="NEW", help="The same as NEW.")
+def db_salvage_command(file: Database, new: Database | None, output: Database | None) -> CommandResult:
     """Write what is intact in a damaged database into a new one.
 
     The damaged one is only read. Each entry that is lost is named, and a mark stands in its place. The
@@ -93,7 +105,8 @@ def db_salvage_command(file: Path, new: Path | None, output: Path | None) -> Com
 
     if (new is None) == (output is None):
         raise click.UsageError(f"say once where the new database goes: stenolog db salvage {file} NEW")
-    done = salvage(there(file), cast("Path", new or output))
+    damaged, made = file_of(file, SALVAGED), file_of(cast("Database", new or output), COPIED)
+    done = salvage(there(damaged), made)
     data = {**done._asdict(), "file": str(file), "is_whole": done.is_whole}
     return CommandResult(
         data, lambda: _salvaged(done), failed=not done.is_whole, diagnostics=tuple(_lost(done))
@@ -132,7 +145,7 @@ def _lost(done: Salvaged) -> Iterator[Diagnostic]:
 
 @command("gc", example="stenolog db gc")
 @takes_db
-def db_gc_command(db: Path) -> CommandResult:
+def db_gc_command(db: Database) -> CommandResult:
     """Remove the blobs that no entry names.
 
     And empty the write-ahead log.

@@ -1,133 +1,119 @@
-"""`demo`: a conversation with all five kinds of event, and what stenolog makes of it. No key, no network.
+"""`demo`: a conversation with all that happens to agents, and what stenolog makes of it. No key, no network.
 
 Its times, ids and salts are fixed, so that everybody sees the same digests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from importlib.util import find_spec
 
 import click
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.store.home import default_database, make_home
-from stenolog.domain.card import AgentCard
+from stenolog.adapters.answers.lanes import request_of
+from stenolog.adapters.answers.requests import request_data
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.store.home import default_database
 from stenolog.domain.errors import ConversationExistsError
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Control, Tool
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 
-from .agent_request import request_data, request_of
 from .check_commands import replay_lines, replayed
-from .entry_lines import entry_line
+from .database import Database, database_of
+from .demo_events import API_OF, BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
+from .entry_lines import log_lines
 from .example_files import write_example_files
 from .framework import command
 from .layout import heading
 from .lines import CommandResult, Piece, done, line, paragraph
+from .lookup import opened
 from .options import takes_db
+from .terminal import draw
 
-NAME, ID = "demo", "demo-{}"
-WIRE_OF = {"coder": "openai-chat", "reviewer": "anthropic"}
-BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-SHELL = Tool(
-    name="shell",
-    description="Run a command.",
-    parameters={"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"]},
-)
-
-EVENTS: tuple[Event, ...] = (
-    ModeSwitch(
-        mode="chat",
-        title="the flaky parser",
-        joins=("coder", "reviewer"),
-        cards={
-            "coder": AgentCard(
-                model="gpt-5.2",
-                provider="openai",
-                persona="You are coder. You mend what is broken.",
-                tools=(SHELL,),
-            ),
-            "reviewer": AgentCard(
-                model="claude-opus-5",
-                provider="anthropic",
-                persona="You are reviewer. You read what others changed.",
-                tools=(),
-            ),
-        },
-    ),
-    UserMessage(text="Which test fails, and why?", to=("coder",)),
-    AssistantMessage(
-        agent="coder",
-        cause=2,
-        text="I'll run them.",
-        tool_calls=[ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest -q"}')],
-    ),
-    ToolResult(call_id="c1", name="shell", text="FAILED test_dates: 23:00 != 00:00\n1 failed", is_error=True),
-    LlmError(
-        agent="coder",
-        cause=4,
-        category="timeout",
-        message="no token for 60 s",
-        text="test_dates fails: the parser reads",
-    ),
-    UserMessage(text="continue", to=("coder",), control=Control(action="continue", agent="coder")),
-    AssistantMessage(
-        agent="coder",
-        cause=6,
-        text="it as local time. I read it as UTC now.",
-        tool_calls=[ToolCall(id="c2", name="shell", arguments='{"cmd": "git diff && pytest -q"}')],
-    ),
-    ToolResult(call_id="c2", name="shell", text="-  parse(text)\n+  parse(text, tz=UTC)\n12 passed"),
-    AssistantMessage(agent="coder", cause=8, text="Mended. @reviewer, please look.", to=("reviewer",)),
-    ModeSwitch(mode="agent"),
-    AssistantMessage(agent="reviewer", cause=9, text="Good: one line, and it says what it means."),
-    UserMessage(text="Then merge it, please.", to=("coder",)),
+NAME, FORK = "demo", "demo~1"
+POINT = (
+    "Three agents mend a parser, with a timeout, a rate limit, a budget that cuts, a summary and a fork.",
+    "All of it is in one log. What each agent was sent is worked out from that, byte for byte,",
+    "with the reason for every part, and for what was left out.",
 )
 
 
-def record(conversation: Conversation) -> None:
-    """Append the demo's events, answers with their receipts; existing entries are not written again.
+def record(
+    conversation: Conversation, events: Sequence[Event] = BEGINNING + GOING_ON, first: int = 1
+) -> None:
+    """Append the demo's events, answers with their receipts, as far as they are not there.
+
+    `first` is the position of the first of them. Nothing is written behind entries that are not the demo's.
+    """
+    for position, event in enumerate(events, first):
+        if position <= conversation.position:
+            if not _is_ours(conversation, position):
+                return
+            continue
+        if isinstance(event, LlmError) or (isinstance(event, AssistantMessage) and event.purpose == "answer"):
+            sent = conversation.request(event.agent, api=API_OF[event.agent])
+            event = replace(event, receipt=sent.receipt)
+        expected = position - 1 if isinstance(event, ModeSwitch) else None
+        at = BEGUN + STEP * (position - 1)
+        conversation.append(event, id=_id(conversation.name, position), time=at, expected=expected)
+
+
+def record_all(log: Log) -> Conversation:
+    """Record the demo and its fork, and return the demo.
 
     Raises `ConversationExistsError` where another conversation has the name.
     """
-    here = {entry.id for entry in conversation.entries()}
-    if here and ID.format(1) not in here:
+    demo = log[NAME]
+    if demo.position and not _is_ours(demo, 1):
         raise ConversationExistsError(
             f"{NAME!r} is a conversation of yours; name another database for the demo: --db FILE"
         )
-    for number, event in enumerate(EVENTS, 1):
-        id = ID.format(number)
-        if id in here:
-            continue
-        if isinstance(event, AssistantMessage | LlmError):
-            sent = conversation.request(event.agent, api=WIRE_OF[event.agent])
-            event = replace(event, receipt=sent.receipt)
-        expected = conversation.position if isinstance(event, ModeSwitch) else None
-        at = BEGUN + timedelta(seconds=20 * (number - 1))
-        conversation.append(event, id=id, time=at, expected=expected)
+    record(demo)
+    if FORK not in log and _is_ours(demo, FORKED_AFTER):
+        demo.fork(FORKED_AFTER, FORK)
+    if FORK in log and _is_ours(log[FORK], FORKED_AFTER + 1):
+        record(log[FORK], OTHER_WAY, FORKED_AFTER + 2)
+    return demo
+
+
+def _id(name: str, position: int) -> str:
+    return f"{name}-{position}"
+
+
+def _is_ours(conversation: Conversation, position: int) -> bool:
+    """Return whether the demo's own entry stands there."""
+    return position <= conversation.position and conversation.entry(position).id == _id(
+        conversation.name, position
+    )
 
 
 @command("demo", example="stenolog demo")
 @click.option("--files", is_flag=True, help="Only write the documentation's example files to docs/examples.")
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the page on it, as at a terminal where a browser and the extra inspect are.",
+)
 @takes_db
-def demo_command(db: Path, files: bool) -> CommandResult:
+def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult | None:
     """Record a bundled conversation, and show it.
 
-    The log, the timeline, a request with its reasons, a proof.
+    The log, a request with its reasons, a proof, and the page in the browser.
     """
     if files:
         written = write_example_files()
         words = "has the example files" if written else "exists, so nothing was written"
         return done(f"docs/examples {words}", written=written)
-    from stenolog.adapters.log import open as open_log
-
-    make_home(db)
-    log = click.get_current_context().with_resource(open_log(db, entropy=bytes))
-    conversation = log[NAME]
-    record(conversation)
+    # The opening of the fork is the one entry whose id and time are not given.
+    forked_at, its_id = BEGUN + STEP * FORKED_AFTER, _id(FORK, FORKED_AFTER + 1)
+    log = opened(db, create=True, entropy=bytes, clock=lambda: forked_at, ids=lambda: its_id)
+    click.get_current_context().with_resource(log)
+    conversation = record_all(log)
     data = {
         "conversation": conversation.name,
         "entries": list(conversation.entries()),
@@ -135,39 +121,59 @@ def demo_command(db: Path, files: bool) -> CommandResult:
         "request": request_data(request_of(conversation, "coder", conversation.position, "openai-chat")),
         "replay": replayed(conversation),
     }
-    return CommandResult(data, lambda: _render_demo(conversation, db))
+    answer = CommandResult(data, lambda: _render_demo(conversation, db))
+    given = click.get_current_context().params
+    if opens is None:
+        opens = not given["as_json"] and can_open()
+    if not opens:
+        return answer
+    from .inspect_command import serve
+
+    draw(answer.draw(), given["color"], page=False)
+    serve(log, NAME, opens=True)
+    return None
 
 
-def _render_demo(conversation: Conversation, db: Path) -> Iterator[Piece]:
-    from .render_timeline import drawn_timeline as timeline_drawn
+def can_open() -> bool:
+    """Return whether a person is at a terminal of this machine, with a browser and the pages installed."""
+    if not (sys.stdout.isatty() and sys.stdin.isatty()) or os.environ.get("CI"):
+        return False
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
+        return False
+    has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if "SSH_CONNECTION" in os.environ or not (has_screen or sys.platform in ("darwin", "win32")):
+        return False
+    with suppress(webbrowser.Error):
+        # One in the terminal itself, such as w3m, would wait for a page that waits for it to end.
+        return type(webbrowser.get()) is not webbrowser.GenericBrowser
+    return False
+
+
+def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
     from .render_views import drawn_request as request_drawn
 
-    yield paragraph("Two agents, five kinds of event, one log. Everything below is worked out from the log.")
+    for words in POINT:
+        yield paragraph(words)
     yield from _section(
         "stenolog log demo",
-        "What happened. At 5 the model fell silent in the middle of an answer. Its words are kept,",
-        'so that "continue" at 6 has something to continue.',
+        "What happened. At 5 the model fell silent in the middle of an answer, and its words are kept.",
     )
-    for entry in conversation.entries():
-        yield entry_line(entry, 2)
-    yield from _section("stenolog timeline demo", "What a person sees of it.")
-    yield from timeline_drawn(conversation.timeline())
+    yield from log_lines(conversation.entries(), conversation, all=True)
     yield from _section(
         "stenolog request demo --agent coder",
-        "What coder's model is sent next: each part with its entries and its rule. The half answer is",
-        "part 5; the note behind it was added by a rule; what reviewer said is quoted.",
+        "What coder's model is sent next: each part with its entries and its rule. Its budget cut 2 to 21;",
+        "the summary, 31, says in short what was there; what reviewer said is quoted.",
     )
-    yield from request_drawn(
-        request_of(conversation, "coder", conversation.position, "openai-chat"), list(conversation.entries())
-    )
+    request = request_of(conversation, "coder", conversation.position, "openai-chat")
+    yield from request_drawn(request, list(conversation.entries()))
     yield from _section(
-        "stenolog check replay demo",
-        "What the engine did and does next, worked out again from the first entry.",
+        "stenolog check replay demo", "What the engine did, worked out again from the first entry."
     )
-    yield from replay_lines(replayed(conversation))
-    elsewhere = "" if db == default_database() else f" --db {db}"
+    *_, proof = replay_lines(replayed(conversation))
+    yield proof
+    elsewhere = "" if db == database_of(default_database()) else f" --db {db}"
     yield line("")
-    for words in ("show demo @{error}", "explain demo 5"):
+    for words in ("timeline demo", "explain demo 5", f"timeline {FORK}", "cost demo", "inspect demo --open"):
         yield line(("Go on:  ", "dim"), f"stenolog {words}{elsewhere}")
 
 

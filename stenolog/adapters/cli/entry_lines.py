@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from stenolog.domain.entry import Entry
+from stenolog.adapters.queries.backwards import backwards
+from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
 from stenolog.projections.timeline import changes, erasures
 
 from .lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
-from .position_argument import KINDS, backwards
+from .position_argument import KINDS
 from .terminal import width
 from .time_argument import in_zone
 
@@ -47,7 +48,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
 
     Unless `all`, mode switches that only carry settings of another program are counted, and not shown.
     """
-    day, digits = None, len(str(conversation.position))
+    day, digits = "", len(str(conversation.position))
     hidden: Counter[str] = Counter()
     tools: dict[str, str] = {}
     erased: dict[int, str] = {}
@@ -56,8 +57,8 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
         if not all and (owner := carries_settings_of(entry.event)):
             hidden[owner] += 1
             continue
-        if in_zone(entry.time).date() != day:
-            day = in_zone(entry.time).date()
+        if (today := _day(entry)) != day:
+            day = today
             yield line((f"{'':{digits}}  {day}", "dim"))
         yield entry_line(entry, digits, conversation, tools, erased)
     yield from not_shown(hidden, "--all shows them")
@@ -100,12 +101,22 @@ def entry_line(
         who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
-        ("  " if is_narrow() else f"  {in_zone(entry.time):%H:%M:%S}  ", "dim"),
+        ("  " if is_narrow() else f"  {_clock(entry):8}  ", "dim"),
         (f"{kind:<{KIND_CELLS}}  ", style),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),
         (thought, "dim"),
     )
+
+
+def _day(entry: Entry) -> str:
+    """Return the day of an entry, and words for one that was imported without a time."""
+    return "no times" if entry.time == EPOCH else f"{in_zone(entry.time):%Y-%m-%d}"
+
+
+def _clock(entry: Entry) -> str:
+    """Return the time of day of an entry; empty where it has none."""
+    return "" if entry.time == EPOCH else f"{in_zone(entry.time):%H:%M:%S}"
 
 
 def is_narrow() -> bool:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from stenolog.adapters.answers.lanes import lacking, lane, means, only_agent, own_api
+from stenolog.adapters.answers.positions import is_number
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
 from stenolog.domain.policy_text import policy_of
 
-from .agent_request import (
-    AGENT,
-    address,
-    lacking,
-    lane,
-    means,
-    only_agent,
-    own_api,
-    takes_agent,
-    takes_conditions,
-)
+from .agent_request import AGENT, address, takes_agent, takes_conditions
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, describe, line
 from .lookup import find_both, open_log
@@ -45,22 +37,21 @@ AT = click.option("--at", metavar="POSITION", default="@", help="Up to this posi
 @takes_conditions
 @takes_conversation_and("[POSITION]")
 def explain_entry_command(
-    db: Path, words: tuple[str, ...], at: str, as_bytes: bool, api: str | None, policy: str | None
+    db: Database, words: tuple[str, ...], at: str, as_bytes: bool, api: str | None, policy: str | None
 ) -> CommandResult:
     """Say where an entry went, and what it led to.
 
     Into whose requests, when, and in which form. Without POSITION it is the last entry.
     """
-    from stenolog.projections.analysis.explain import explain
+    from stenolog.adapters.answers.entries import explained, explanation_data
 
-    conversation, position = find_both(open_log(db), words, "@")
-    log = list(conversation.entries(at=resolve(conversation, at)))
+    conversation, written = find_both(open_log(db), words, "@")
+    end, position = resolve(conversation, at), resolve(conversation, written)
+    log = list(conversation.entries(at=end))
     if as_bytes:
-        return _bytes_of(conversation, log, resolve(conversation, position))
-    told = explain(
-        log, resolve(conversation, position), api=api, policy=policy_of(policy), **means(conversation)
-    )
-    data = {"conversation": conversation.name, "at": len(log), **told._asdict()}
+        return _bytes_of(conversation, log, position)
+    told = explained(conversation, log, position, api=api, policy=policy_of(policy))
+    data = explanation_data(conversation, len(log), told)
 
     def draw() -> Iterable[Piece]:
         from .render_explain import explanation_drawn
@@ -87,7 +78,7 @@ def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> Co
 
 @command("call", example="stenolog explain call demo 3")
 @takes_conversation_and("POSITION[/CALL]")
-def explain_call_command(db: Path, words: tuple[str, ...]) -> CommandResult:
+def explain_call_command(db: Database, words: tuple[str, ...]) -> CommandResult:
     """Say who asked for a tool call.
 
     From the call at 57 (its second: 57/2) back to the words of a person.
@@ -109,7 +100,7 @@ def explain_call_command(db: Path, words: tuple[str, ...]) -> CommandResult:
 def _call(written: str) -> tuple[str, int | None]:
     """Return the position, and the index of the call from 0 where one was named: `57/2` is the second."""
     where, _, nth = written.rpartition("/")
-    return (where, int(nth) - 1) if nth.isascii() and nth.isdigit() and where else (written, None)
+    return (where, int(nth) - 1) if is_number(nth) and where else (written, None)
 
 
 @command("text", example="stenolog explain text demo pytest --agent coder")
@@ -118,7 +109,7 @@ def _call(written: str) -> tuple[str, int | None]:
 @takes_conditions
 @takes_conversation_and("TEXT")
 def explain_text_command(
-    db: Path, words: tuple[str, ...], agent: str | None, at: str, api: str | None, policy: str | None
+    db: Database, words: tuple[str, ...], agent: str | None, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
     """Say where an agent last had a text in its request.
 
@@ -163,7 +154,7 @@ def explain_text_command(
 @takes_conditions
 @takes_conversation_and("AGENT")
 def explain_agent_command(
-    db: Path, words: tuple[str, ...], minus: str, at: str, api: str | None, policy: str | None
+    db: Database, words: tuple[str, ...], minus: str, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
     """Say what an agent has seen and another has not.
 
@@ -190,7 +181,7 @@ def explain_agent_command(
 @command("value", example="stenolog explain value swordfish")
 @click.argument("text")
 @takes_db
-def explain_value_command(db: Path, text: str) -> CommandResult:
+def explain_value_command(db: Database, text: str) -> CommandResult:
     """Find every entry, request and agent that a text reached.
 
     In all conversations; in blobs, drafts and tables too. Requests are built again from their receipts. A

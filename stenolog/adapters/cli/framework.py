@@ -9,11 +9,12 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any, TypeVar
 
 import click
 
+from stenolog.adapters.store.address import hide_passwords
 from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
 from stenolog.projections.terminal_text import safe_json
 
@@ -108,7 +109,8 @@ def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins:
 
     for plugin in plugins:
         try:
-            load_plugin(plugin)
+            with redirect_stdout(sys.stderr):
+                load_plugin(plugin)
         except PluginError as error:
             raise click.BadParameter(str(error), param_hint="'--plugin'") from error
 
@@ -136,8 +138,8 @@ def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | Non
     """
     exit = exit_of(error)
     if trace and exit not in (INTERRUPTED, TERMINATED):
-        _try_to_say("".join(traceback.format_exception(error)).rstrip())
-    message = _message(error, exit)
+        _try_to_say(hide_passwords("".join(traceback.format_exception(error)).rstrip()))
+    message = hide_passwords(_message(error, exit))
     note = Diagnostic("error", type(error).__name__, message)
     if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
         _let_go_of_stdout()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import pydantic_core
-
-from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import DAMAGED
-from stenolog.domain.events import AssistantMessage, Damaged, Unknown
+from stenolog.adapters.answers.envelope import Diagnostic as Diagnostic
+from stenolog.adapters.answers.envelope import Severity as Severity
+from stenolog.adapters.answers.envelope import envelope as envelope
+from stenolog.adapters.queries.plain_json import entry_data as entry_data
+from stenolog.adapters.queries.plain_json import when as when
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.describe import Description as Description
@@ -219,22 +219,6 @@ MENDED = (
     "`stenolog db salvage FILE NEW` writes what is intact in FILE into a new database"
 )
 """The commands that help where a database is damaged."""
-ENVELOPE_VERSION = 1
-Severity: TypeAlias = Literal["error", "warning", "note"]
-
-
-class Diagnostic(NamedTuple):
-    """Something to be said about the data: what, how grave, and where.
-
-    `pointer` is a JSON pointer into what stands at the position.
-    """
-
-    severity: Severity
-    code: str
-    message: str
-    conversation: str = ""
-    position: int | None = None
-    pointer: str = ""
 
 
 def nothing() -> Iterable[Piece]:
@@ -267,59 +251,6 @@ def done(words: str, **data: object) -> CommandResult:
         yield line(("✓ ", "green"), words)
 
     return CommandResult(data, draw)
-
-
-def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:
-    """Return the one shape of everything that `--json` prints; envelope.schema.json describes it."""
-    shown = [{k: v for k, v in note._asdict().items() if v not in ("", None)} for note in diagnostics]
-    return {"version": ENVELOPE_VERSION, "status": status, "data": plain(data), "diagnostics": shown}
-
-
-def plain(value: object) -> Any:
-    """Return any value of the library as JSON: named tuples as objects, times as ISO in UTC."""
-    match value:
-        case Entry():
-            return entry_data(value)
-        case None | bool() | int() | float() | str():
-            return value
-        case datetime():
-            return when(value)
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case tuple() if hasattr(value, "_asdict"):
-            return {name: plain(item) for name, item in value._asdict().items()}
-        case bytes():
-            return value.hex()
-        case Iterable():
-            return [plain(item) for item in value]
-        case _:
-            return pydantic_core.to_jsonable_python(value, exclude_none=True)
-
-
-def entry_data(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON: its place, its kind, and the event's fields as they are stored."""
-    if isinstance(entry.event, Damaged):
-        topic, payload = DAMAGED, entry.event.reason.encode()
-    else:
-        topic, payload = REGISTRY.dump(entry.event)
-    fields: Any = payload.decode(errors="replace")
-    if not isinstance(entry.event, Unknown):
-        fields = pydantic_core.from_json(payload)
-    return {
-        "conversation": entry.conversation,
-        "position": entry.position,
-        "id": entry.id,
-        "at": when(entry.time),
-        "digest": entry.digest,
-        "kind": entry.event.kind,
-        "topic": topic,
-        "event": fields,
-    }
-
-
-def when(time: datetime) -> str:
-    """Return a time as text: ISO, UTC, to the microsecond where there are any."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 SPANS = (

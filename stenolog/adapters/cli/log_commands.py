@@ -8,16 +8,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.answers.conversations import conversation_data, has_part
 from stenolog.adapters.providers.prices import advice, source
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.entry import Entry
 
-from .conversation_list import conversation_data, list_drawn
+from .conversation_list import list_drawn
+from .database import Database
 from .entry_lines import carries_settings_of, entry_line, log_lines
 from .framework import command
 from .lines import (
@@ -28,7 +30,7 @@ from .lines import (
 )
 from .lookup import find_both, find_conversation, open_log
 from .options import names, takes_conversation, takes_conversation_and, takes_db, takes_kinds
-from .position_argument import backwards, resolve
+from .position_argument import resolve
 from .terminal import width
 from .time_argument import period
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 @takes_kinds
 @takes_conversation
 def log_command(
-    db: Path,
+    db: Database,
     target: str,
     last: int | None,
     after: str,
@@ -87,7 +89,7 @@ def _chosen(
 @command("show", example="stenolog show demo @{error}")
 @click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
 @takes_conversation_and("[POSITION]")
-def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
+def show_command(db: Database, words: tuple[str, ...], raw: bool) -> CommandResult:
     """Show one entry whole: all its fields, its text unabridged.
 
     Without POSITION it is the last entry. Signatures are counted; --json has them.
@@ -111,7 +113,7 @@ def show_command(db: Path, words: tuple[str, ...], raw: bool) -> CommandResult:
 @click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
 @click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
 @takes_conversation
-def tail_command(db: Path, target: str, last: int, timeout: float | None, whole: bool) -> CommandResult:
+def tail_command(db: Database, target: str, last: int, timeout: float | None, whole: bool) -> CommandResult:
     """Follow a conversation as it goes on.
 
     The last entries, then each new one as it is appended.
@@ -151,7 +153,7 @@ NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 )
 @takes_db
 def ls_command(
-    db: Path,
+    db: Database,
     part: str,
     archived: bool,
     since: str | None,
@@ -197,11 +199,8 @@ def ls_command(
 
 def _with_part(log: Log, part: str, which: dict[str, Any]) -> Iterator[str]:
     """Yield the conversations that have the part in their name, project folder, branch or title."""
-    wanted = part.casefold()
     for name in log.names(**which, order="latest"):
-        found = listed(log[name])
-        words = (name, found.overview.folder, found.overview.branch, found.title)
-        if any(wanted in text.casefold() for text in words):
+        if has_part(listed(log[name]), part):
             yield name
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stenolog.adapters.store.home import make_home
 from stenolog.domain.errors import ConversationNotFoundError
 
+from .database import Database, ServerDatabase
 from .position_argument import full_name
 from .suggest import closest
 from .terminal import say
@@ -26,20 +26,34 @@ POSITION = re.compile(r"-?\d+|@.*", re.ASCII)
 MAKE_ONE = "begin with `stenolog demo` or `stenolog import FILE`, or name another database with --db"
 
 
-def open_log(db: Path, *, create: bool = False) -> Log:
+def open_log(db: Database, *, create: bool = False) -> Log:
     """Open the log of a database until the command ends.
 
     Raises FileNotFoundError where there is none, unless it is to be created.
     """
-    from stenolog.adapters.log import open as open_log
+    return click.get_current_context().with_resource(opened(db, create=create))
 
+
+def opened(db: Database, *, create: bool = False, **options: Any) -> Log:
+    """Return an open log, which the caller closes; `options` are those of `stenolog.open`.
+
+    Otherwise as `open_log`.
+    """
+    from stenolog.adapters.log import open as open_or_make
+    from stenolog.adapters.log import open_existing
+
+    if isinstance(db, ServerDatabase):
+        try:
+            return (open_or_make if create else open_existing)(db.address, **options)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(None, f"no log here; {MAKE_ONE}", str(db)) from error
     if db.is_dir():
         raise FileNotFoundError(None, "expected a database, found a folder", str(db))
     if create:
         make_home(db)
     elif not db.exists():
         raise FileNotFoundError(None, f"no database here; {MAKE_ONE}", str(db))
-    return click.get_current_context().with_resource(open_log(db))
+    return open_or_make(db, **options)
 
 
 def find_conversation(log: Log, written: str) -> Conversation:

@@ -13,6 +13,8 @@ from stenolog.adapters.store.home import VARIABLE, default_database
 from stenolog.domain.errors import StenologError
 from stenolog.domain.registry import HINT
 
+from .database import DatabaseParameter, database_of
+from .lookup import opened
 from .position_argument import KINDS
 from .suggest import did_you_mean
 
@@ -25,6 +27,8 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 SUMMARY_OVER = "Summarise older messages once a request has more tokens."
+PATIENCE = 2.0
+"""Seconds that a shell's completion waits for a server, or for others that write."""
 COMPLETED = 1_000
 """So many names are proposed at most to a shell."""
 SHORT = {kind: short for short, kind in KINDS.items()}
@@ -84,13 +88,11 @@ class _Kind(OneOf):
 
 def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     """Return the conversations whose name begins so, for the shell's completion."""
-    from stenolog.adapters.log import open as open_log
-
-    path = Path(ctx.params.get("db") or default_database())
-    if not path.exists():
-        return []
     try:
-        with open_log(path) as log:
+        db = ctx.params.get("db") or database_of(default_database())
+        if isinstance(db, Path) and not db.exists():
+            return []
+        with opened(db, deadline=PATIENCE) as log:
             first = log.names(prefix=begun, limit=COMPLETED, order="a-z")
             # With the last one a shell that is told the first ones sees what all of them begin with.
             return first if len(first) < COMPLETED else first + log.names(prefix=begun, limit=1, order="z-a")
@@ -102,12 +104,12 @@ def takes_db(function: F) -> F:
     """Add the option `--db`."""
     return click.option(
         "--db",
-        type=click.Path(path_type=Path),
+        type=DatabaseParameter(path_type=Path),
         envvar=VARIABLE,
         default=default_database,
         metavar="FILE",
         is_eager=True,
-        help=f"The database; else ${VARIABLE}, else yours.",
+        help=f"File or postgresql://…; else ${VARIABLE}, or yours.",
     )(function)
 
 

@@ -10,6 +10,7 @@ import click
 
 from stenolog.domain.errors import BlobNotFoundError
 
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, line, paragraph
 from .lookup import find_conversation, open_log
@@ -42,7 +43,7 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 )
 @takes_conversation_and("[ALIAS]")
 def outputs_command(
-    db: Path, words: tuple[str, ...], directory: Path | None, mcp: bool, offset: int, length: int | None
+    db: Database, words: tuple[str, ...], directory: Path | None, mcp: bool, offset: int, length: int | None
 ) -> CommandResult | None:
     """List what tools gave back, or show one by its alias.
 

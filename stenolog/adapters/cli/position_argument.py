@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.values import PositionRange
 
 from .suggest import did_you_mean
 from .time_argument import moment
@@ -28,7 +28,6 @@ KINDS = {
     "mode": "mode_switch",
 }
 FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
-PAGE = 256
 LISTED = "; `stenolog ls` lists those that there are"
 
 
@@ -60,25 +59,15 @@ def resolve(conversation: ConversationArgument, written: str, least: int = 1) ->
     return found
 
 
-def position_ranges(conversation: ConversationArgument, written: Iterable[str]) -> Iterator[PositionRange]:
-    """Yield the positions that were written: `91`, `40-44`, several divided by commas."""
-    for piece in (piece.strip() for option in written for piece in option.split(",")):
-        first, dash, last = piece.partition("-")
-        if not (first.strip().isdecimal() and (last.strip().isdecimal() or not dash)):
-            first, last = piece, ""
-        begin = resolve(conversation, first.strip())
-        yield PositionRange(first=begin, last=resolve(conversation, last.strip()) if last else begin)
-
-
 def _split(written: str) -> tuple[str, int]:
     """Return the anchor, and how many positions before it."""
-    if match := re.fullmatch(r"(@.*)~(\d+)", written):
+    if match := re.fullmatch(r"(@.*)~(\d{1,15})", written, re.ASCII):
         return match[1], int(match[2])
     return written, 0
 
 
 def _anchor(conversation: ConversationArgument, anchor: str, head: int) -> int:
-    if re.fullmatch(r"-?\d+", anchor, re.ASCII):
+    if re.fullmatch(r"-?\d{1,15}", anchor, re.ASCII):
         return int(anchor)
     if anchor == "@":
         return head
@@ -101,13 +90,6 @@ def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Ca
         if wanted(entry):
             return entry.position
     raise PositionNotFoundError(f"{conversation.name!r}: no entry is {anchor}")
-
-
-def backwards(conversation: ConversationArgument, head: int) -> Iterator[Entry]:
-    """Yield the entries from the last to the first, read a page at a time."""
-    while head > 0:
-        yield from reversed(list(conversation.entries(after=max(0, head - PAGE), at=head)))
-        head -= PAGE
 
 
 def full_name(names: Iterable[str], written: str) -> str:

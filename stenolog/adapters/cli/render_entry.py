@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage
+from stenolog.domain.parts import Part
+from stenolog.projections.acts import PROVIDERS, Act, acts, is_act, is_result_of
 from stenolog.projections.terminal_text import one_line, safe_json
 from stenolog.projections.timeline import cut_words
 
@@ -61,18 +63,29 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
         yield line((f"call at {key.position}{which}", "dim"))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
     parts = fields.pop("parts", ())
-    record = {name: data[name] for name in ("id", "at", "digest")}
+    record = {name: data[name] for name in ("id", "time", "digest")}
     record |= {name: fields.pop(name) for name in RECORD if name in fields}
     yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
-    yield from _parts(parts, results_of(conversation, entry))
+    yield from _parts(getattr(entry.event, "parts", ()), parts, results_of(conversation, entry))
     yield heading("record")
     yield from _fields(record)
 
 
-def _parts(parts: Iterable[dict[str, Any]], results: Mapping[int, int]) -> Iterator[Piece]:
-    """Yield each part: its heading, its fields, its text, and how it is signed."""
-    calls = count()
-    for part in parts:
+def _parts(
+    values: Sequence[Part], parts: Iterable[dict[str, Any]], results: Mapping[int, int]
+) -> Iterator[Piece]:
+    """Yield each part: its heading, its fields, its text, and how it is signed.
+
+    An act of a program is shown as a call with its result; `values` are what the `parts` are the JSON of.
+    """
+    calls, ran = count(), acts(values)
+    next_act = iter(ran)
+    for value, part in zip(values, parts, strict=True):
+        if is_act(value):
+            yield from _act(next(next_act))
+            continue
+        if is_result_of(value, ran):
+            continue
         kind = part.pop("type", "part")
         yield heading(kind)
         if kind == "tool_call":
@@ -82,6 +95,8 @@ def _parts(parts: Iterable[dict[str, Any]], results: Mapping[int, int]) -> Itera
         arguments = _named_arguments(part.get("arguments"))
         if arguments:
             del part["arguments"]
+        if kind == "opaque" and part.get("provider") in PROVIDERS:
+            part |= _named_arguments(part.pop("raw"))
         yield from _fields(part)
         if arguments:
             yield line(("arguments", "dim"))
@@ -89,6 +104,18 @@ def _parts(parts: Iterable[dict[str, Any]], results: Mapping[int, int]) -> Itera
         if text is not None:
             yield paragraph(text)
         yield from signed
+
+
+def _act(act: Act) -> Iterator[Piece]:
+    """Yield an act: its tool, its arguments by name, and what came of it."""
+    yield heading("act")
+    yield from _fields({name: value for name, value in (("id", act.id), ("name", act.name)) if value})
+    if arguments := _named_arguments(act.arguments):
+        yield line(("arguments", "dim"))
+        yield from _fields(arguments, margin=2, is_written=True)
+    yield line((act.status if act.status == "no result" else f"result: {act.status}", "dim"))
+    if act.output:
+        yield paragraph(act.output)
 
 
 def _signatures(part: dict[str, Any]) -> Iterator[Piece]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED
-from stenolog.domain.policy_text import in_short
-from stenolog.domain.state import address
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
 from stenolog.projections.analysis.budget_room import BudgetRoom
 from stenolog.projections.analysis.explain import (
@@ -22,7 +20,6 @@ from stenolog.projections.analysis.explain import (
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.comparison import Change, RequestDiff
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.timeline import erasures
 
@@ -33,7 +30,6 @@ from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
 from .view_commands import step_lines
 
 FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
-SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 LINES_OF_TEXT = 40
 
 
@@ -220,60 +216,6 @@ def _room_line(room: BudgetRoom) -> Piece:
     is_cut = room.measured > room.room
     cut = f"; cut to {room.target:,} or what must stay, now {room.shown:,}" if is_cut else ""
     return wrapped(("budget  ", "dim"), said + cut)
-
-
-def difference_drawn(told: RequestDiff, before: Request, after: Request) -> Iterator[Piece]:
-    """Yield two requests: their sizes, their common beginning, and every change."""
-    yield wrapped(
-        (_names(before, after), "bold cyan"),
-        f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
-        (f"  {told.messages_before} → {told.messages_after} messages · {after.api}", "dim"),
-    )
-    if before.policy != after.policy:
-        yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
-    shared = told.shared
-    yield line(("shared prefix  ", "dim"), f"{counted(shared.messages, 'message')}, {shared.tokens:,} tok")
-    if told.around:
-        yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(told.around))
-    if told.equal:
-        yield line(("the same, to the byte", "green"))
-    if told.changes:
-        columns = ("", ">ENTRIES", "ROLE", "WHAT", ">TOKENS", "*TEXT")
-        yield table(columns, [_change_row(change) for change in told.changes])
-
-
-def _names(before: Request, after: Request) -> str:
-    """Name two requests; their common parts are named once."""
-    first, second = (address(request.agent, request.task) for request in (before, after))
-    if first != second:
-        return f"{first} at {before.at} → {second} at {after.at}"
-    return f"{first} at {before.at}" + (f" → {after.at}" if before.at != after.at else "")
-
-
-def _change_row(change: Change) -> tuple[Cell, ...]:
-    size = tokens(change.tokens_before, change.tokens_after)
-    return (
-        (change.sign, SIGNS[change.sign]),
-        spans(range(change.first, change.last + 1)) if change.first else "",
-        change.role,
-        (_what(change), SIGNS[change.sign]),
-        f"-{change.tokens_before:,}" if change.sign == "-" else f"+{size}" if change.sign == "+" else size,
-        (change.text if change.parts == 1 else f"{change.parts} parts", "dim"),
-    )
-
-
-def _what(change: Change) -> str:
-    match change:
-        case Change(sign="-", rule=""):
-            return f"gone: {change.was}"
-        case Change(sign="-"):
-            return f"dropped: {change.rule}"
-        case Change(sign="+", was=""):
-            return change.rule
-        case Change(sign="+"):
-            return f"{change.rule}, before dropped: {change.was}"
-        case _:
-            return change.rule if change.rule == change.was else f"{change.was} → {change.rule}"
 
 
 def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:

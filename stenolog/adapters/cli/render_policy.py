@@ -18,7 +18,7 @@ from stenolog.projections.terminal_text import one_line
 
 from .layout import Cell, table, wrapped
 from .lines import Piece, line
-from .render_explain import difference_drawn
+from .render_difference import difference_drawn
 
 BEFORE = 30
 """The characters that are shown before a text that was looked for."""

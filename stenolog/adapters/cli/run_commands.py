@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, counted, line, when
 from .lookup import find_conversation, open_log
@@ -39,7 +40,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--record", type=FILE, help="Into this new database, for `rerun`.")
 @takes_db
 def run_command(
-    db: Path,
+    db: Database,
     file: Path,
     message: str | None,
     conversation: str,
@@ -105,7 +106,7 @@ def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) 
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
 @takes_db
-def rerun_command(db: Path, target: str, team: Path | None) -> CommandResult:
+def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult:
     """Run a recorded conversation again, from what was recorded. No model is called, no tool runs.
 
     Exit 1 at the first request that is not the one that was sent.
@@ -173,7 +174,7 @@ AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the o
 @click.option("--owner", metavar="NAME", help="With --take, only those of this process id or runner.")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @takes_db
-def claims_command(db: Path, target: str, take: bool, owner: str | None) -> CommandResult:
+def claims_command(db: Database, target: str, take: bool, owner: str | None) -> CommandResult:
     """List the effects under way, with their processes.
 
     A dead process's are settled by the next run. --take is for a process that hangs: whatever it does later

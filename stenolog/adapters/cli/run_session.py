@@ -17,7 +17,7 @@ import click
 from stenolog.adapters.engine.approvals import approval
 from stenolog.adapters.engine.auto_context import AutoSummary
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
-from stenolog.adapters.engine.team import Team
+from stenolog.adapters.engine.team import Message, Team
 from stenolog.adapters.log import Conversation
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
@@ -106,12 +106,12 @@ class BackgroundRun:
             self.stopped = True
             raise (Terminated if self._is_terminated else KeyboardInterrupt) from None
 
-    def go(self, message: str | None = None, to: Iterable[str] = ()) -> None:
+    def go(self, message: Message | None = None, to: Iterable[str] = ()) -> None:
         """Say something, if anything is given, and go on until only a person can."""
-        self.watching.begin(message or "")
+        self.watching.begin(message.text if isinstance(message, UserMessage) else message or "")
         self.do(self._go(message, to))
 
-    async def _go(self, message: str | None, to: Iterable[str]) -> None:
+    async def _go(self, message: Message | None, to: Iterable[str]) -> None:
         self._run = asyncio.current_task()
         try:
             async with (
@@ -345,7 +345,7 @@ class RunSession:
         """The conversation."""
         return self.work.conversation
 
-    def go(self, text: str | None = None, to: Iterable[str] = ()) -> None:
+    def go(self, text: Message | None = None, to: Iterable[str] = ()) -> None:
         """Say something, if anything is given, and let the agents work until only a person can go on."""
         self.work.go(text, to)
         while self.approvals.judge():

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.queries import folds
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.domain.errors import InvalidEventError
 
-from .conversation_list import short_name
+from .database import Database
 from .entry_lines import short_kind
 from .framework import Command, command
 from .lines import STYLES, CommandResult, Diagnostic, Piece, line
@@ -74,7 +74,7 @@ class Search(Command):
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @takes_db
 def search_command(
-    db: Path,
+    db: Database,
     query: tuple[str, ...],
     within: str | None,
     agent: str | None,

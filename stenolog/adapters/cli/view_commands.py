@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.queries.folds import fold_at
-from stenolog.adapters.queries.overviews import OVERVIEW
+from stenolog.adapters.answers.states import state_at, state_data
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.state import State
@@ -18,6 +16,7 @@ from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
 
 from .agent_request import takes_agent_else
+from .database import Database
 from .entry_lines import carries_settings_of, not_shown
 from .framework import command
 from .lines import CommandResult, Piece, counted, pass_token
@@ -43,7 +42,7 @@ DECISIONS = {
 @click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
 @click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
 @takes_conversation
-def timeline_command(db: Path, target: str, at: str, full: bool) -> CommandResult:
+def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandResult:
     """Show what a person sees.
 
     Messages, tools with their results, errors, changes of settings, cuts.
@@ -68,7 +67,7 @@ def timeline_command(db: Path, target: str, at: str, full: bool) -> CommandResul
 )
 @takes_agent_else("with --steps; else all")
 @takes_conversation
-def state_command(db: Path, target: str, at: str, steps: bool, agent: str | None) -> CommandResult:
+def state_command(db: Database, target: str, at: str, steps: bool, agent: str | None) -> CommandResult:
     """Show where every agent stands, and what is configured."""
     if agent and not steps:
         raise click.UsageError("--agent goes with --steps")
@@ -85,10 +84,10 @@ def state_command(db: Path, target: str, at: str, steps: bool, agent: str | None
             yield from not_shown(Counter(unseen.values()), "--json has them")
 
         return CommandResult(data, draw)
-    state, settings = conversation.state(at=position), conversation.settings(at=position)
-    asks = fold_at(conversation, OVERVIEW, position).asks_person
-    found = {"conversation": conversation.name, "state": state, "settings": settings, "asks_person": asks}
-    return CommandResult(found, lambda: _state_lines(state, settings, asks))
+    found = state_at(conversation, position)
+    return CommandResult(
+        state_data(found), lambda: _state_lines(found.state, found.settings, found.asks_person)
+    )
 
 
 def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:

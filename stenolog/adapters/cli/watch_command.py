@@ -15,8 +15,9 @@ from stenolog.adapters.importers.importer import Refused, import_files
 from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
 
+from .database import Database
 from .framework import command
-from .import_export import EMPTY, left_out, said_of
+from .import_command import EMPTY, left_out, said_of
 from .lines import CommandResult, Piece, counted, line
 from .lookup import open_log
 from .options import takes_db
@@ -43,7 +44,7 @@ FOLDERS = click.argument(
 )
 @FOLDERS
 @takes_db
-def watch_command(db: Path, folders: tuple[Path, ...], interval: float) -> CommandResult:
+def watch_command(db: Database, folders: tuple[Path, ...], interval: float) -> CommandResult:
     """Import folders, and keep importing what changes.
 
     It goes on until Ctrl-C. Each change is a line: the files, the new entries, the conversations.

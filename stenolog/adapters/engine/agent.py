@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from stenolog.adapters.llms.base import Model
 from stenolog.adapters.llms.model_names import model_from_string
@@ -33,9 +34,11 @@ class Agent:
     max_tokens …). `llm` is a value of `stenolog.models`, or what `model_from_string` makes one of, such as
     "openai:gpt-5.2". `policy` is a value of `stenolog.context`; where it names no history, a model that
     `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
-    `metadata` returns what is kept as `meta` with each of its answers, such as a score; it is pure and quick.
+    `metadata` returns what is kept as `meta` with each of its answers, such as a score, and `tags` its tags,
+    by which `Pins` may keep it; both are pure and quick.
     `summary`, an `AutoSummary`, has what its policy cuts summarised, and `memory`, an `AutoMemory`, has facts
-    written down for it, whenever they are due in a run.
+    written down for it, whenever they are due in a run; `recall`, an `AutoRecall`, has passages of other
+    conversations recorded for it.
     """
 
     name: str
@@ -49,6 +52,8 @@ class Agent:
     metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None
     summary: Upkeep | None = None
     memory: Upkeep | None = None
+    recall: Upkeep | None = None
+    tags: Callable[[AssistantMessage], Iterable[str]] | None = None
 
     # A dataclass has one type for a field: here `llm` also takes a model's name.
     if TYPE_CHECKING:
@@ -66,6 +71,8 @@ class Agent:
             metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None,
             summary: Upkeep | None = None,
             memory: Upkeep | None = None,
+            recall: Upkeep | None = None,
+            tags: Callable[[AssistantMessage], Iterable[str]] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -80,6 +87,7 @@ class Agent:
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
         _check(self.name, "summary", self.summary, Upkeep | None, "AutoSummary(by=…)")
         _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
+        _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
@@ -102,12 +110,16 @@ class Agent:
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def with_metadata(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return the answer with its `metadata`, or with the error where that fails."""
-        if self.metadata is None:
+        """Return the answer with its `metadata` and `tags`, or with the error where these fail."""
+        if self.metadata is None and self.tags is None:
             return answer
         try:
-            return replace(answer, meta={**answer.meta, **self.metadata(answer)})
-        # The answer is whole and paid for, so a fault of `metadata` must not lose it.
+            meta = self.metadata(answer) if self.metadata else {}
+            tags = self.tags(answer) if self.tags else ()
+            if isinstance(tags, str):
+                raise CallerError(f"tags: expected several in a list, found {tags!r:.100}")
+            return replace(answer, meta={**answer.meta, **meta}, tags=(*answer.tags, *tags))
+        # The answer is whole and paid for, so a fault of these must not lose it.
         except Exception as error:
             return replace(answer, meta={**answer.meta, "stenolog": {"notes": f"failed: {error!r:.200}"}})
 
@@ -137,6 +149,15 @@ class Upkeep(ABC):
             )
         return found
 
+    def within(self, agents: Mapping[str, Agent]) -> Self:
+        """Return the same for agents elsewhere: with the agent itself where `by` names one of the team."""
+        if not isinstance(self.by, str):
+            return self
+        same = copy(self)
+        # Upkeeps are frozen.
+        object.__setattr__(same, "by", agents[self.by])
+        return same
+
     @abstractmethod
     async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
         """Do the work if it is due. Raises `ModelError`, `IllegalCommandError`."""
@@ -148,8 +169,8 @@ class WorkerTool(BaseTool):
     worker: Agent
 
     @abstractmethod
-    def under(self, caller: Agent, options: Options) -> BaseTool:
-        """Return the same for a caller whose limits it shares, with its team's options.
+    def under(self, caller: Agent, options: Options, summary: Upkeep | None) -> BaseTool:
+        """Return the same for a caller whose limits it shares, with its team's options and summary.
 
         Raises `CallerError`.
         """

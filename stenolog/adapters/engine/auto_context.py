@@ -18,7 +18,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.domain.policy import FullHistory, policy
+from stenolog.domain.policy import FullHistory, SummaryAndRecent, policy
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.fold import fold
@@ -57,14 +57,23 @@ class AutoSummary(Upkeep):
 
     async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
         chosen = policy((await asyncio.to_thread(conversation.settings)).card_of(agent).policy)
-        window, _ = chosen.history.window
+        window, step = chosen.history.window
         # Half of the window: a summary for each message that falls out of it would cost a call each time.
         keep = self.keep or (max(1, window // 2) if window else KEEP)
         # A backend that remembers is sent little; what counts is what a new session would be sent.
-        measured = chosen | FullHistory() if chosen.history.delta else None
-        plain = replace(worker, summary=None, memory=None)
+        begun = SummaryAndRecent(window, step) if window else FullHistory()
+        measured = chosen | begun if chosen.history.delta else None
+        plain = replace(worker, summary=None, memory=None, recall=None)
+        least = await asyncio.to_thread(_untold, conversation, agent) if chosen.history.delta else 1
         return await compact(
-            conversation, agent, plain, over=self.over, keep=keep, task=self.task, policy=measured
+            conversation,
+            agent,
+            plain,
+            over=self.over,
+            keep=max(keep, least),
+            task=self.task,
+            policy=measured,
+            least=least,
         )
 
 
@@ -90,9 +99,9 @@ class AutoMemory(Upkeep):
             return None
         mark = short_key(sha256(f"{conversation.stream.key}/{agent}/{due}".encode()).hexdigest())
         fork = await asyncio.to_thread(fork_of, conversation, due.answered, f"{worker.name}~{mark}")
-        reader = reader_of(fork, agent, replace(worker, summary=None, memory=None))
+        reader = reader_of(fork, agent, replace(worker, summary=None, memory=None, recall=None))
         task = self.task.replace("{agent}", agent)
-        said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
+        said = UserMessage(text=task, to=[reader.name])
         text, meta = await ask_in_fork(fork, reader, said)
         made = AssistantMessage(
             agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
@@ -145,6 +154,14 @@ def MEMORIES(known: Memories, entry: Entry) -> Memories:
             return known._replace(lanes=known.lanes | {agent: lane})
         case _:
             return known
+
+
+def _untold(conversation: Conversation, agent: str) -> int:
+    """Return how many of the last entries a session that lives was not told yet; 1 where none lives."""
+    if not any(run.rule == "delivered" for run in conversation.request(agent).omissions):
+        return 1
+    state = conversation.state()
+    return max(1, state.position - state.lane(agent).seen)
 
 
 def _check_by(by: object) -> None:

@@ -27,7 +27,7 @@ from stenolog.domain.limits import Limits, Tokens
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
 
-from .agent import Agent, WorkerTool
+from .agent import Agent, Upkeep, WorkerTool
 from .effect_names import short_key
 from .live_state import WATCH
 from .options import Options
@@ -81,15 +81,16 @@ class AgentTool(WorkerTool):
         )
         self._caller: Agent | None = None
         self._options = Options()
+        self._summary: Upkeep | None = None
 
-    def under(self, caller: Agent, options: Options) -> AgentTool:
-        """Return a copy bound to a caller, with the caller's limits and its team's options.
+    def under(self, caller: Agent, options: Options, summary: Upkeep | None) -> AgentTool:
+        """Return a copy bound to a caller, with the caller's limits, and its team's options and summary.
 
         Raises `CallerError`.
         """
         self._check(caller, options.names)
         bound = AgentTool(self.worker, context=self.context, share=self.share)
-        bound.spec, bound._caller, bound._options = self.spec, caller, options
+        bound.spec, bound._caller, bound._options, bound._summary = self.spec, caller, options, summary
         return bound
 
     async def run(self, call: ToolContext) -> ToolOutput:
@@ -188,7 +189,10 @@ class AgentTool(WorkerTool):
         return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))
 
     def _team(self, limits: Limits, lane: LaneState) -> Team:
-        team = Team([replace(self.worker, limits=limits)], join=False)
+        # In its caller's own conversation the caller's summary is the one.
+        summary = None if self.context == "scope" else self._summary
+        team = Team([replace(self.worker, limits=limits)], join=False, summary=summary)
+        team.summary_of_workers = self._summary
         before = self._options.names if self.context == "scope" else frozenset()
         team.options = replace(self._options, lane=lane.address, names=before | {self.worker.name})
         return team

@@ -48,7 +48,7 @@ def _fresh(conversation: Conversation) -> Iterator[Conversation]:
     if log.recorder.is_private:
         yield conversation
         return
-    with open_log(log.path) as fresh:
+    with open_log(log.recorder.address) as fresh:
         yield fresh[conversation.name]
 
 

@@ -21,14 +21,15 @@ from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
 from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import text_of
+from stenolog.domain.policy import SummaryAndRecent
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of
 
 from .agent import Agent
+from .cuts import last_cut
 from .dispatch import DispatchCheck
 from .effect_names import Key, key
 from .journal import ClaimedEffect, Instead, Journal, Outcome, since
@@ -41,6 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
+UNSUMMARISED = "nobody summarises it: give the agent summary=AutoSummary(by=…), or call compact()"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 # They tell of the replay, the file or the machine, and not of the model or the tool.
 FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
@@ -149,13 +151,17 @@ def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
     host.cuts[where] = request.cuts
     ended = max((s.last for summary in host.journal.state.summaries for s in summary.spans), default=0)
     # What is in a summary is shown in other words.
-    if max((run.last for run in request.omissions if run.rule in CUTS), default=0) <= ended:
+    start = host.journal.settings.context_from_of(where.partition("/")[0])
+    if last_cut(request, start) <= ended:
         return
     # A window that moves at each turn is worth one warning.
     place = host.conversation.name, where
     level = logging.INFO if place in host.options.warned else logging.WARNING
     host.options.warned.add(place)
     cut = cut_of(request.receipt)
+    agent = host.agents[where.partition("/")[0]]
+    if isinstance(request.policy.chosen, SummaryAndRecent) and agent.summary is None and not ended:
+        cut += f"; {UNSUMMARISED}"
     LOGGER.log(level, "%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
 
 

@@ -37,9 +37,9 @@ from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
 from stenolog.projections.entry_context import Context, context, middle, summary_of
-from stenolog.projections.requests.rules import CUTS
 
 from .agent import Agent
+from .cuts import last_cut
 from .delegate import worker_output
 from .effect_names import short_key
 from .team import Team
@@ -113,18 +113,19 @@ async def compact(
     keep: int = 20,
     task: str = TASK,
     policy: PolicyLike = None,
+    least: int = 1,
 ) -> Entry | None:
     """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
 
-    The last `keep` messages stay (fewer where these alone are too large), and so do open calls, what was last
-    said to the agent, what the system says, what the agent's policy pins, and what others were last asked and
-    have not answered. `over` None: only once something was cut. `policy`, where given, is the one that the
-    request is measured under, in the place of the agent's own. The summariser reads what the agent may see,
-    as it is in context now. Gives the summary's entry; None where nothing was to be done. Raises `ModelError`
-    where it fails, `IllegalCommandError` where a part of it was summarised, or taken out of context,
-    meanwhile.
+    The last `keep` messages stay (fewer, down to `least`, where these alone are too large), and so do open
+    calls, what was last said to the agent, what the system says, what the agent's policy pins, and what
+    others were last asked and have not answered. `over` None: only once something was cut. `policy`, where
+    given, is the one that the request is measured under, in the place of the agent's own. The summariser
+    reads what the agent may see, as it is in context now. Gives the summary's entry; None where nothing was
+    to be done. Raises `ModelError` where it fails, `IllegalCommandError` where a part of it was summarised,
+    or taken out of context, meanwhile.
     """
-    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy)
+    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least)
     if plan is None:
         return None
     # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
@@ -133,7 +134,7 @@ async def compact(
     fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
     await asyncio.to_thread(hide_spans, fork, *plan.away)
     reader = await asyncio.to_thread(reader_of, fork, agent, summariser)
-    said = UserMessage(text=task, author=agent, author_kind="agent", to=[reader.name])
+    said = UserMessage(text=task, to=[reader.name])
     text, meta = await ask_in_fork(fork, reader, said)
     if (
         # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
@@ -148,7 +149,7 @@ async def compact(
 
 
 def _plan(
-    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike
+    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike, least: int
 ) -> CompactionPlan | None:
     """Return the plan of the summary due now; None if none is due.
 
@@ -158,14 +159,16 @@ def _plan(
     is_large = over is not None and request.size.tokens > over
     # What was cut before the end of a summary is in that summary.
     ended = max((s.last for summary in conversation.state().summaries for s in summary.spans), default=0)
-    if not is_large and not any(run.rule in CUTS and run.last > ended for run in request.omissions):
+    start = conversation.settings().context_from_of(agent)
+    cut = last_cut(request, start)
+    if not is_large and cut <= ended:
         return None
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)
-    # A request may be too large by its last messages alone; then fewer of them stay.
-    while not spans and is_large and keep > 1:
-        keep //= 2
-        spans = middle(log, agent, keep)
+    # The last messages alone may be too large, or cut; then fewer of them stay.
+    while keep > least and (not spans or spans[-1].last < cut):
+        keep = max(keep // 2, least)
+        spans = middle(log, agent, keep) or spans
     if not spans:
         return None
     now = context(log)

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
-from stenolog.adapters.store.claims import Claims, LivenessLock
+from stenolog.adapters.store.claim_recorder import Presence
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.calls import as_approved
 from stenolog.domain.effects import (
@@ -76,13 +77,13 @@ class Journal(LiveState):
     def __init__(
         self,
         conversation: Conversation,
-        liveness_lock: LivenessLock,
+        presence: Presence,
         agents: Mapping[str, Agent],
         options: Options,
     ) -> None:
         self.waits = Waits(conversation, options.world.stopwatch)
         super().__init__(conversation)
-        self.liveness_lock = liveness_lock
+        self.presence = presence
         self.agents = agents
         self.options = options
         self.claims = Claims(conversation.log.recorder, conversation.stream)
@@ -144,8 +145,8 @@ class Journal(LiveState):
     def orphans(self) -> list[Claim]:
         """Return the claims of dead processes, taken over: the outcomes of their effects are unknown."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
-        dead = [claim for claim in ours if not self.liveness_lock.lives(claim.owner)]
-        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.liveness_lock.owner))]
+        dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
+        taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
         if taken:
             # The dead may have appended before they claimed these; without that, nothing would seem due.
             self.catch_up()
@@ -153,7 +154,7 @@ class Journal(LiveState):
             # The file of a dead runner goes only with its last claim: a missing file has its process looked
             # for.
             for owner in {claim.owner for claim in dead} - {claim.owner for claim in self.claims.all()}:
-                self.liveness_lock.forget(owner)
+                self.presence.forget(owner)
         return taken
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
@@ -197,7 +198,7 @@ class Journal(LiveState):
             effect.cause,
             1,
             "",
-            self.liveness_lock.owner,
+            self.presence.owner,
             microseconds(now),
         )
         if isinstance(effect, RunTool):

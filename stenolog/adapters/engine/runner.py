@@ -18,12 +18,10 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.store.claims import LivenessLock, owners
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
@@ -204,13 +202,12 @@ class Runner:
 
     def _begin(self, begin: Callable[[Journal], object]) -> None:
         self._ident = threading.get_ident()
-        store, edge = self.conversation.log.recorder, self.conversation.log.edge
-        claimed = partial(owners, store)
-        lock = LivenessLock(store.sidecar_path, edge.id(), in_memory=store.is_private, claimed=claimed)
+        log = self.conversation.log
+        presence = log.recorder.presence(log.edge.id())
         try:
-            self._journal = Journal(self.conversation, lock, self.agents, self.options)
+            self._journal = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:
-            lock.close()
+            presence.close()
             raise
         begin(self._journal)
 
@@ -281,11 +278,11 @@ class Runner:
         left = True
         try:
             for claim in journal.claims.all():
-                if claim.owner == journal.liveness_lock.owner:
+                if claim.owner == journal.presence.owner:
                     self._put_down_one(claim)
             left = False
         finally:
-            journal.liveness_lock.close(keep=left)
+            journal.presence.close(keep=left)
 
     def _put_down_one(self, claim: Claim) -> None:
         with suppress(ClaimLostError):

@@ -30,13 +30,15 @@ CANCEL = UserMessage(control=Control(action="cancel"))
 class TeamSettings(NamedTuple):
     """Settings that a team records before it works.
 
-    They are its agents, its turn rule, the mode, and whether the agents become members.
+    They are its agents, its turn rule, the mode, whether the agents become members, and whether members that
+    it does not have leave.
     """
 
     agents: Mapping[str, Agent]
     turns: TurnPolicy | TurnRule | None
     mode: str
     join: bool
+    exclusive: bool = False
 
 
 class Input(NamedTuple):
@@ -96,6 +98,7 @@ def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSw
         mode=UNCHANGED if state.position else setting.mode,
         cards={name: card for name, card in cards.items() if settings.cards.get(name) != card},
         joins=[name for name in stays or () if name not in state.members],
+        leaves=[name for name in state.members if setting.exclusive and name not in agents],
         turns=UNCHANGED if turns is None or settings.turns == turns else turns,
     )
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stenolog.adapters.aio import AsyncConversation
 from stenolog.adapters.log import Conversation
@@ -25,7 +25,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.limits import no_price
-from stenolog.domain.state import address
+from stenolog.domain.state import State, address
 from stenolog.domain.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.usage import Prices, price_of
@@ -34,6 +34,7 @@ from .agent import Agent, Upkeep, WorkerTool
 from .approvals import Arguments, PendingApproval, approval, waiting
 from .effects import agents_by_name, mentioned_agents
 from .live_state import LiveState
+from .mode_tools import check_mode_tools, unknown_mode_tool
 from .options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
 from .retries import CircuitBreaker
 from .runner import Runner
@@ -51,7 +52,8 @@ class Team:
     """Agents, and the rule by which they take turns. One team may work on many conversations at once.
 
     `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
-    `join`: its agents become members, whom a message that names nobody is for. `on_unknown`: a call that was
+    `join`: its agents become members, whom a message that names nobody is for; `exclusive`: members that it
+    does not have leave, so that no turn waits for them. `on_unknown`: a call that was
     begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person too.
     Of a conversation `parallel` effects are under way at once, at most. `mentions`: an `@name` in an answer
     hands on, and one in a text that is said names whom it is for, unless `to` does; in code and in quotes it
@@ -59,7 +61,8 @@ class Team:
     where it is installed, else a few examples. `breaker` makes a model's circuit breaker. `world` gives
     chance and waiting. `paranoid`: each request is built again from the file before it is sent, and a call
     whose bytes differ is not made; else that is done for one call in a hundred. `summary`, an `AutoSummary`,
-    is that of each agent with a model that has none of its own. Raises `CallerError`.
+    is that of each agent with a model that has none of its own, and of workers with a conversation of their
+    own. Raises `CallerError`.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Team:
         turns: TurnPolicy | TurnRule | None = None,
         mode: str = "agent",
         join: bool = True,
+        exclusive: bool = False,
         on_unknown: OnUnknown = "tell",
         parallel: int = 16,
         mentions: bool = True,
@@ -81,6 +85,7 @@ class Team:
         _check(agents, turns)
         self.agents = {agent.name: _summarised(agent, summary) for agent in agents}
         _check_upkeep(self.agents)
+        check_mode_tools(self.agents.values())
         self.turns = turns
         self.mode = mode
         names = frozenset(self.agents)
@@ -88,7 +93,9 @@ class Team:
         self.options = Options(
             on_unknown, parallel, mentions, table, world, breaker, names=names, paranoid=paranoid
         )
-        self._setting = TeamSettings(self.agents, turns, mode, join)
+        self.summary_of_workers = summary and summary.within(self.agents)
+        self._setting = TeamSettings(self.agents, turns, mode, join, exclusive)
+        self._missed: set[tuple[str, str]] = set()
         self._tools: dict[str, dict[str, BaseTool]] | None = None
         self._failures: dict[str, list[str]] = {}
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
@@ -104,10 +111,13 @@ class Team:
     async def close(self) -> None:
         """Release the models' and tools' connections and processes. The team may be used again."""
         self._tools = None
-        for agent in self.agents.values():
-            for held in (*([agent.llm] if agent.llm else []), *agent.tools):
-                if hasattr(held, "close"):
-                    await held.close()
+        helpers = [upkeep.by for _, upkeep in upkeeps(self.agents) if isinstance(upkeep.by, Agent)]
+        held: list[Any] = [
+            each for agent in (*self.agents.values(), *helpers) for each in (agent.llm, *agent.tools)
+        ]
+        for each in {id(each): each for each in held}.values():
+            if hasattr(each, "close"):
+                await each.close()
 
     async def run(
         self,
@@ -129,6 +139,7 @@ class Team:
         async with self._runner(conversation, self._input(message, to, id, on_input)) as runner:
             async for happened in runner.run():
                 yield happened
+            self._tell_of_absent(runner.conversation.name, runner.journal.state)
 
     async def ask(
         self,
@@ -262,8 +273,12 @@ class Team:
                 LOGGER.warning("%s goes on without some tools: %s", agent.name, failure)
         if before and not failures:
             LOGGER.warning("%s has all its tools again", agent.name)
+        if not failures and (fault := unknown_mode_tool(agent, tools)):
+            LOGGER.warning("%s: %s", agent.name, fault)
         return {
-            name: tool.under(agent, self.options) if isinstance(tool, WorkerTool) else tool
+            name: tool.under(agent, self.options, self.summary_of_workers)
+            if isinstance(tool, WorkerTool)
+            else tool
             for name, tool in tools.items()
         }
 
@@ -279,6 +294,21 @@ class Team:
                 names = [*mentioned_agents(message, agents_by_name(self.agents))]
             message = UserMessage(text=message)
         return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
+
+    def _tell_of_absent(self, conversation: str, state: State) -> None:
+        """Warn, once, that the turn is with somebody whom this team does not have."""
+        holders = [holder.partition("/")[0] for holder in state.turn_state.holders]
+        # A team of one lane, as in a fork, takes no part in the turns.
+        if state.turns is None or self.options.lane or any(name in self.agents for name in holders):
+            return
+        for name in {*holders} - {agent for where, agent in self._missed if where == conversation}:
+            self._missed.add((conversation, name))
+            LOGGER.warning(
+                "%s: the turn is with %r, whom this team does not have: nobody speaks until another program "
+                "does its work, or it leaves (exclusive = true)",
+                conversation,
+                name,
+            )
 
     @asynccontextmanager
     async def _runner(

@@ -10,6 +10,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.errors import IllegalCommandError, ModelError, OperationalError
 
 from .agent import Agent, Upkeep
+from .live_state import WATCH
 
 LOGGER = logging.getLogger("stenolog.engine")
 # A summariser that is down would otherwise be asked, and paid, again for each entry.
@@ -40,7 +41,7 @@ class UpkeepSchedule:
             return
         self._seen = position
         for number, (name, upkeep) in enumerate(self._works):
-            if position < self._paused.get(number, 0):
+            if position < self._paused.get(number, 0) or await asyncio.to_thread(self._is_spent, name):
                 continue
             try:
                 await upkeep.apply(self._conversation, name, upkeep.worker(self._agents, name))
@@ -53,10 +54,15 @@ class UpkeepSchedule:
             except IllegalCommandError:
                 self._seen = 0
 
+    def _is_spent(self, agent: str) -> bool:
+        """Return whether the agent, whose account pays for the work, has reached its limit of tokens."""
+        most = self._agents[agent].limits.max_tokens
+        return bool(most) and self._conversation.fold(WATCH).lane(agent).total >= (most or 0)
+
 
 def upkeeps(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Upkeep]]:
     """Yield every upkeep of some agents, with the name of the agent that it is for."""
     for name, agent in agents.items():
-        for upkeep in (agent.summary, agent.memory):
+        for upkeep in (agent.recall, agent.summary, agent.memory):
             if upkeep is not None:
                 yield name, upkeep

@@ -1,22 +1,26 @@
 """OpenTelemetry: what agents did, exported as spans of the semantic conventions for generative AI.
 
 The log is read, not the program watched: so a run can be traced that is long over, or another program's.
+Metrics of building requests are the exception: they are of this process, and only once they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
 from stenolog._version import __version__
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.aio import AsyncLog
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.queries.requests import BuiltRequest
 from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError
 from stenolog.projections.otel_spans import Span, inherited, spans
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -47,6 +51,48 @@ def export_spans(
         told.advance(batch[-1].position)
         exported += len(batch)
     return exported
+
+
+UNITS = {"duration": "s", "messages": "{message}", "size": "By", "window": "{entry}"}
+"""The histograms of `measure_requests`."""
+
+
+def measure_requests(log: Log | AsyncLog, provider: MeterProvider | None = None) -> Callable[[], None]:
+    """Measure each request that is built from this log, and return a function that ends it.
+
+    The histograms are `stenolog.request.duration` (seconds of building), `.messages`, `.size` (bytes of the
+    body) and `.window` (entries in the agent's window), by agent, API, and `stenolog.request.source`:
+    "memory" (a cache hit), "snapshot" or "log". `provider` None is the global one. Raises
+    `MissingExtraError`.
+    """
+    try:
+        from opentelemetry.metrics import get_meter_provider
+    except ImportError:
+        raise MissingExtraError("opentelemetry", "opentelemetry-sdk") from None
+    meter = (provider or get_meter_provider()).get_meter("stenolog", __version__)
+    histograms = {
+        name: meter.create_histogram(f"stenolog.request.{name}", unit) for name, unit in UNITS.items()
+    }
+    measured = log.sync if isinstance(log, AsyncLog) else log
+
+    def observe(built: BuiltRequest) -> None:
+        request = built.request
+        messages = request.body.get(request.messages_key)
+        values = (built.seconds, len(messages or ()), len(request.bytes), built.entries)
+        attributes = {
+            "gen_ai.agent.name": request.agent,
+            "stenolog.request.api": request.api,
+            "stenolog.request.source": built.source,
+        }
+        for histogram, value in zip(histograms.values(), values, strict=True):
+            histogram.record(value, attributes)
+
+    def end() -> None:
+        if measured.on_request is observe:
+            measured.on_request = None
+
+    measured.on_request = observe
+    return end
 
 
 def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:

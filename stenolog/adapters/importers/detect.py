@@ -237,7 +237,6 @@ def _has(*keys: str, **values: str) -> Mark:
 
 _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a stream without a message", _has("type", "subtype", "session_id")),
-    ("a Gemini CLI chat", _has("sessionId", "projectHash")),
     ("a Gemini CLI recording", _has("method", "response")),
     ("an OpenHands run", _has("instance_id", "history")),
     ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
@@ -255,10 +254,6 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
     ("a recording of API calls", _has("provider", "request", "response")),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
-    (
-        "a Qwen Code session",
-        lambda record: "sessionId" in record and "parts" in as_dict(record.get("message")),
-    ),
     ("a Burr log", _has("type", "action", "sequence_id")),
     ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
     ("an Antigravity session", _has("step_index", "source", "type")),
@@ -364,10 +359,7 @@ def _inside(
         return
     try:
         with os.scandir(folder) as found:
-            seen = sorted(
-                (each for each in found if each.name[0] != "."),
-                key=lambda each: (each.name.startswith(SUB_AGENT), each.name),
-            )
+            seen = sorted((each for each in found if each.name[0] != "."), key=_sort_key)
     except OSError:
         yield folder
         return

@@ -83,5 +83,15 @@ def _shipped(name: str) -> str:
 
 IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
 """Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
-for _name in ("claude-code", "claude-stream", "codex", "openai-chat", "stenolog"):
+for _name in (
+    "claude-code",
+    "claude-stream",
+    "codex",
+    "gemini-cli",
+    "gemini-cli-json",
+    "openai-chat",
+    "qwen-code",
+    "stenolog",
+    "stenolog-db",
+):
     IMPORTERS.add_reference(_name, _shipped(_name.replace("-", "_").upper()))

@@ -7,9 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import file_digest
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, cast
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
@@ -24,12 +27,16 @@ from .session import ConversationImport, Sessions
 from .steps import Imported, Report
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from stenolog.adapters.log import Log
 
 Progress: TypeAlias = Callable[[int], object]
 
 BUFFER = 1024 * 1024
 """The bytes of a file that are read at a time."""
+STDIN = "stdin"
+"""The name of a stream that is no file."""
 
 
 class Refused(NamedTuple):
@@ -91,6 +98,27 @@ def import_files(
     return importing.all(map(Path, paths), refuse=True)
 
 
+def import_stream(
+    log: Log,
+    stream: BinaryIO,
+    *,
+    name: str | None = None,
+    keep_raw: bool = False,
+    agents: Mapping[str, str] = NOBODY,
+    again: bool = False,
+) -> Report:
+    """Import a transcript that is read from a stream, such as stdin; otherwise as `import_file`.
+
+    Conversations that tell no id of their own are known by the bytes of the whole stream, so that the same
+    stream adds nothing; one that has grown is continued where it has the same `name`.
+    """
+    importing = _Importing(log, name, keep_raw, agents, again=again)
+    with TemporaryFile() as whole:
+        copyfileobj(stream, whole, BUFFER)
+        whole.seek(0)
+        return importing.from_stream(whole)
+
+
 def import_conversations(
     log: Log,
     conversations: Iterator[SourceConversation],
@@ -99,14 +127,16 @@ def import_conversations(
     source: str,
     format: str,
     name: str | None = None,
+    unique: bool = False,
 ) -> Report:
     """Import conversations that an importer has read from elsewhere than a file, a database say.
 
     `source` says in the report where they are from; `reading` is the reader that notes what it skips. `name`
-    as in `import_file`.
+    as in `import_file`. `unique`: no two conversations anywhere have the same name of their own, so that one
+    that was renamed is continued, and one that was deleted is left out.
     """
     report, importing = Report(source, format), _Importing(log, name)
-    importing.convert(conversations, report, Naming(log, source, name))
+    importing.convert(conversations, report, Naming(log, source, name, is_session=unique))
     importing.batch.flush()
     report.skipped, report.repaired = reading.skipped, reading.repaired
     return report
@@ -163,6 +193,15 @@ class _Importing:
             raise
         yield from self._durable()
 
+    def from_stream(self, stream: BinaryIO) -> Report:
+        """Import a stream that has no path, and return the report once all of it is written."""
+        sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
+        stream.seek(0)
+        report = self._read(Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
+        report.file = STDIN
+        self.batch.flush()
+        return report
+
     def _durable(self) -> Iterator[Report | Refused]:
         """Yield the outcomes that have become durable since the last call."""
         while self._waiting and self._waiting[0].writes <= self.batch.writes:
@@ -200,18 +239,22 @@ class _Importing:
                 return report, None
             return self._read(path, stream), file
 
-    def _read(self, path: Path, stream: BinaryIO) -> Report:
+    def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
+        """Read a file; `place` is that in which names of its own are unique, unless it is the path."""
         report = Report(str(path), recognise_stream(stream))
         importer = IMPORTERS[report.format]
         self._check_takes_agents(importer)
         reading = JsonLinesReader(agents=self._agents)
-        naming = self._naming(path, importer.name_of(path), is_session=importer.lines is not None)
+        stem, is_session = importer.name_of(path), importer.lines is not None
+        naming = self._naming(place or str(path.absolute()), stem, is_session=is_session)
         if importer.lines and not (importer.read and is_list(stream)):
             sessions = Sessions(self.batch, importer.lines, naming)
             self._lines(stream, reading, report, sessions)
             report.left_out = sessions.left_out
         elif importer.read:
             self.convert(importer.read(stream, reading), report, naming, stream.tell)
+        elif importer.name == "stenolog-db":
+            self._log(stream, report)
         else:
             self.batch.flush()
             jsonl.import_stream(self.log, stream, report, naming.name, self._moved)
@@ -228,10 +271,20 @@ class _Importing:
             return None
         self._check_takes_agents(importer)
         report, reading = Report(str(folder), importer.name), JsonLinesReader()
-        naming = self._naming(folder, folder.name, is_session=False)
+        naming = self._naming(str(folder.absolute()), folder.name, is_session=False)
         self.convert(importer.folder.read(folder, reading), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         return report
+
+    def _log(self, stream: BinaryIO, report: Report) -> None:
+        """Import a log as a whole."""
+        if self._name is not None or self._keep_raw:
+            option = "keep_raw" if self._name is None else "name"
+            raise CallerError(f"{option}: a stenolog database comes in with its own names, and as it is")
+        self.batch.flush()
+        from . import log_file  # late: few imports are of a log, and it is verified first
+
+        log_file.import_log(self.log, stream, report, again=self._again)
 
     def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, sessions: Sessions) -> None:
         for record in reading.records(stream):
@@ -266,9 +319,8 @@ class _Importing:
                 with regular_file(told.file) as stream:
                     self._keep(stream, told.file, found)
 
-    def _naming(self, path: Path, stem: str, *, is_session: bool) -> Naming:
-        file = str(path.absolute())
-        return Naming(self.log, stem, self._name, file=file, is_session=is_session, again=self._again)
+    def _naming(self, place: str, stem: str, *, is_session: bool) -> Naming:
+        return Naming(self.log, stem, self._name, file=place, is_session=is_session, again=self._again)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
         """Keep the file itself with a conversation that was in it, where that was asked for."""

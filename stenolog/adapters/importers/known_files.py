@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 REVISION = 5
 """Raised when the importers take down more of a file than they did."""
+OWN = ("stenolog", "stenolog-db")
+"""Formats whose conversations are compared with those of the log each time."""
 LARGEST = 100_000
 """Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
 
@@ -65,7 +67,7 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
 
 def remember(log: Log, file: KnownFile, report: Report) -> None:
     """Remember an import's result, for the next one of the same file."""
-    if report.format == "stenolog" or any(found.failed for found in report.conversations):
+    if report.format in OWN or any(found.failed for found in report.conversations):
         return
     kept = {
         "sha": file.sha,

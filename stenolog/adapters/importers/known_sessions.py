@@ -14,6 +14,9 @@ from stenolog.adapters.store.store_values import Cursor
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
+PREFIX = "imported "
+"""The beginning of the names under which the log notes conversations of earlier imports."""
+
 
 class Place(NamedTuple):
     """The name of a file's conversation in the log, and the marks by which later imports find it again."""
@@ -33,7 +36,7 @@ class LeftOut(NamedTuple):
 def mark_of(id: str) -> str:
     """Return the name in the log under which a conversation of that id is noted."""
     # A hash, since of a deleted conversation no word stays.
-    return f"imported {sha256(id.encode(errors='surrogatepass')).hexdigest()}"
+    return f"{PREFIX}{sha256(id.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def name_now(log: Log, mark: str) -> str | None:

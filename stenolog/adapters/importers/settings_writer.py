@@ -28,6 +28,8 @@ class SettingsWriter:
         self.hides: tuple[PositionRange, ...] | None = None
         self.cards: dict[str, AgentCard] = {}
         self.meta: dict[str, Any] = {}
+        self.handoff = ""
+        """The text of a hand-off, for the next mode switch only."""
         self.branches = False
         self._written: dict[str, Any] = {"title": None, "context_from": None, "hides": None}
         self._dealt: dict[str, AgentCard] = {}
@@ -79,7 +81,7 @@ class SettingsWriter:
     def settle(self, line: str, time: datetime) -> None:
         """Write the changes since the last time, with an id made of the next record's."""
         wanted = self._wanted()
-        if wanted == self._written and self.cards == self._dealt and not self.meta:
+        if wanted == self._written and self.cards == self._dealt and not (self.meta or self.handoff):
             return
         changed = {name: value for name, value in wanted.items() if self._written.get(name) != value}
         dealt: dict[str, AgentCard | None] = {
@@ -98,6 +100,8 @@ class SettingsWriter:
             )
             self.writer.write(reset, f"{id}:context", time)
             resets = False
+        if self.handoff:
+            changed["handoff"] = self.handoff
         switch = ModeSwitch(
             agents=(self.writer.main,) if resets else (),
             **changed,
@@ -108,7 +112,7 @@ class SettingsWriter:
         )
         self.writer.write(switch, id, time)
         self._written, self._dealt = wanted, dict(self.cards)
-        self.meta, self.branches = {}, False
+        self.meta, self.handoff, self.branches = {}, "", False
 
 
 def settings_id(line: str) -> str:

@@ -1,14 +1,20 @@
-"""The formats that ship with stenolog: Claude Code, Codex, OpenAI chat messages and stenolog's own export."""
+"""The formats that ship with stenolog: command-line agents, OpenAI's chat messages, and its own export."""
 
 from __future__ import annotations
 
 import json
 from typing import IO, TYPE_CHECKING
 
+from stenolog.adapters.one_file.page import write_page
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.adapters.queries.exporters import Exporter
 from stenolog.projections import transcript
+from stenolog.projections.moments.as_curl import as_curl
+from stenolog.projections.moments.as_json import as_json
+from stenolog.projections.moments.as_pytest import as_pytest
+from stenolog.projections.moments.as_python import as_python
 
+from . import gemini_cli, qwen_code
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
 from .codex import Codex
@@ -17,6 +23,7 @@ from .json_lines import JsonObject
 from .jsonl import export_jsonl
 from .openai import messages as openai_files
 from .openai.export import export_openai
+from .sqlite_file import is_log
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -46,8 +53,7 @@ def _write_markdown(conversation: Conversation, stream: IO[str], _agent: str) ->
 
 
 def _write_html(conversation: Conversation, stream: IO[str], _agent: str) -> None:
-    for piece in transcript.html(_title(conversation), conversation.timeline()):
-        stream.write(piece)
+    write_page(conversation, stream)
 
 
 def _title(conversation: Conversation) -> str:
@@ -58,10 +64,28 @@ _CLAUDE = LineFormat(ClaudeCode, _claude_session)
 CLAUDE_CODE = Importer("claude-code", "a Claude Code session", lines=_CLAUDE)
 CLAUDE_STREAM = Importer("claude-stream", "a Claude Code stream", claude_stream.read, _CLAUDE)
 CODEX = Importer("codex", "a Codex rollout", lines=LineFormat(Codex, _codex_session))
+_GEMINI = LineFormat(gemini_cli.GeminiCli, gemini_cli.session_of)
+GEMINI_CLI = Importer("gemini-cli", "a Gemini CLI chat", lines=_GEMINI, is_record=gemini_cli.is_chat)
+GEMINI_CLI_JSON = Importer(
+    "gemini-cli-json",
+    "a Gemini CLI chat as one document",
+    gemini_cli.read_chat,
+    is_document=gemini_cli.is_whole_chat,
+)
+_QWEN = LineFormat(qwen_code.QwenCode, qwen_code.session_of)
+QWEN_CODE = Importer("qwen-code", "a Qwen Code session", lines=_QWEN, is_record=qwen_code.is_session)
 OPENAI_CHAT = Importer("openai-chat", "OpenAI chat messages", openai_files.read)
 STENOLOG = Importer("stenolog", "a stenolog export")
 """Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
+STENOLOG_DB = Importer("stenolog-db", "a stenolog database", is_start=is_log, precedence=1)
+"""Taken in as a whole: see `log_file.import_log`."""
 TO_JSONL = Exporter("jsonl", "stenolog's own JSON Lines", _write_jsonl)
 TO_OPENAI = Exporter("openai", "OpenAI chat messages", _write_openai, of_one_agent=True)
 TO_MARKDOWN = Exporter("markdown", "a Markdown document to read", _write_markdown)
-TO_HTML = Exporter("html", "one HTML page to read", _write_html)
+TO_HTML = Exporter(
+    "html", "one HTML page that holds each agent's requests", _write_html, write_redacted=write_page
+)
+TO_JSON = Exporter("json", "the JSON of a request, as it is sent", write_moment=as_json)
+TO_CURL = Exporter("curl", "a call of curl with a request", write_moment=as_curl)
+TO_PYTHON = Exporter("python", "a call of the provider's SDK with a request", write_moment=as_python)
+TO_PYTEST = Exporter("pytest", "a test that builds a request again", write_moment=as_pytest)

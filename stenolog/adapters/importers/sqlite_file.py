@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from stenolog.adapters.store import backups
 from stenolog.adapters.store.schema import APPLICATION_ID
 from stenolog.domain.errors import UnknownFormatError
 
 SQLITE = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
+MARK = slice(68, 72)
+"""The bytes that hold the application id."""
 
 
 @contextmanager
@@ -28,6 +31,27 @@ def sqlite_database(stream: BinaryIO) -> Iterator[sqlite3.Connection]:
             yield connection
         except sqlite3.Error as error:
             raise UnknownFormatError(f"an SQLite database that cannot be read: {error}") from None
+
+
+def is_log(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file with these first bytes is a log of stenolog."""
+    if not first.startswith(SQLITE):
+        return False
+    if first[MARK] == APPLICATION_ID.to_bytes(4, "big"):
+        return True
+    with suppress(sqlite3.Error), closing(_connect(stream)) as connection:
+        # Of a log that is open, the mark may stand in the write-ahead log alone.
+        return bool(connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,))
+    return False
+
+
+def copy_database(stream: BinaryIO, path: Path) -> None:
+    """Copy the database of a stream, as it is at one moment, into a file. Raises `StoreError`."""
+    if isinstance(name := getattr(stream, "name", None), str):
+        backups.copy_database(Path(name).absolute(), path)
+        return
+    with closing(_connect(stream)) as connection:
+        backups.fill(connection, path)
 
 
 def tables_in(stream: BinaryIO) -> list[str]:

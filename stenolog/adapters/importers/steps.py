@@ -79,6 +79,8 @@ class ExistingLog:
     """By agent, the tools whose calls a person approves."""
     meta_keys: set[str] = field(default_factory=set)
     """The keys in `meta` of its mode switches: the programs that keep data there."""
+    own: list[Entry] = field(default_factory=list)
+    """The entries that were imported from nowhere, but written to this log."""
 
 
 def read_existing(entries: Iterable[Entry]) -> ExistingLog:
@@ -89,6 +91,8 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         found.first = found.first or entry
         found.head = entry.position
         found.positions[entry.id] = entry.position
+        if getattr(event, "source", None) is None:
+            found.own.append(entry)
         if isinstance(event, ModeSwitch):
             found.settings = configure(found.settings, entry)
             found.meta_keys |= event.meta.keys()
@@ -142,8 +146,8 @@ class Imported:
     """Result of importing one conversation.
 
     `appended` and `already` count entries; `forks` are the names of the branches kept; `ignored` counts, by
-    type, the records that are no message; `decisions` what was settled how; `failed` is the error that
-    stopped it, empty where there was none.
+    type, the records that are no message, and under names with `missing: ` what the records refer to and is
+    not there; `decisions` what was settled how; `failed` is the error that stopped it, empty for none.
     """
 
     name: str

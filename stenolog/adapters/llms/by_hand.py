@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,7 +18,7 @@ from stenolog.adapters.providers.errors import connection_error, redact
 from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
-from stenolog.domain.parts import AssistantPart, TextPart, text_of
+from stenolog.domain.parts import AssistantPart, TextPart, ToolCall, text_of
 from stenolog.projections.requests import Request
 
 from .base import ModelResponse, ResponseDelta
@@ -52,7 +52,7 @@ def answer_from(
 
     Raises `ModelError` for an answer with nothing in it, which `error_from` takes, and `CallerError`.
     """
-    return _answer(answer_of(answer), _lane(request, agent, task))
+    return _answer(answer_of(answer), _lane(request, agent, task), request)
 
 
 def error_from(
@@ -84,9 +84,12 @@ class Recording(Generic[C]):
     the stream raised an exception, `error(exception)` is, with what had arrived. `text` is the text so far.
     """
 
-    def __init__(self, stream: Iterable[C] | AsyncIterable[C], lane: dict[str, Any]) -> None:
+    def __init__(
+        self, stream: Iterable[C] | AsyncIterable[C], lane: dict[str, Any], request: Request | None = None
+    ) -> None:
         self._stream = stream
         self._lane = lane
+        self._request = request
         self._reader: ResponseReader | None = None
         self._said: list[ResponseDelta] = []
 
@@ -113,7 +116,7 @@ class Recording(Generic[C]):
         """Return the event of the whole answer. Raises `ModelError` where the stream has not ended."""
         if self._reader is None:
             raise ModelError("invalid_response", "the stream ended before its first chunk")
-        return _answer(self._reader.answer(), self._lane)
+        return _answer(self._reader.answer(), self._lane, self._request)
 
     def error(self, error: BaseException, *, attempt: int = 1, retries: Retries | None = None) -> LlmError:
         """Return the event of a stream that failed, with all that had arrived; see `error_from`."""
@@ -141,7 +144,7 @@ def recording(
 
     `request` and `agent` are those of `answer_from`.
     """
-    return Recording(stream, _lane(request, agent, task))
+    return Recording(stream, _lane(request, agent, task), request)
 
 
 def _lane(request: Request | None, agent: str, task: str) -> dict[str, Any]:
@@ -153,14 +156,29 @@ def _lane(request: Request | None, agent: str, task: str) -> dict[str, Any]:
     return {"agent": agent, "task": task}
 
 
-def _answer(answer: ModelResponse, lane: dict[str, Any]) -> AssistantMessage:
-    return AssistantMessage(
+def _answer(answer: ModelResponse, lane: dict[str, Any], request: Request | None) -> AssistantMessage:
+    event = AssistantMessage(
         parts=answer.parts,
         model=answer.model,
         finish_reason=answer.finish_reason,
         usage=answer.usage,
         **lane,
     )
+    return event if request is None else with_own_names(event, request.tool_names)
+
+
+def with_own_names(answer: AssistantMessage, names: Mapping[str, str]) -> AssistantMessage:
+    """Return the answer with the names on the card for those that were sent; see `Request.tool_names`."""
+    if not any(call.name in names for call in answer.tool_calls):
+        return answer
+    return replace(answer, parts=tuple([_with_own_name(part, names) for part in answer.parts]))
+
+
+def _with_own_name(part: AssistantPart, names: Mapping[str, str]) -> AssistantPart:
+    """Return a call by its tool's name on the card, if another was sent in its place."""
+    if not isinstance(part, ToolCall) or part.namespace or part.name not in names:
+        return part
+    return replace(part, name=names[part.name])
 
 
 def _failure(

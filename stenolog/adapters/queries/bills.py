@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import Entry
@@ -28,16 +29,46 @@ def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -
     return bill_of(conversation, build_request(conversation, agent, task, at, api, None), entries)
 
 
+class Answers(NamedTuple):
+    """The answers that tell of a request's bill.
+
+    `own` answers the request itself, `last` is the last one before it that states what it was billed, and
+    `program` is the one that the lane's answers come from.
+    """
+
+    own: Entry | None
+    last: Entry | None
+    program: str
+
+
 def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> Bill:
     """Return the bill for a request, else for the last one before it that has a bill.
 
     `entries` are all of the conversation.
     """
     lane = LaneId(request.agent, request.task)
-    answer = answer_to(entries, lane, request.at)
+
+    def rebuilt(at: int) -> int:
+        api = request.api.partition("@")[0]
+        return build_request(conversation, lane.agent, lane.task, at, api, None).size.tokens
+
+    answers = Answers(
+        answer_to(entries, lane, request.at),
+        last_answer(entries, lane, request.at),
+        program_of(reversed(entries), lane),
+    )
+    return bill_by(request, answers, rebuilt)
+
+
+def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
+    """Return the bill for a request by the answers that tell of it.
+
+    `rebuilt` gives the tokens of the lane's request at an earlier position.
+    """
+    answer = answers.own
     has_prompt = any(part.rule == "persona" for part in request.parts)
     has_tools = any(part.role == "tools" and part.rule != "tool-stub" for part in request.parts)
-    found = _bill(conversation, request, entries, answer)._replace(has_prompt=has_prompt, has_tools=has_tools)
+    found = _bill(request, answers, rebuilt)._replace(has_prompt=has_prompt, has_tools=has_tools)
     is_unnamed = request.ready and not request.sendable
     if (
         is_unnamed
@@ -49,15 +80,10 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
     return found
 
 
-def _bill(
-    conversation: StreamHandle, request: Request, entries: Sequence[Entry], answer: Entry | None
-) -> Bill:
-    lane = LaneId(request.agent, request.task)
-    if answer is not None and states_input(answer.event):
-        return bill(answer, request.at, request.size.tokens, is_its_own=True)
-    billed = last_answer(entries, lane, request.at)
-    if billed is None:
-        return Bill(program_of(reversed(entries), lane))
-    at = billed.position - 1
-    before = build_request(conversation, lane.agent, lane.task, at, request.api.partition("@")[0], None)
-    return bill(billed, at, before.size.tokens, is_its_own=False)
+def _bill(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
+    if answers.own is not None and states_input(answers.own.event):
+        return bill(answers.own, request.at, request.size.tokens, is_its_own=True)
+    if answers.last is None:
+        return Bill(answers.program)
+    at = answers.last.position - 1
+    return bill(answers.last, at, rebuilt(at), is_its_own=False)

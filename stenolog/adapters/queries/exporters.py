@@ -1,4 +1,4 @@
-"""Exporters: the formats that a conversation is written in, as registered values.
+"""Exporters: the formats that a conversation, or one request of it, is written in, as registered values.
 
 TO_NOTES = Exporter("notes", "my notes", write)
 EXPORTERS.add(TO_NOTES.name, TO_NOTES)
@@ -14,15 +14,21 @@ from pathlib import Path
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.errors import CallerError
-from stenolog.projections.requests import lanes
+from stenolog.domain.policy import PolicyLike
+from stenolog.projections.moments.moment import Moment
+from stenolog.projections.requests import LaneId, lanes
+
+from .moments import read_moment
 
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format that a conversation is written in: to a stream, or into a folder.
+    """A format that a conversation is written in: to a stream, or into a folder; or one request of it.
 
     `write(conversation, stream, agent)` writes text; `agent` is the one whose messages are wanted, empty
     where `of_one_agent` is False. `write_folder(conversation, folder)` returns the file that it wrote.
+    `write_moment(moment)` returns one request as text, with what it is made of: a `Moment`.
+    `write_redacted(conversation, stream, redaction)` writes what a `Redaction` leaves.
     """
 
     name: str
@@ -30,22 +36,38 @@ class Exporter:
     write: Callable[..., object] | None = None
     write_folder: Callable[..., Path] | None = None
     of_one_agent: bool = False
+    write_moment: Callable[[Moment], str] | None = None
+    write_redacted: Callable[..., object] | None = None
 
 
 EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
 """Every exporter by its name."""
 _SHIPPED = "stenolog.adapters.importers.shipped"
-for _name in ("jsonl", "openai", "markdown", "html"):
+for _name in ("jsonl", "openai", "markdown", "html", "json", "curl", "python", "pytest"):
     EXPORTERS.add_reference(_name, f"{_SHIPPED}:TO_{_name.upper()}")
 
 
-def export(conversation: StreamHandle, form: str, agent: str) -> str:
-    """Return a conversation as text.
+def export(
+    conversation: StreamHandle,
+    form: str,
+    agent: str,
+    at: int | None = None,
+    *,
+    api: str | None = None,
+    policy: PolicyLike = None,
+) -> str:
+    """Return a conversation as text, or the request of an agent at a position, in a form of a moment.
 
     Raises `NotRegisteredError` for a form that no exporter has, and `CallerError` for one that is written
-    into a folder, or for one agent where several take part and none is named.
+    into a folder, for one agent where several take part and none is named, and for a position, an API or a
+    policy with a form that is of the whole conversation.
     """
     exporter = EXPORTERS[form]
+    if exporter.write_moment is not None:
+        whose = _whose(conversation, exporter, agent)
+        return moment(conversation, whose, at, form, api=api, policy=policy)
+    if not (at is None and api is None and policy is None):
+        raise CallerError(f"{form!r} is of the whole conversation: expected no position, API or policy")
     if exporter.write is None:
         raise CallerError(f"{form!r} is written into a folder: expected a form of text, such as 'jsonl'")
     stream = StringIO()
@@ -53,10 +75,34 @@ def export(conversation: StreamHandle, form: str, agent: str) -> str:
     return stream.getvalue()
 
 
+def moment(
+    conversation: StreamHandle,
+    agent: str,
+    at: int | None,
+    form: str,
+    *,
+    api: str | None = None,
+    policy: PolicyLike = None,
+) -> str:
+    """Return the request of `agent` or `agent/task` at a position as text; None is the last position.
+
+    `api` and `policy` are by default those that it was sent by. Raises `NotRegisteredError`, `CallerError`
+    for a form that is of no moment or cannot write the API, and as `read_moment`.
+    """
+    write = EXPORTERS[form].write_moment
+    if write is None:
+        forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_moment)
+        raise CallerError(f"{form!r} is of the whole conversation: expected one of {forms}")
+    name, _, task = agent.partition("/")
+    position = conversation.position if at is None else at
+    return write(read_moment(conversation, LaneId(name, task), position, api=api, policy=policy))
+
+
 def _whose(conversation: StreamHandle, exporter: Exporter, agent: str) -> str:
-    if agent and not exporter.of_one_agent:
+    of_one = exporter.of_one_agent or exporter.write_moment is not None
+    if agent and not of_one:
         raise CallerError(f"{exporter.name!r} is of all agents: expected no agent, found {agent!r}")
-    if agent or not exporter.of_one_agent:
+    if agent or not of_one:
         return agent
     known = sorted({lane.agent for lane in lanes(conversation.entries())})
     if len(known) != 1:

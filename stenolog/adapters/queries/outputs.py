@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -52,6 +53,7 @@ from stenolog.projections.tool_pairs import ToolCallIndex
 from .folds import fold_at, persistent
 
 T = TypeVar("T")
+_OTHER = re.compile(r"@(?:state|project)(?:/[\w.-]*\w)+")  # no part of it is `..`
 READ = 3_000
 """The default number of characters to read."""
 
@@ -136,11 +138,14 @@ class Outputs(Mapping[str, str]):
     def find(self, path: object) -> Output:
         """Return the output behind an alias. Raises `CallerError` and `PositionNotFoundError`."""
         id = entry_of(path) if isinstance(path, str) else None
-        if id is not None:
-            found = self._result(str(path), id)
-        elif isinstance(path, str) and is_artifact(path):
-            found = self._artifact(path)
-        else:
+        is_alias = id is not None or (isinstance(path, str) and is_artifact(path))
+        found = None if id is None else self._result(str(path), id)
+        found = (
+            found
+            or (self._artifact(str(path)) if is_alias and id is None else None)
+            or self._other_aliases().get(str(path))
+        )
+        if found is None and not is_alias:
             raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
         if found is None:
             raise PositionNotFoundError(f"{self._talk.name!r}: no entry has the alias {path}")
@@ -183,7 +188,7 @@ class Outputs(Mapping[str, str]):
                 versions.setdefault(file.name, set()).add(file.blob)
         return [
             output.alias
-            for output in self.listed()
+            for output in (self._other_aliases() | {each.alias: each for each in self.listed()}).values()
             if write_workspace_file(
                 Path(root), output.alias, self.content(output), versions.get(output.alias, ())
             )
@@ -194,6 +199,17 @@ class Outputs(Mapping[str, str]):
             entry = self._talk.entry_by_id(id)
             return _output(entry, entry.event) if entry and isinstance(entry.event, ToolResult) else None
         return next((output for output in self.listed() if output.alias == path), None)
+
+    def _other_aliases(self) -> dict[str, Output]:
+        """Return the results that have an alias of another program besides their own; the latest of each."""
+        found = {}
+        for entry in self._talk.entries():
+            match entry.event:
+                case ToolResult(meta={"stenolog": {"alias": str(alias)}}) as result if _OTHER.fullmatch(
+                    alias
+                ):
+                    found[alias] = _output(entry, result)._replace(alias=alias)
+        return found
 
     def _artifact(self, path: str) -> Output | None:
         found = fold_at(self._talk, persistent(artifacts)).get(path)

@@ -14,6 +14,8 @@ from stenolog.projections.overview import Overview, overview
 from .folds import SETTINGS, STATE, fold_at, folds_at, persistent
 
 OVERVIEW = persistent(overview)
+BEGINNING = 50
+"""The entries among which the first words of a person are looked for first."""
 
 
 class ListedConversation(NamedTuple):
@@ -63,7 +65,12 @@ def _last(conversation: StreamHandle, position: int) -> Entry | None:
 
 def title_of(conversation: StreamHandle) -> str:
     """Return the title that was set, else the first words of a person."""
-    return fold_at(conversation, SETTINGS).title or fold_at(conversation, OVERVIEW).words
+    if title := fold_at(conversation, SETTINGS).title:
+        return title
+    # They stand at the beginning, as a rule, and the rest need not be read for them.
+    begun = overview.steps(conversation.entries(at=BEGINNING))
+    words = next((seen.words for seen in begun if seen.words), "")
+    return words or fold_at(conversation, OVERVIEW).words
 
 
 def listed(conversation: StreamHandle) -> ListedConversation:

@@ -17,6 +17,7 @@ from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
+from stenolog.projections.describe import describe
 from stenolog.projections.fold import Fold, transitions
 from stenolog.projections.timeline import TimelineItem, timeline
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.analysis.explain import Explanation
     from stenolog.projections.analysis.provider_bill import Bill
+    from stenolog.projections.context_curve import ContextCurve
     from stenolog.projections.requests import Api, Request
 
     from .outputs import Outputs
@@ -47,6 +49,21 @@ class ReadableConversation(StreamHandle):
     def __len__(self) -> int:
         """Return the number of entries, which is the position of the last one."""
         return self.position
+
+    def _repr_html_(self) -> str:
+        """Return the first and the last entries as a table, for a notebook."""
+        from stenolog.projections.html_table import table  # late: few programs show one
+
+        def cells(entry: Entry) -> tuple[object, ...]:
+            told = describe(entry)
+            return entry.position, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.event.kind, told.who, told.what
+
+        return table(
+            f"{self.name}, {self.position:,} entries",
+            ("", "time", "kind", "who", "words"),
+            self.position,
+            lambda first, end: map(cells, self.entries(first, end)),
+        )
 
     def __bool__(self) -> bool:
         """Return True: a handle is no empty list before its first entry."""
@@ -133,11 +150,20 @@ class ReadableConversation(StreamHandle):
         """
         from . import bills  # late, as above
 
-        if at is not None:
-            self.checked(at, least=1)
-        if not self.position:
-            raise arguments.missing(self.name, self.log.path)
+        self.checked(self.position if at is None else at, least=1)
         return bills.bill_at(self, agent, task, at)
+
+    def context_curve(self, agent: str, at: int | None = None, *, task: str = "") -> ContextCurve:
+        """Return the context of an agent over time: the tokens of each request, and what made it smaller.
+
+        `samples` has one for each call of its model: rebuilt from the log, as billed, and read from the
+        provider's cache; `svg()` is the picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
+        `PositionNotFoundError`.
+        """
+        from . import curves  # late, as above
+
+        self.checked(self.position if at is None else at, least=1)
+        return curves.context_curve(self, agent, task, at)
 
     def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
         """Return where an entry went: into whose requests, in what form, and what refers to it.
@@ -151,18 +177,28 @@ class ReadableConversation(StreamHandle):
         blobs = self.log.blobs
         return explain(self.entries(), position, api=api or DEFAULT_API, policy=policy, blobs=blobs)
 
-    def export(self, form: str = "jsonl", *, agent: str = "") -> str:
+    def export(
+        self,
+        form: str = "jsonl",
+        *,
+        agent: str = "",
+        at: int | None = None,
+        api: str | None = None,
+        policy: PolicyLike = None,
+    ) -> str:
         """Return the conversation as text: "jsonl", "openai", or a form that a plugin registers.
 
-        `agent` names whose messages are wanted, for a form of one agent in a conversation of several.
+        `agent` names whose messages are wanted, for a form of one agent in a conversation of several. The
+        forms "json", "curl", "python" and "pytest" are of one request: that of the agent at a position, on
+        the API and under the policy that it was sent by, or on others.
         Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError` and, with an
-        agent, `ConversationNotFoundError`.
+        agent, `ConversationNotFoundError`; for one request, as `request`.
         """
         from .exporters import export  # late, as above
 
         if agent and not self.position:
             raise arguments.missing(self.name, self.log.path)
-        return export(self, form, agent)
+        return export(self, form, agent, at, api=api, policy=policy)
 
     @property
     def outputs(self) -> Outputs:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import Literal, NamedTuple
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import Checkpoints
@@ -31,13 +34,29 @@ from stenolog.projections.requests.tokens import Counter
 
 from . import folds
 from .folds import PersistentFold
+from .snapshot_ladder import Rung, SnapshotLadder
 from .token_counters import COUNTERS
 from .window_cache import CachedWindow, Key, WindowListener, windows_of
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
+FAR = 32
+"""Entries that a window of the past takes in rather than to be made of a snapshot."""
 WINDOW = "window "
 SNAPSHOT = folds.Json(WindowSnapshot)
+
+
+class BuiltRequest(NamedTuple):
+    """A request that was built, in so many seconds, from a window of so many entries.
+
+    `source` is where the window came from: the "memory" of this process, a "snapshot" beside the log, or the
+    whole "log".
+    """
+
+    request: Request
+    seconds: float
+    source: Literal["memory", "snapshot", "log"]
+    entries: int
 
 
 def request(
@@ -54,22 +73,65 @@ def request(
     lane = LaneId(agent, task)
     if counters is not COUNTERS:
         return _fresh(conversation, lane, at, policy, counters).request(out)
+    observer = conversation.log.on_request
+    if observer is None:
+        return _build(conversation, lane, at, out, policy)[0]
+    begin = perf_counter()
+    built, held, in_memory = _build(conversation, lane, at, out, policy)
+    seconds = perf_counter() - begin
+    source: Literal["snapshot", "log"] = "snapshot" if held.begin else "log"
+    entries = len(held.window.rows)
+    observer(BuiltRequest(built, seconds, "memory" if in_memory else source, entries))
+    return built
+
+
+def keep_past(conversation: StreamHandle, agent: str, task: str, at: int) -> bool:
+    """Keep snapshots of a lane's window up to a position in memory, for requests to come.
+
+    Return False where its policy has none: it shows everything, however far back.
+    """
+    now = folds.fold_at(conversation, folds.SETTINGS, at)
+    if not caps(choose(now, agent, None, COUNTERS)[0]):
+        return False
+    _fresh(conversation, LaneId(agent, task), at, None, COUNTERS)
+    return True
+
+
+def _build(
+    conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Api, policy: PolicyLike
+) -> tuple[Request, CachedWindow, bool]:
+    """Return the request, its window, and whether that was in memory."""
     holding = windows_of(conversation.log)
     key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=at is not None)
     held = holding.take(key)
-    if held is None or not (
+    in_memory = held is not None and (
         _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
-    ):
+    )
+    if held is None or not in_memory:
         held = _fresh(conversation, lane, at, policy, COUNTERS)
     request = held.request(out)
     holding.put(key, held)  # from now on it may be somebody else's
-    return request
+    return request, held, in_memory
+
+
+def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyLike) -> Window:
+    """Return the window of a lane at a position, for the caller to take further entries into."""
+    holding = windows_of(conversation.log)
+    key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=True)
+    held = holding.take(key)
+    if held is None or not _steps_to(conversation, held, at):
+        held = _fresh(conversation, lane, at, policy, COUNTERS)
+    branch = held.window.branch()
+    holding.put(key, held)
+    return branch
 
 
 def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
-    """Take a window of the past forward to a position; whether it is a window of this log still."""
+    """Take a window of the past forward to a position; return whether it is one of this log still."""
     here = held.window.position
     if not held.usable or not 0 < here <= at:
+        return False
+    if held.ladder is not None and at - here > FAR and _rung(conversation, held.ladder, at).position > here:
         return False
     try:
         digest = reader.digest_at(conversation.log.recorder, conversation.stream, here)
@@ -104,12 +166,16 @@ def _fresh(
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     kept = _snapshots(lane, chosen, counter) if caps(chosen) else None
+    ladder = _ladder(conversation, kept) if kept is not None and at is not None else None
     snapshot = START if kept is None else folds.load_checkpoint(conversation, kept, at)[0]
+    if ladder is not None and at is not None:
+        snapshot = max(snapshot, _rung(conversation, ladder, at), key=lambda found: found.position)
     window = Window(lane, chosen, counter, snapshot, _rows(conversation, snapshot), conversation.log.blobs)
-    listener = (
-        WindowListener() if kept is None else SnapshotWriter(conversation, kept, window, at_head=at is None)
+    listener = WindowListener() if kept is None else SnapshotWriter(conversation, kept, window, ladder)
+    held = CachedWindow(
+        window, conversation.log.blobs, listener, by_card=policy is None, begin=snapshot.position
     )
-    held = CachedWindow(window, conversation.log.blobs, listener, by_card=policy is None)
+    held.ladder = ladder
     held.extend(conversation.entries(snapshot.position, at))
     if policy is None and choose(window.settings, lane.agent, None, counters)[0] != chosen:
         return _fresh(conversation, lane, at, policy, counters)  # a card has come meanwhile
@@ -120,22 +186,26 @@ def _fresh(
 
 
 class SnapshotWriter(WindowListener):
-    """Writes snapshots of a window on its way, so that the next process takes it up from there."""
+    """Writes snapshots of a window on its way, so that the next process takes it up from there.
+
+    Of a window of the past it keeps more of them, in memory.
+    """
 
     def __init__(
         self,
         conversation: StreamHandle,
         kept: PersistentFold[WindowSnapshot],
         window: Window,
-        *,
-        at_head: bool,
+        ladder: SnapshotLadder | None,
     ) -> None:
-        self.conversation, self.kept, self.window, self.at_head = conversation, kept, window, at_head
+        self.conversation, self.kept, self.window, self.ladder = conversation, kept, window, ladder
         self._at, self._cuts = window.position, window.cuts
         self._last: Entry | None = None
 
     def take(self, entry: Entry) -> None:
         self._last = entry
+        if self.ladder is not None and self.ladder.wants(entry.position) and not self._is_unfit:
+            self.ladder.add(Rung(entry.position, entry.digest, self.window.snapshot))
         if folds.is_snapshot_position(entry) and not self._is_unfit:
             folds.save_checkpoint(self.conversation, self.kept, entry, self.window.snapshot)
 
@@ -150,11 +220,29 @@ class SnapshotWriter(WindowListener):
         After a cut the snapshot before names rows that are not needed any more.
         """
         is_far = self.window.position - self._at >= folds.WORTH_KEEPING
-        if not self.at_head or self._last is None or self._is_unfit:
+        if self.ladder is not None or self._last is None or self._is_unfit:
             return
         if is_far or self.window.cuts > self._cuts:
             folds.save_checkpoint(self.conversation, self.kept, self._last, self.window.snapshot)
             self._at, self._cuts = self.window.position, self.window.cuts
+
+
+def _ladder(conversation: StreamHandle, kept: PersistentFold[WindowSnapshot]) -> SnapshotLadder:
+    name = f"{kept.fold.name} {kept.version}"
+    return windows_of(conversation.log).ladder(conversation.key or 0, name)
+
+
+def _rung(conversation: StreamHandle, ladder: SnapshotLadder, at: int) -> WindowSnapshot:
+    """Return the last snapshot in memory at or before a position, the beginning if there is none."""
+    found = ladder.nearest(at)
+    if found is None:
+        return START
+    with suppress(PositionNotFoundError):
+        stored = reader.digest_at(conversation.log.recorder, conversation.stream, found.position)
+        if stored.hex() == found.digest:
+            return found.snapshot
+    ladder.clear()
+    return START
 
 
 def _rows(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.store.handle import LogHandle
 from stenolog.domain.entry import Entry
@@ -21,12 +21,21 @@ from stenolog.projections.requests import Api, LaneId, Request
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 
+from .snapshot_ladder import SnapshotLadder
+
+if TYPE_CHECKING:
+    from stenolog.projections.context_curve.tracer import ContextTracer
+
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log; one window is held whatever its weight."""
 MOST = 8
 """So many APIs are written for at once."""
+TRACERS = 4
+"""So many tracers are held at once."""
 NAMED = 64
 """So many policies are known by name at most."""
+LADDERS = 32
+"""So many lanes and policies have snapshots of their past in memory at most."""
 LEAST = 32
 """The fixed weight of a cached window, added to the weight of its entries."""
 
@@ -57,13 +66,23 @@ class WindowListener:
 class CachedWindow:
     """A window with the requests that are made of it, one after another, on each API.
 
-    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy.
+    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy. `begin`
+    is the position of the snapshot that it was made of; 0: of none. `ladder` has more of them, of its past.
     """
 
+    ladder: SnapshotLadder | None = None
+
     def __init__(
-        self, window: Window, blobs: Mapping[str, bytes], listener: WindowListener, *, by_card: bool
+        self,
+        window: Window,
+        blobs: Mapping[str, bytes],
+        listener: WindowListener,
+        *,
+        by_card: bool,
+        begin: int = 0,
     ) -> None:
         self.window = window
+        self.begin = begin
         self.digest = ""
         self.usable = True
         self.sessions: dict[str | Api, RequestSession] = {}
@@ -102,13 +121,16 @@ class CachedWindow:
 class WindowCache:
     """The windows that a log holds, the last used ones; safe to share between threads.
 
-    A window is one caller's at a time: whoever comes meanwhile finds none.
+    A window is one caller's at a time: whoever comes meanwhile finds none. Tracers of the contexts of
+    lanes over time are held in the same way; see `curves`.
     """
 
     def __init__(self) -> None:
         self._held: OrderedDict[Key, tuple[CachedWindow, int]] = OrderedDict()
         self._rows = 0
+        self._tracers: OrderedDict[tuple[int, LaneId], ContextTracer] = OrderedDict()
         self._named: dict[int, tuple[PolicyLike, str]] = {}
+        self._ladders: OrderedDict[tuple[int, str], SnapshotLadder] = OrderedDict()
         self._turn = Lock()
 
     def __len__(self) -> int:
@@ -148,16 +170,49 @@ class WindowCache:
                 _, (_, gone) = self._held.popitem(last=False)
                 self._rows -= gone
 
+    def ladder(self, key: int, name: str) -> SnapshotLadder:
+        """Return the snapshots of a conversation's past under the name of their checkpoints."""
+        with self._turn:
+            found = self._ladders.pop((key, name), None) or SnapshotLadder()
+            self._ladders[key, name] = found
+            if len(self._ladders) > LADDERS:
+                self._ladders.popitem(last=False)
+            return found
+
+    def take_tracer(self, key: tuple[int, LaneId]) -> ContextTracer | None:
+        """Return the tracer of a lane, the caller's until it is put back; None where none is held."""
+        with self._turn:
+            return self._tracers.pop(key, None)
+
+    def put_tracer(self, key: tuple[int, LaneId], tracer: ContextTracer) -> None:
+        """Hold a tracer, and let go of the one that was not used for longest where there are too many.
+
+        Of those that have measured everything, the newest alone keeps its window.
+        """
+        with self._turn:
+            for other in self._tracers.values():
+                if not other.waiting:
+                    other.drop_window()
+            self._tracers[key] = tracer
+            while len(self._tracers) > TRACERS:
+                self._tracers.popitem(last=False)
+
     def drop(self, key: int) -> None:
         """Let go of the windows of a conversation."""
         with self._turn:
+            for kept in [kept for kept in self._ladders if kept[0] == key]:
+                del self._ladders[kept]
             for held in [held for held in self._held if held.key == key]:
                 self._rows -= self._held.pop(held)[1]
+            for traced in [traced for traced in self._tracers if traced[0] == key]:
+                del self._tracers[traced]
 
     def clear(self) -> None:
         """Let go of all of them."""
         with self._turn:
             self._held.clear()
+            self._ladders.clear()
+            self._tracers.clear()
             self._rows = 0
 
 

@@ -12,7 +12,7 @@ from eventsourcing.persistence import StoredEvent
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import OPENING_ID, NewEntry, Record, check_name, make_record, microseconds
-from stenolog.domain.errors import DuplicateIdError
+from stenolog.domain.errors import DuplicateIdError, InvalidEventError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import ConversationRef
@@ -63,6 +63,17 @@ def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
     return [item for item in items if item.topic.startswith(SWITCH)]
 
 
+def unexpected_switch(name: str, position: int, number: int) -> str:
+    """Say why a mode switch is refused, or a list of messages that begins with one."""
+    reason = (
+        f"{name!r}: a mode switch changes what others decide by: append it with expected=, the position "
+        f"that you decided at, or --expected in a shell (the log stands at {position})"
+    )
+    return (
+        f"{reason}; a list of messages (events_from) goes into a new conversation" if number > 1 else reason
+    )
+
+
 def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
     """Return the items without those that repeat another of the same append. Raises `DuplicateIdError`."""
     found: dict[str, PendingEntry] = {}
@@ -74,19 +85,37 @@ def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
     return list(found.values())
 
 
-def check_same(name: str, record: Record, item: PendingEntry) -> None:
-    """Raise `DuplicateIdError` unless the item repeats the append of an existing record."""
-    if not (item.given and (record.topic, record.payload) == (item.topic, item.state)):
+def check_same(name: str, record: Record, item: PendingEntry, *, again: bool = False) -> None:
+    """Raise `DuplicateIdError` unless the item repeats the append of an existing record.
+
+    `again`: an attempt before this one may have written this very item.
+    """
+    if not ((item.given or again) and (record.topic, record.payload) == (item.topic, item.state)):
         raise DuplicateIdError(
             f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"
         )
 
 
+def check_storable(what: str, text: str) -> None:
+    """Check that a text can be kept in every database. Raises `InvalidEventError`."""
+    # Asked first, because nearly all texts are plain and this costs the least.
+    if text.isascii() and "\0" not in text:
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidEventError(f"{what}: expected no lone surrogate, found {text!a:.60}") from None
+    if "\0" in text:
+        raise InvalidEventError(f"{what}: expected no NUL character, found {text!r:.60}")
+
+
 def make_records(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
-    """Return the items as records, chained behind the head."""
+    """Return the items as records, chained behind the head. Raises `InvalidEventError`."""
     position, digest = head
     records = []
     for item in items:
+        check_storable("entry id", item.id)
+        check_storable("topic", item.topic)
         position += 1
         record = make_record(digest, position, item.id, item.time, item.topic, item.salt, item.state)
         digest = record.digest

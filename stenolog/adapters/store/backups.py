@@ -40,6 +40,12 @@ def copy(source: sqlite3.Connection, path: Path) -> None:
         publish(unfinished, path)
 
 
+def refuse_existing(path: Path) -> None:
+    """Raise `StoreError` where a file is in the way of a copy."""
+    if path.exists():
+        raise StoreError(f"{path}: exists already; a backup overwrites nothing")
+
+
 @contextmanager
 def part(path: Path) -> Iterator[Path]:
     """Create the unfinished copy of a file beside it, locked; it is removed at the end unless it was moved.

@@ -7,7 +7,6 @@ gives. The kernel releases it when the process ends, so a pin never outlives its
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import threading
 from collections import Counter
@@ -16,6 +15,7 @@ from collections.abc import Collection, Iterable
 from stenolog.domain.errors import StoreError
 
 from . import file_locks, file_safety
+from .blob_shas import shas_in
 from .database import LogDatastore
 from .store_values import Collected
 
@@ -30,30 +30,8 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
     connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
 
 
-def key_of(sha: object) -> bytes | None:
-    """Return the stored form of a hash; None, which no row has, for any other text."""
-    if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
-        return None
-    try:
-        return bytes.fromhex(sha)
-    except ValueError:
-        return None
-
-
 # Byte locks show another process's pins; without them no blob can be told from one about to be named.
 PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
-SHA = re.compile(rb"[0-9a-f]{64}")
-_IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
-# Among 64 digits in a row, eight of every eighth byte are digits, one behind the other.
-_ALL_HEX = bytes([True] * 8)
-
-
-def shas_in(payload: bytes) -> set[str]:
-    """Return all that looks like the sha256 of a blob."""
-    # Of 64 digits in a row every eighth is one. That is seen sooner than the pattern fails at each digit.
-    if _ALL_HEX not in payload[7::8].translate(_IS_HEX):
-        return set()
-    return {sha.decode() for sha in SHA.findall(payload)}
 
 
 class Pins:

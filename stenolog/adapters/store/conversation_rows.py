@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from stenolog.domain import history
 from stenolog.domain.entry import GENESIS
-from stenolog.domain.errors import CorruptLogError
+from stenolog.domain.erasure import RECEIPT, RECEIPT_BYTES
+from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import (
     ARCHIVED,
     BEGUN,
@@ -22,12 +23,13 @@ from stenolog.domain.history import (
     hashed,
 )
 
+from .appends import check_storable
 from .store_values import ConversationKey, Order, Segment, Which
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
 # An erasure says nothing new. The length comes first, so that long payloads need not be read.
-IS_RECEIPT = """(length(state) < 65536 AND instr(state, '"stenolog":{"erasure":{"positions":'))"""
+IS_RECEIPT = f"(length(state) < {RECEIPT_BYTES} AND instr(state, '{RECEIPT.decode()}'))"
 LAST_AT = f"""(SELECT at FROM stored_events WHERE originator_id = stream AND NOT {IS_RECEIPT}
     ORDER BY originator_version DESC LIMIT 1)"""
 ORDERS: dict[Order, str] = {
@@ -102,7 +104,9 @@ def count(connection: sqlite3.Connection, which: Which) -> int:
 def _conditions(which: Which) -> tuple[str, list[Any]]:
     """Return the clause that picks them, with its values."""
     begins, before = clean_text(which.begins), clean_text(which.before)
-    part = clean_text(which.like).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    # To LIKE a text ends with a NUL, which no name has.
+    part = clean_text(which.like).replace("\0", "\ufffd")
+    part = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
         (not which.archived, "archived_at IS NULL", ()),
         # A range, which the index on names answers; LIKE would read every name.
@@ -121,6 +125,7 @@ def create(
     connection: sqlite3.Connection, name: str, *, parent: int | None = None, fork: int | None = None
 ) -> int:
     """Return a new stream, forked from `parent` at position `fork` where given."""
+    check_storable("name", name)
     key = connection.execute(CREATE, (name, parent, fork)).lastrowid
     assert key is not None
     what = BEGUN if parent is None else FORKED
@@ -160,20 +165,37 @@ def lineage(connection: sqlite3.Connection, key: int, last: int) -> tuple[Segmen
     return tuple(reversed(segments))
 
 
+def check_exists(connection: sqlite3.Connection, key: int) -> None:
+    """Check that a stream's conversation was not deleted. Raises `ConversationNotFoundError`."""
+    # Otherwise the history would tell of a change to a conversation that is not there: as of a damaged log.
+    if name_of(connection, key) is None:
+        raise ConversationNotFoundError(f"stream {key}: the conversation was deleted")
+
+
 def rename(connection: sqlite3.Connection, key: int, name: str) -> None:
-    """Give a stream another name."""
+    """Give a stream another name. Raises `ConversationNotFoundError`."""
+    check_storable("name", name)
+    check_exists(connection, key)
     connection.execute("UPDATE conversations SET name = ? WHERE stream = ?", (name, key))
     add_change(connection, key, RENAMED, name=name)
 
 
 def archive(connection: sqlite3.Connection, key: int, at: int | None) -> None:
-    """Mark as archived at that time (microseconds since 1970), or with None as current again."""
+    """Mark as archived at that time (microseconds since 1970), or with None as current again.
+
+    Raises `ConversationNotFoundError`.
+    """
+    check_exists(connection, key)
     connection.execute("UPDATE conversations SET archived_at = ? WHERE stream = ?", (at, key))
     add_change(connection, key, UNARCHIVED if at is None else ARCHIVED, value=at)
 
 
 def delete(connection: sqlite3.Connection, key: int) -> None:
-    """Delete the conversation, its entries and the rows beside it, but not its blobs."""
+    """Delete the conversation, its entries and the rows beside it, but not its blobs.
+
+    Raises `ConversationNotFoundError`.
+    """
+    check_exists(connection, key)
     (newest,) = connection.execute(NEWEST).fetchone()
     # With the newest entry, so that a noted entry of this conversation counts as deleted and not as lost.
     add_change(connection, key, DELETED, value=newest)

@@ -19,10 +19,11 @@ from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import backups, durable_head, event_rows, file_locks, file_safety, schema
+from .commit_notifier import CommitNotifier
 from .errors import RAISED, to_store_error
 from .file_locks import FileLock
 from .group_commit import GroupCommit
-from .transaction import CommitNotifier, Transaction, WalPreallocator
+from .transaction import Transaction, WalPreallocator
 
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
@@ -344,8 +345,7 @@ class LogDatastore(SQLiteDatastore):
 
     def backup(self, path: Path) -> None:
         """Copy the current database into a new file, whole or not at all."""
-        if path.exists():
-            raise StoreError(f"{path}: exists already; a backup overwrites nothing")
+        backups.refuse_existing(path)
         file_safety.check_path(path)
         with self.reading() as source:
             backups.copy(source, path)

@@ -12,13 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from stenolog.domain.entry import content_hash
 from stenolog.domain.history import ERASED
 
-from . import blob_rows, conversation_rows, tracking_rows
+from . import conversation_rows, tracking_rows
+from .blob_shas import shas_in
 from .store_values import Cursor
 
 STREAM_MARK = "erasing"
 BLOB_MARK = "erasing blob "
 WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
-STORED = "SELECT salt, state FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+STORED = """SELECT salt, state FROM stored_events
+    WHERE originator_id = ? AND originator_version = ? AND erased IS NULL"""
 ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x''
     WHERE originator_id = ? AND originator_version = ?"""
 NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
@@ -53,8 +55,12 @@ def overwrite(
     """
     named: set[str] = set()
     for position in positions:
-        salt, payload = connection.execute(STORED, (key, position)).fetchone()
-        named |= blob_rows.shas_in(payload)
+        row = connection.execute(STORED, (key, position)).fetchone()
+        if row is None:
+            # Of an erased entry the hash is all that is left, and must stay.
+            continue
+        salt, payload = row
+        named |= shas_in(payload)
         # Length and hash stay, because the digest of the entry is made of them.
         connection.execute(ERASE, (len(payload), content_hash(salt, payload), key, position))
         conversation_rows.add_change(connection, key, ERASED, value=position)

@@ -7,13 +7,13 @@ requests, forks, search, erasure) take handles, so that they need not import the
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, TypeVar, get_args
+from typing import Any, Protocol, Self, TypeVar, get_args
 
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
@@ -54,8 +54,10 @@ class LogHandle:
     """An open log: its file, the caches beside it, and the streams that this process knows.
 
     `application` is the same log as an application of the `eventsourcing` library. `windows` caches the
-    windows of requests, once there are any.
+    windows of requests, once there are any. `on_request`, if set, is called with each request that is built.
     """
+
+    on_request: Callable[[Any], object] | None = None
 
     def __init__(self, application: LogApplication) -> None:
         self.application = application
@@ -92,7 +94,7 @@ class LogHandle:
         Raises `StoreError` where the log is in another store.
         """
         if not isinstance(self.recorder, SqliteLogRecorder):
-            raise StoreError(f"{self.path}: expected a log in an SQLite file")
+            raise StoreError(f"{self.path}: expected a log in an SQLite file, found one in another store")
         return self.recorder.datastore
 
     def close(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .address import is_address
+
 VARIABLE = "STENOLOG_DB"
 """The environment variable that names a database."""
 
@@ -17,17 +19,19 @@ def home_database() -> Path:
     return folder / "stenolog" / "talks.db"
 
 
-def default_database() -> Path:
-    """Return the path of the database that is used where none is named."""
+def default_database() -> Path | str:
+    """Return the path of the database that is used where none is named; an address is a text."""
     named = os.environ.get(VARIABLE)
+    if named and is_address(named):
+        return named
     return Path(named) if named else home_database()
 
 
-def make_home(path: Path) -> None:
+def make_home(path: Path | str) -> None:
     """Make the folder of the home database, readable by its owner alone; leave any other folder alone.
 
     Raises OSError.
     """
     # A folder that is missing elsewhere is more likely a slip in a path.
-    if path == home_database():
+    if isinstance(path, Path) and path == home_database():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,12 +5,37 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Record
 from stenolog.domain.history import Change
 
-from .store_values import Head, Segment
+from .store_values import LAST, Cursor, Head, Row, Segment
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "position": int,
+    "id": str,
+    "at": int,
+    "topic": str,
+    "salt": bytes,
+    "payload": bytes,
+    "digest": bytes,
+    "size": int,
+    "erased": (bytes, type(None)),
+}
+"""The type of each field of a record."""
+HISTORY: dict[str, Any] = {
+    "number": int,
+    "stream": int,
+    "what": str,
+    "value": int,
+    "parent": int,
+    "salt": bytes,
+    "name": str,
+    "digest": bytes,
+    "erased": bytes | None,
+}
+"""The type of each field of a record of the history."""
 
 
 class DamagedRow(NamedTuple):
@@ -31,6 +56,52 @@ class ConversationRow(NamedTuple):
     fork: int
     archived_at: int | None
     wrong: tuple[DamagedRow, ...] = ()
+
+
+def checked_conversation(key: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
+    """Return the row, without the columns that hold a value of the wrong type."""
+    numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
+    wrong = [
+        DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
+        for column, value in numbers.items()
+        if not isinstance(value, int | None)
+    ]
+    if not isinstance(name, str):
+        wrong.append(DamagedRow(0, "/name", "text", type(name).__name__))
+        name = repr(name)
+    parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
+    return ConversationRow(key, name, parent, fork or 0, archived_at, tuple(wrong))
+
+
+def checked_record(row: Row) -> Record | DamagedRow:
+    """Return the row as a record, unless a column holds a value of the wrong type."""
+    for (field, kind), value in zip(TYPES.items(), row, strict=True):
+        if not isinstance(value, kind):
+            position = row[0] if isinstance(row[0], int) else 0
+            expected = kind.__name__ if isinstance(kind, type) else "bytes or nothing"
+            return DamagedRow(position, f"/{field}", expected, type(value).__name__)
+    return Record._make(row)
+
+
+def checked_changes(rows: Iterator[Row]) -> Iterator[Change | DamagedRow]:
+    """Yield the rows as records of the history; one that holds a value of the wrong type is the last."""
+    for row in rows:
+        odd = [
+            DamagedRow(row[0], f"/history/{field}", str(kind), type(value).__name__)
+            for (field, kind), value in zip(HISTORY.items(), row, strict=True)
+            if not isinstance(value, kind)
+        ]
+        yield odd[0] if odd else Change._make(row)
+        if odd:
+            return
+
+
+def misplaced(held: ConversationRow, positions: Row) -> Iterator[DamagedRow]:
+    """Yield those of these positions, or None, that a stream of the conversation cannot have."""
+    for position in positions:
+        if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):
+            where = position if isinstance(position, int) else 0
+            yield DamagedRow(where, "/position", f"positions behind {held.fork}", repr(position))
 
 
 class Inspection(ABC):
@@ -65,6 +136,10 @@ class Inspection(ABC):
     @abstractmethod
     def blobs(self) -> Iterator[tuple[str, bool]]:
         """Yield the sha256 of each blob, and whether its bytes still have that hash."""
+
+    @abstractmethod
+    def cursors(self) -> Iterator[tuple[str, int, Cursor]]:
+        """Yield the name of each follower, the key of a conversation or `EVERYWHERE`, and its cursor."""
 
     @abstractmethod
     def lineage(self, key: int) -> tuple[Segment, ...]:

@@ -11,38 +11,20 @@ from typing import Any
 from stenolog.domain.entry import Record
 from stenolog.domain.history import Change
 
-from . import conversation_rows, durable_head, event_rows, schema
+from . import conversation_rows, durable_head, event_rows, schema, tracking_rows
 from .conversation_rows import history_rows as rows_of_history
 from .database import LogDatastore
 from .errors import RAISED
-from .inspection import ConversationRow, DamagedRow, Inspection
-from .store_values import LAST, Head, Row, Segment
-
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "position": int,
-    "id": str,
-    "at": int,
-    "topic": str,
-    "salt": bytes,
-    "payload": bytes,
-    "digest": bytes,
-    "size": int,
-    "erased": (bytes, type(None)),
-}
-"""The type of each field of a record."""
-HISTORY: dict[str, Any] = {
-    "number": int,
-    "stream": int,
-    "what": str,
-    "value": int,
-    "parent": int,
-    "salt": bytes,
-    "name": str,
-    "digest": bytes,
-    "erased": bytes | None,
-}
-"""The type of each field of a record of the history."""
-
+from .inspection import (
+    ConversationRow,
+    DamagedRow,
+    Inspection,
+    checked_changes,
+    checked_conversation,
+    checked_record,
+    misplaced,
+)
+from .store_values import LAST, Cursor, Head, Segment
 
 ENDS = """SELECT
     (SELECT min(originator_version) FROM stored_events WHERE originator_id = ?),
@@ -86,36 +68,13 @@ def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
 def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
     """Return every conversation, the oldest first. Raises `sqlite3.Error` for an unreadable table."""
     statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
-    return [_conversation_row(*row) for row in connection.execute(statement).fetchall()]
-
-
-def _conversation_row(key: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
-    """Return the row, without the columns that hold a value of the wrong type."""
-    numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
-    wrong = [
-        DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
-        for column, value in numbers.items()
-        if not isinstance(value, int | None)
-    ]
-    if not isinstance(name, str):
-        wrong.append(DamagedRow(0, "/name", "text", type(name).__name__))
-        name = repr(name)
-    parent, fork, archived_at = (value if isinstance(value, int) else None for value in numbers.values())
-    return ConversationRow(key, name, parent, fork or 0, archived_at, tuple(wrong))
+    return [checked_conversation(*row) for row in connection.execute(statement).fetchall()]
 
 
 def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
     """Yield the records of the history; the first that cannot be read is the last."""
     try:
-        for row in rows_of_history(connection):
-            odd = [
-                DamagedRow(row[0], f"/history/{field}", str(kind), type(value).__name__)
-                for (field, kind), value in zip(HISTORY.items(), row, strict=True)
-                if not isinstance(value, kind)
-            ]
-            yield odd[0] if odd else Change._make(row)
-            if odd:
-                return
+        yield from checked_changes(rows_of_history(connection))
     except RAISED as error:
         yield DamagedRow(0, "/history", "rows that can be read", str(error))
 
@@ -131,7 +90,7 @@ def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> 
             return
         if not rows:
             return
-        yield from map(_checked, rows)
+        yield from map(checked_record, rows)
         last = rows[-1][0]
         # Else a damaged index could make this loop read the same page without end.
         if not isinstance(last, int) or last <= position:
@@ -142,21 +101,7 @@ def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> 
 
 def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
     """Yield the first and the last position of a stream, if its conversation can have no such positions."""
-    first, last = connection.execute(ENDS, (held.key, held.key)).fetchone()
-    for position in (first, last):
-        if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):
-            where = position if isinstance(position, int) else 0
-            yield DamagedRow(where, "/position", f"positions behind {held.fork}", repr(position))
-
-
-def _checked(row: Row) -> Record | DamagedRow:
-    """Return the row as a record, unless a column holds a value of the wrong type."""
-    for (field, kind), value in zip(TYPES.items(), row, strict=True):
-        if not isinstance(value, kind):
-            position = row[0] if isinstance(row[0], int) else 0
-            expected = kind.__name__ if isinstance(kind, type) else "bytes or nothing"
-            return DamagedRow(position, f"/{field}", expected, type(value).__name__)
-    return Record._make(row)
+    yield from misplaced(held, connection.execute(ENDS, (held.key, held.key)).fetchone())
 
 
 def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
@@ -226,6 +171,10 @@ class SqliteInspection(Inspection):
 
     def blobs(self) -> Iterator[tuple[str, bool]]:
         return blobs(self._connection)
+
+    def cursors(self) -> Iterator[tuple[str, int, Cursor]]:
+        for name, key, *cursor in self._connection.execute(tracking_rows.ALL):
+            yield name, key, Cursor(*cursor)
 
     def lineage(self, key: int) -> tuple[Segment, ...]:
         return conversation_rows.lineage(self._connection, key, LAST)

@@ -13,7 +13,7 @@ for every method:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,11 +26,11 @@ from stenolog.domain.entry import Record
 from stenolog.domain.errors import CallerError
 
 from .appends import Sources
+from .claim_recorder import ClaimRecorder
 from .inspection import Inspection
 from .store_values import (
     EVERYWHERE,
     LAST,
-    Claim,
     Collected,
     CommittedRow,
     Cursor,
@@ -51,12 +51,14 @@ from .store_values import (
 )
 
 
-class LogRecorder(ProcessRecorder, ABC):
+class LogRecorder(ClaimRecorder, ProcessRecorder):
     """The store of one log. `edge` gives times, ids and salts of events that the library hands over."""
 
     edge: Sources
     path: str
     """The log as messages name it, without a password."""
+    address: str
+    """The text that opens the log in another process; never shown, for it may hold a password."""
     sidecar_path: str
     """The path that the names of the files beside the log begin with; ":memory:" where it has none."""
     is_private: bool
@@ -255,20 +257,20 @@ class LogRecorder(ProcessRecorder, ABC):
         """Return a new conversation that shares the entries up to `at` and continues with `items`, uncopied.
 
         Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
-        `ConversationNotFoundError`.
+        `ConversationNotFoundError`, `DuplicateIdError`.
         """
 
     @abstractmethod
     def rename(self, key: int, name: str) -> None:
-        """Give a conversation another name. Raises `ConversationExistsError`."""
+        """Give a conversation a new name. Raises `ConversationExistsError`, `ConversationNotFoundError`."""
 
     @abstractmethod
     def archive(self, key: int, at: int | None) -> None:
-        """Mark as archived at a time (microseconds since 1970), or with None as current again."""
+        """Archive at a time (microseconds since 1970), or with None no longer. Raises as `rename`."""
 
     @abstractmethod
     def delete(self, key: int, name: str) -> None:
-        """Delete a conversation. Raises `ConversationExistsError` while forks of it live."""
+        """Delete a conversation. Raises as `rename`, where forks of it live too."""
 
     # Erasing
 
@@ -337,39 +339,6 @@ class LogRecorder(ProcessRecorder, ABC):
     @abstractmethod
     def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
         """Remove the blobs that no entry names and no living process has put, all or some of them."""
-
-    # Claims: a conversation has one at most for each lane and effect
-
-    @abstractmethod
-    def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """Return the claims with their fences; None for one that another process has.
-
-        Raises `VersionConflictError` if the stream is not at `expected`: claims and appends never cross.
-        """
-
-    @abstractmethod
-    def claims(self, stream: Stream) -> list[Claim]:
-        """Return the claims on a conversation's effects, the oldest first."""
-
-    @abstractmethod
-    def all_claims(self) -> list[tuple[str, Claim]]:
-        """Return every claim in the log, with the name of its conversation, the oldest first."""
-
-    @abstractmethod
-    def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
-        """Return a claim under a new fence, with its drafts; None if it is no longer there."""
-
-    @abstractmethod
-    def release_claim(self, claim: Claim) -> None:
-        """Remove a claim with its draft."""
-
-    @abstractmethod
-    def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Store streamed pieces, by fences; none for a claim that no longer exists."""
-
-    @abstractmethod
-    def drafts(self, fence: int) -> list[bytes]:
-        """Return the drafts that were kept for a claim, in order."""
 
     # The store as a whole
 

@@ -18,7 +18,16 @@ from stenolog.domain.errors import (
 )
 
 from . import conversation_rows, event_rows, tracking_rows
-from .appends import Sources, check_same, make_records, once, opening, prepare_stored, switches
+from .appends import (
+    Sources,
+    check_same,
+    make_records,
+    once,
+    opening,
+    prepare_stored,
+    switches,
+    unexpected_switch,
+)
 from .group_commit import Savepoint
 from .store_values import START, Head, PendingEntry, Stream
 
@@ -96,7 +105,7 @@ class Append(NamedTuple):
             if not (head.position or self.exact or switches(fresh[:1])):
                 fresh.insert(0, opening(self.edge, fresh[0].time))
             elif head.position and expected is None and switches(fresh):
-                raise InvalidEventError(_unexpected_switch(name, head.position, len(fresh)))
+                raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
             records = make_records(head, fresh)
             event_rows.insert(connection, key, records)
             head = _last(records)
@@ -126,8 +135,11 @@ class ExactAppend(NamedTuple):
         """Write them all, or none; their notification ids. Raises the library's `IntegrityError`."""
         with part:
             found: list[int] = []
-            for name, group in groupby(self.events, key=lambda event: str(event.originator_id)):
-                found += self._append(part, name, [prepare_stored(self.edge, event) for event in group])
+            groups = groupby(self.events, key=lambda event: str(event.originator_id))
+            for name, items in [
+                (name, [prepare_stored(self.edge, e) for e in group]) for name, group in groups
+            ]:
+                found += self._append(part, name, items)
             if self.tracking is not None:
                 tracking_rows.insert(part.connection, self.tracking)
         return found
@@ -176,12 +188,3 @@ def _existing_records(
             check_same(name, record, item)
             standing[item.id] = record
     return standing
-
-
-def _unexpected_switch(name: str, position: int, number: int) -> str:
-    """Say why a mode switch is refused, or a list of messages that begins with one."""
-    at = f"(the log stands at {position})"
-    reason = f"{name!r}: a mode switch changes what others decide by: append it with expected= {at}"
-    return (
-        f"{reason}; a list of messages (events_from) goes into a new conversation" if number > 1 else reason
-    )

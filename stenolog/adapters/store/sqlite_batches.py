@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Record, check_name
@@ -11,19 +11,17 @@ from stenolog.domain.errors import (
     CallerError,
     ConversationExistsError,
     ConversationNotFoundError,
-    VersionConflictError,
 )
 
 from . import blob_rows, conversation_rows, event_rows, tracking_rows
-from .appends import Sources, fork_opening, make_records
+from .appends import Sources, fork_opening, make_records, once
+from .continued import ExportWriter
 from .group_commit import Savepoint
 from .sqlite_appends import Append
 from .store_values import (
     START,
     BlobContent,
-    Continuation,
     Cursor,
-    ExportPart,
     Head,
     PendingEntry,
     Share,
@@ -45,7 +43,7 @@ def fork(
     elif conversation_rows.find(connection, name) is not None:
         raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
     made = conversation_rows.create(connection, name, parent=key, fork=at.position)
-    event_rows.insert(connection, made, make_records(at, items))
+    event_rows.insert(connection, made, make_records(at, once(name, items)))
     return Stream(name, made)
 
 
@@ -103,26 +101,36 @@ class Batch(NamedTuple):
         return made
 
 
-def insert_export(connection: sqlite3.Connection, parts: Iterator[ExportPart]) -> None:
-    """Write the blobs, and the missing records of each conversation."""
-    key, lacking = 0, range(0)
-    for part in parts:
-        if isinstance(part, BlobContent):
-            blob_rows.insert(connection, [part])
-        elif isinstance(part, Continuation):
-            lacking = range(part.already + 1, part.last + 1)
-            key = _continued(connection, part) if lacking else 0
-            if lacking:
-                tracking_rows.note_import(connection, key, lacking.start, lacking.stop - 1)
-        # Records that the log has already were proved to be the same ones.
-        elif part.position in lacking:
-            event_rows.insert_stored(connection, key, [part])
+class SqliteExportWriter(ExportWriter):
+    """Writes an export in one transaction."""
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def _continued(connection: sqlite3.Connection, found: Continuation) -> int:
-    """Return the key of a conversation, created where it is missing. Raises `VersionConflictError`."""
-    key = conversation_rows.find(connection, found.name)
-    head = (event_rows.head(connection, key) if key is not None else None) or START
-    if head.position != found.already:
-        raise VersionConflictError(found.name, expected=found.already, found=head.position)
-    return conversation_rows.create(connection, found.name) if key is None else key
+    def put_blob(self, blob: BlobContent) -> None:
+        blob_rows.insert(self._connection, [blob])
+
+    def find(self, name: str) -> int | None:
+        return conversation_rows.find(self._connection, name)
+
+    def head(self, key: int) -> Head:
+        return event_rows.head(self._connection, key) or START
+
+    def digest_at(self, key: int, position: int) -> bytes | None:
+        segments = conversation_rows.lineage(self._connection, key, position)
+        return event_rows.digest_on(self._connection, segments, position)
+
+    def create(self, name: str, parent: int | None, fork: int | None) -> int:
+        return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
+
+    def archive(self, key: int, at: int) -> None:
+        conversation_rows.archive(self._connection, key, at)
+
+    def advance(self, name: str, to: Cursor) -> None:
+        tracking_rows.advance(self._connection, name, to)
+
+    def note_import(self, key: int, first: int, last: int) -> None:
+        tracking_rows.note_import(self._connection, key, first, last)
+
+    def write(self, key: int, records: Sequence[Record]) -> None:
+        event_rows.insert_stored(self._connection, key, records)

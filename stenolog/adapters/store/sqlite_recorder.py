@@ -21,6 +21,7 @@ from .appends import Sources
 from .database import LogDatastore
 from .group_commit import PendingWrite
 from .inspection import Inspection
+from .recorder import LogRecorder
 from .sqlite_appends import Append, ExactAppend
 from .sqlite_rows import SqliteRows
 from .store_values import (
@@ -39,6 +40,7 @@ from .store_values import (
     Stream,
     Written,
 )
+from .subscription import LogSubscription
 
 # The payload at the position itself is known to the caller, and may be long.
 SINCE = """SELECT originator_version, entry_id, at, digest, topic,
@@ -72,6 +74,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         self.edge = Sources()
         self.checked = {}
         self.path = datastore.path
+        self.address = datastore.file
         self.sidecar_path = datastore.file
         self.is_private = datastore.in_memory
         self.collects_blobs = blob_rows.PINS_SUPPORTED
@@ -96,6 +99,9 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     ) -> Sequence[int] | None:
         if stream is None:
             return self.datastore.group.write(ExactAppend(stored_events, tracking, self.edge).write)
+        if not stored_events and fence is None:
+            # Otherwise a conversation without entries would begin.
+            return Inserted([], partial(self._notifications, stream))
         append = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
         return Inserted(self.datastore.group.write(append.write), partial(self._notifications, stream))
 
@@ -127,7 +133,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     def insert_export(self, parts: Iterator[ExportPart]) -> None:
         with self.datastore.writing() as connection:
-            sqlite_batches.insert_export(connection, parts)
+            sqlite_batches.SqliteExportWriter(connection).insert(parts)
 
     # Reading a conversation
 
@@ -183,6 +189,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
             return connection.execute(SINCE, (position, key, position, limit)).fetchall()
 
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
+        id = conversation_rows.clean_text(id)
         with self.datastore.reading() as connection:
             # Its own entries before inherited ones, since a fork may use an id of its parent again.
             for key, _, upto in reversed(self._segments(connection, stream, 0, LAST)):
@@ -251,7 +258,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
 
     def subscribe(
         self, gt: int | None = None, topics: Sequence[str] = ()
-    ) -> ListenNotifySubscription[SqliteLogRecorder]:
+    ) -> ListenNotifySubscription[LogRecorder]:
         """Subscribe to every entry of every conversation with a notification id above `gt`."""
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
@@ -334,13 +341,3 @@ def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple
     # A conversation never becomes a fork later, so its ancestors are looked up once.
     stream.alone = len(found) == 1
     return found
-
-
-class LogSubscription(ListenNotifySubscription[SqliteLogRecorder]):
-    """A subscription that the log's `CommitNotifier` wakes."""
-
-    def _loop_on_pull(self) -> None:
-        # From before the first look. The library's own subscriptions begin to listen after it. There an entry
-        # that is recorded in between waits for the next append.
-        with self._recorder.listening(self._has_been_notified.set):
-            super()._loop_on_pull()

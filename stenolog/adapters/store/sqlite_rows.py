@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from eventsourcing.persistence import Tracking
 
@@ -21,6 +22,7 @@ from . import (
     tracking_rows,
 )
 from .appends import make_records
+from .blob_shas import key_of
 from .database import LogDatastore
 from .file_safety import KEY_BYTES
 from .recorder import LogRecorder
@@ -36,6 +38,9 @@ from .store_values import (
     Stream,
     Which,
 )
+
+if TYPE_CHECKING:
+    from .liveness import LivenessLock
 
 
 class SqliteRows(LogRecorder):
@@ -149,12 +154,12 @@ class SqliteRows(LogRecorder):
 
     def blob(self, sha: str) -> bytes | None:
         with self.datastore.reading() as connection:
-            row = connection.execute(blob_rows.SELECT, (blob_rows.key_of(sha),)).fetchone()
+            row = connection.execute(blob_rows.SELECT, (key_of(sha),)).fetchone()
         return bytes(row[0]) if row else None
 
     def has_blob(self, sha: str) -> bool:
         with self.datastore.reading() as connection:
-            return connection.execute(blob_rows.HAS, (blob_rows.key_of(sha),)).fetchone() is not None
+            return connection.execute(blob_rows.HAS, (key_of(sha),)).fetchone() is not None
 
     def blob_shas(self) -> list[str]:
         with self.datastore.reading() as connection:
@@ -202,6 +207,21 @@ class SqliteRows(LogRecorder):
     def drafts(self, fence: int) -> list[bytes]:
         with self.datastore.reading() as connection:
             return claim_rows.drafts(connection, fence)
+
+    def presence(self, id: str) -> LivenessLock:
+        # Late: a program that only reads or appends has no runner.
+        from .liveness import LivenessLock
+
+        return LivenessLock(self.sidecar_path, id, in_memory=self.is_private, claimed=self._owners)
+
+    def _owners(self) -> set[str]:
+        """Return the owners of all claims in the log."""
+        return {claim.owner for _, claim in self.all_claims()}
+
+    def owner_lives(self, owner: str) -> bool:
+        from .liveness import owner_lives
+
+        return owner_lives(self.sidecar_path, owner)
 
     def _key(self, stream: Stream) -> int:
         assert stream.key is not None, "effects are of conversations with entries"

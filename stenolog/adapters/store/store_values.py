@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
@@ -260,12 +260,22 @@ class Continuation(NamedTuple):
     """The beginning of one conversation in an export that is imported.
 
     It is at `already` in the log, and the records up to `last` follow. Where no record is missing, `last` is
-    `already`.
+    `already`. A fork of `parent` at `fork` that is not there is at `fork`: what it inherits does not follow.
+
+    `digest` is the one that it must have in the end; empty for any. `imported` is the range of positions that
+    count as imported (None: all that were missing, (0, 0): none). A new one gets the time at which it was
+    archived, and the cursors of the names in `marks` get its key as their position.
     """
 
     name: str
     already: int
     last: int
+    parent: str = ""
+    fork: int = 0
+    digest: bytes = b""
+    imported: tuple[int, int] | None = None
+    archived_at: int | None = None
+    marks: tuple[str, ...] = ()
 
 
 class BlobContent(NamedTuple):
@@ -276,7 +286,6 @@ class BlobContent(NamedTuple):
 
 
 ExportPart: TypeAlias = BlobContent | Continuation | Record
-ExportParts: TypeAlias = Iterator[ExportPart]
 
 
 class Collected(NamedTuple):

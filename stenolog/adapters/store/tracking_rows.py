@@ -10,6 +10,7 @@ from .reader import IMPORTED
 from .store_values import EVERYWHERE, Cursor
 
 MARK = "SELECT position, piece FROM tracking WHERE name = ? AND stream = ?"
+ALL = "SELECT name, stream, position, piece FROM tracking ORDER BY name, stream"
 SET = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, ?, ?, ?)"
 # Keeps the library's names apart from those of our own followers in the same table.
 APPLICATION = "application:"

@@ -1,4 +1,4 @@
-"""One transaction that writes: turns of threads, locks of processes, room in the WAL, news of the commit."""
+"""One transaction that writes: turns of threads, locks of processes, and room in the write-ahead log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from stenolog.domain.errors import StoreTimeoutError
 
 from . import durable_head, event_rows
+from .commit_notifier import CommitNotifier
 from .errors import RAISED, to_store_error
 from .file_locks import FileLock
 
@@ -60,83 +61,6 @@ class WalPreallocator:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-Listener: TypeAlias = Callable[[], object]
-Versions: TypeAlias = Callable[[], Generator[int, None, None]]
-# SQLite announces no commit to other processes, so a thread has to look.
-POLL = 0.05
-"""Seconds between two looks at what other processes have committed."""
-
-
-class CommitNotifier:
-    """Calls its listeners whenever the log has grown; now and then also when it has not.
-
-    `versions` makes a generator whose value changes with every commit of another process; None where there
-    can be no other. One thread asks it, while there are listeners.
-    """
-
-    def __init__(self, versions: Versions | None) -> None:
-        self._versions = versions
-        self._listeners: dict[object, Listener] = {}
-        self._guard = threading.Lock()
-        self._stop: threading.Event | None = None
-
-    def notify(self) -> None:
-        """Call every listener. They must be quick."""
-        # A copy, because listeners come and go in other threads meanwhile.
-        for listener in tuple(self._listeners.values()):
-            # The event loop of a listener may have ended.
-            with suppress(RuntimeError):
-                listener()
-
-    @contextmanager
-    def subscribe(self, listener: Listener) -> Iterator[None]:
-        """Have `listener` called from now on.
-
-        Look at the log once more after this begins: it may have grown before.
-        """
-        key = object()
-        with self._guard:
-            self._listeners[key] = listener
-            self._start()
-        try:
-            yield
-        finally:
-            with self._guard:
-                del self._listeners[key]
-                if not self._listeners:
-                    self._end()
-
-    def close(self) -> None:
-        """Stop looking, and wake every listener."""
-        with self._guard:
-            self._end()
-        # Listeners that wait see that the log is closed only when they are woken.
-        self.notify()
-
-    def _start(self) -> None:
-        if self._stop is None and self._versions is not None:
-            self._stop = threading.Event()
-            # Each thread has its own event: one that is ending must not see the event of its successor.
-            work = (self._versions(), self._stop)
-            threading.Thread(target=self._poll, args=work, name="stenolog-tail", daemon=True).start()
-
-    def _end(self) -> None:
-        if self._stop is not None:
-            self._stop.set()
-            self._stop = None
-
-    def _poll(self, versions: Generator[int, None, None], stop: threading.Event) -> None:
-        with closing(versions):
-            # None differs from any version: this rings at once, as an entry may have come before the look.
-            seen = None
-            while True:
-                seen, before = next(versions), seen
-                if seen != before:
-                    self.notify()
-                if stop.wait(POLL):
-                    return
 
 
 class TransactionStore(Protocol):

@@ -18,7 +18,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store import reader
+from stenolog.adapters.store.address import is_postgres
 from stenolog.adapters.store.store_values import CommittedRow, LogMoment
 from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
 
@@ -76,7 +78,8 @@ class Follower:
     """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
 
     To be used by one thread at a time. Makes the tables, and makes those anew that were made by another
-    version or other columns. Raises `MissingExtraError` without psycopg, `StoreError` without a connection.
+    version or other columns. Raises `MissingExtraError` without psycopg, `StoreError` without a connection,
+    `InvalidEventError` for an address that cannot be read.
     """
 
     def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
@@ -88,7 +91,8 @@ class Follower:
             raise CallerError("expected a table to keep up to date, found none")
         self._psycopg = psycopg
         self._recorder = log.recorder
-        self._dsn = dsn
+        # Quoted anew: of what it cannot read the driver's errors tell parts, of a password too.
+        self._dsn = parse(dsn).conninfo if is_postgres(dsn) else dsn
         self._tables = tables
         self._connection: psycopg.Connection | None = None
         try:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from stenolog.adapters.store import event_rows, reader, schema, tracking_rows
+from stenolog.adapters.store.database import LogDatastore
+from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.errors import CallerError, TableError
 
@@ -67,7 +69,7 @@ class AttachedTable:
 
     def __init__(self, log: Log, table: Table) -> None:
         self.table = table
-        self._datastore = log.datastore
+        self._datastore = _datastore(log)
         self._mark = f"table:{table.name}"
 
     def __repr__(self) -> str:
@@ -185,11 +187,12 @@ def attach_table(log: Log, table: Table | str) -> AttachedTable:
     what other programs, which do not know of the table, have appended meanwhile: at most 5,000 entries at
     once. Where the table's function fails, the append is made all the same, and the table goes no further
     until `catch_up` or `rebuild`; both raise `TableError` then, and so do `select` and this. Raises
-    `NotRegisteredError` for the name of a table that no plugin has registered.
+    `NotRegisteredError` for the name of a table that no plugin has registered, and `CallerError` for a log
+    that is not in an SQLite file: `Follower` keeps a table elsewhere.
     """
     if isinstance(table, str):
         table = TABLES[table]
-    for other in log.datastore.commit_hooks:
+    for other in _datastore(log).commit_hooks:
         kept = getattr(other, "__self__", None)
         if isinstance(kept, AttachedTable) and kept.table.name == table.name:
             if kept.table != table:
@@ -203,12 +206,22 @@ def attach_table(log: Log, table: Table | str) -> AttachedTable:
 
 def attached_tables(log: Log) -> list[TableStatus]:
     """Return the status of every table in the log's database, of whichever program."""
-    with log.datastore.reading() as connection:
+    with _datastore(log).reading() as connection:
         database = InSQLite(connection)
         if not database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"):
             return []
         found = database.run("SELECT name, fault FROM stenolog_tables ORDER BY name")
         return [_status(connection, name, fault) for name, fault in found]
+
+
+def _datastore(log: Log) -> LogDatastore:
+    """Return the SQLite database under a log. Raises `CallerError` for a log in another store."""
+    if not isinstance(log.recorder, SqliteLogRecorder):
+        raise CallerError(
+            f"{log.path}: expected a log in an SQLite file, whose transactions a table can be part of, "
+            "found one in another store: keep the table up to date with `Follower`"
+        )
+    return log.recorder.datastore
 
 
 def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatus:

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.auto_context import REMEMBER, AutoMemory, AutoSummary
+from stenolog.adapters.engine.auto_recall import AutoRecall
 from stenolog.adapters.engine.forks import TASK
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
@@ -42,6 +43,7 @@ from stenolog.projections.usage import price_table
 from .schema import (
     AgentTable,
     MemoryTable,
+    RecallTable,
     ServerTable,
     SummaryTable,
     TeamFileSchema,
@@ -84,6 +86,7 @@ def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -
         on_unknown=file.on_unknown,
         parallel=file.parallel,
         mentions=file.mentions,
+        exclusive=file.exclusive,
         breaker=partial(CircuitBreaker, file.breaker.failures, file.breaker.recovery_time),
         prices=(*price_table(file.prices, f"{path}: prices"), *listed()),
         summary=shared,
@@ -123,6 +126,7 @@ class TeamFileReader:
         summary = make("summary", self.summary, given.summary)
         memory = make("memory", self._memory, given.memory)
         make("policy", _check_kept, given, summary or self.file.summary, memory)
+        make("summary", _check_cut, given)
         return Agent(
             name,
             llm=make("model", self._model, given.model, given) if given.model else None,
@@ -134,6 +138,7 @@ class TeamFileReader:
             retries=make("retries", _retries, given.retries),
             summary=summary,
             memory=memory,
+            recall=make("recall", self._recall, given.recall),
         )
 
     def turns(self) -> TurnRule | None:
@@ -180,6 +185,12 @@ class TeamFileReader:
         if given is None:
             return None
         return AutoMemory(self._helper(given.by), given.every, given.task or REMEMBER)
+
+    def _recall(self, given: RecallTable | None) -> AutoRecall | None:
+        if given is None:
+            return None
+        rules = [load_object(given.rule, self.folder)] if given.rule else []
+        return AutoRecall(*given.conversations, *rules, limit=given.limit)
 
     def _helper(self, name: str) -> Agent | str:
         """Return the helper of that name, or the name itself of an agent of the team."""
@@ -238,15 +249,27 @@ def _policy(given: Any) -> Policy | None:
 def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
     """Raise `CallerError` for a policy that shows summaries or memories where nobody makes any."""
     chosen = _policy(given.policy)
-    keeps = chosen.history.keeps if chosen else ()
+    # What a new session is told may be the last messages alone.
+    keeps = chosen.history.keeps if chosen and not chosen.history.delta else ()
     if "summary" in keeps and not summary:
         raise CallerError(
             'it shows summaries, and nobody makes any: add summary = { by = "…" }, or choose last:N'
         )
-    if "memory" in keeps and not memory and not any(use.use == REMEMBERS for use in given.tools):
+    if "memory" in keeps and not (memory or given.recall or any(use.use == REMEMBERS for use in given.tools)):
         raise CallerError(
             f"it shows memories, and nobody keeps any: "
             f'add memory = {{ by = "…" }}, or tools = ["{REMEMBERS}"]'
+        )
+
+
+def _check_cut(given: AgentTable) -> None:
+    """Raise `CallerError` for a summary that would never be made, since the policy cuts nothing."""
+    chosen = _policy(given.policy)
+    cuts = chosen is not None and (chosen.budget is not None or chosen.history.window[0] is not None)
+    if given.summary is not None and given.summary.over is None and not cuts:
+        raise CallerError(
+            "its policy cuts nothing, so none would be made: add over = 12_000, or a policy such as "
+            '"summary:20", "tokens:32k" or, for a program that remembers, "delta:20"'
         )
 
 

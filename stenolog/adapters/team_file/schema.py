@@ -74,6 +74,18 @@ class MemoryTable(Table):
     task: str = ""
 
 
+class RecallTable(Table):
+    """Conversations whose words an agent is given: by name, and by a `rule`, `module:function`."""
+
+    conversations: list[str] = []
+    rule: str = ""
+    limit: Annotated[int, Field(ge=1)] = 3
+
+
+def _names(given: object) -> object:
+    return {"conversations": given} if isinstance(given, list) else given
+
+
 def _by(given: object) -> object:
     return {"by": given} if isinstance(given, str) else given
 
@@ -93,6 +105,7 @@ class AgentTable(Table):
     timeouts: TimeoutsTable = TimeoutsTable()
     summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
     memory: Annotated[MemoryTable | None, BeforeValidator(_by)] = None
+    recall: Annotated[RecallTable | None, BeforeValidator(_names)] = None
 
 
 class BreakerTable(Table):
@@ -130,13 +143,14 @@ class TeamFileSchema(Table):
     on_unknown: OnUnknown = "tell"
     parallel: Annotated[int, Field(ge=1)] = 16
     mentions: bool = True
+    exclusive: bool = False
     prices: dict[str, Any] = {}
     breaker: BreakerTable = BreakerTable()
     mcp: dict[str, ServerTable] = {}
     agents: Annotated[dict[str, AgentTable], Field(min_length=1)]
     helpers: dict[str, AgentTable] = {}
-    summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
     """Agents that take no turns: they write summaries and memories."""
+    summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
 
 
 def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
@@ -180,6 +194,8 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
             return SummaryTable
         case ("agents" | "helpers", _, "memory", *_):
             return MemoryTable
+        case ("agents" | "helpers", _, "recall", *_):
+            return RecallTable
         case ("agents" | "helpers", _, *_):
             return AgentTable
         case ("mcp", _, *_):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -12,6 +13,9 @@ from stenolog.domain.value_help import slips
 from stenolog.domain.values import Tool
 
 from .signatures import Parameters, checked_name, name_of, tool_spec
+
+NAMESPACED = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]{0,63}")
+"""A name with a namespace, such as `fs.read`: providers are sent another, and `answer_from` gives it back."""
 
 
 class DescribedTool(Protocol):
@@ -127,7 +131,8 @@ def _declared(given: dict[str, Any]) -> Tool:
     for field in SCHEMAS:
         if not isinstance(inner.get(field) or {}, dict):
             raise CallerError(f"{field}: expected a JSON Schema, found {inner[field]!r:.100}")
-    checked_name(inner["name"])
+    if not NAMESPACED.fullmatch(inner["name"]):
+        checked_name(inner["name"])
     return read_tool(given)
 
 

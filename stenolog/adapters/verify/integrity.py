@@ -20,7 +20,14 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups
 from stenolog.adapters.store.database import DEADLINE
 from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
-from stenolog.domain.errors import CallerError, CorruptLogError, NotADatabaseError, StenologError, StoreError
+from stenolog.domain.errors import (
+    CallerError,
+    CorruptLogError,
+    NotADatabaseError,
+    StenologError,
+    StoreError,
+    StoreTimeoutError,
+)
 from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse
 
 from .one_conversation import Check, Forks, Watch
@@ -111,6 +118,9 @@ def _run(check: Check) -> None:
     """Check one conversation. Whatever its rows hold is a problem of the conversation, never an error."""
     try:
         check.run()
+    # Others were in the way, or the server went away: the log is not at fault.
+    except StoreTimeoutError:
+        raise
     except (StenologError, TypeError, ValueError, OverflowError) as error:
         expected = "rows that can be checked"
         check.found.problems.append(

@@ -96,7 +96,7 @@ def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], 
 def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Start processes that have the log open."""
     fresh = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, fresh, _begin, (os.path.abspath(log.path), named_plugins()))
+    pool = ProcessPoolExecutor(jobs, fresh, _begin, (log.recorder.address, named_plugins()))
     try:
         yield pool
     except BrokenProcessPool:
@@ -111,13 +111,13 @@ _opened: list[Log] = []
 """The log of a process that was started to work on it."""
 
 
-def _begin(path: str, plugins: Sequence[str]) -> None:
+def _begin(address: str, plugins: Sequence[str]) -> None:
     """Begin in a process of the pool: Ctrl-C ends it at once and silently, and so does its parent's end."""
     for each in plugins:
         load_plugin(each)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    _opened.append(open_log(path))
+    _opened.append(open_log(address))
     atexit.register(_opened[0].close)
 
 

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.store.integrity import inspecting
+from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
@@ -195,6 +196,9 @@ def _beside(log: Log, value: _Value) -> Iterator[Reached]:
 def _rows_with(log: Log, texts: Iterable[str]) -> list[tuple[str, str, int]]:
     """Return the table rows that have one of the texts: table, conversation and position."""
     found: set[tuple[str, str, int]] = set()
+    # Only a log in an SQLite file has tables beside it.
+    if not isinstance(log.recorder, SqliteLogRecorder):
+        return []
     with inspecting(log.datastore) as connection:
         tables = connection.execute(TABLES).fetchall() if connection.execute(HAS_TABLES).fetchone() else []
         for (table,) in tables:

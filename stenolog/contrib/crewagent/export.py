@@ -46,6 +46,7 @@ from .folder import (
     read,
 )
 from .message_format import MessageReader, WritePlace, ignored, is_sent, iso, mode_after, written
+from .output_files import NewFiles, WholeOutput
 from .references import Trail, ids_of, is_made, with_ids
 from .schema import ACTIVE, OURS, SYSTEM, Message, restored
 from .shown import Shown
@@ -62,14 +63,31 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
     `BlobNotFoundError` where a picture or an output is gone, and OSError.
     """
     entries = list(conversation.entries())
-    about = _about(_id(conversation, entries), entries)
-    return put(folder, about, messages(entries, conversation.log.blobs))
+    about, files = _about(_id(conversation, entries), entries), _files_of(conversation, entries)
+    return put(folder, about, messages(entries, conversation.log.blobs, files), files)
 
 
-def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Message]:
-    """Return the messages of a conversation; fields that they lack are in their field `stenolog`."""
+def _files_of(conversation: Conversation, entries: Sequence[Entry]) -> NewFiles:
+    """Return the files for whole outputs that stand behind a preview, of results that were not imported."""
+    large = {
+        entry.position
+        for entry in entries
+        if isinstance(entry.event, ToolResult) and entry.event.blob and not _is_foreign(entry.event)
+    }
+    outputs = conversation.outputs
+    found = [
+        each for each in outputs.listed() if each.position in large and not each.alias.startswith("@project")
+    ]
+    return NewFiles({each.position: WholeOutput(each.alias, outputs.content(each)) for each in found})
+
+
+def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFiles) -> list[Message]:
+    """Return the messages of a conversation; fields that they lack are in their field `stenolog`.
+
+    `files` are those that are written beside them.
+    """
     now, told = context(entries), _about_of(entries)
-    before = Before(MessageReader(Shown.stated(told)), [], Trail())
+    before = Before(MessageReader(Shown.stated(told), files), [], Trail())
     made: dict[str, Message] = {}
     last = max((entry.position for entry in entries if _is_ours(entry.event)), default=0)
     for entry in entries:
@@ -78,7 +96,7 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> list[Messa
                 f"position {entry.position}: {entry.event.topic} needs a later release"
             )
         if not (is_made(entry.event) or (_is_active_mode(entry.event) and entry.position > last)):
-            made[entry.id] = _message(entry, entry.event, before, now, blobs)
+            made[entry.id] = _message(entry, entry.event, before, now, blobs, files)
         before.note(entry.event, entry.id)
     return _identified(made)
 
@@ -97,13 +115,16 @@ class Before(NamedTuple):
         self.trail.note(event, id, len(self.ids))
 
 
-def _message(entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes]) -> Message:
+def _message(
+    entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes], files: NewFiles
+) -> Message:
     is_out = is_sent(event) and _is_out(now, entry.position)
     place = WritePlace(
         entry.id, entry.time, mode_after(event, before.reader.mode), is_sent(event) and not is_out
     )
     hidden = {"includeInContext": False} if is_out else {}
-    message = restored(written(event, place, blobs), event.meta, hidden)
+    base = files.with_path(written(event, place, blobs), entry.position, event)
+    message = restored(base, event.meta, hidden)
     ours: Message = {} if _is_foreign(event) else {"native": True}
     found: Blobs = {}
     # Whom it is for stands in the messages around it, where CrewAgent wrote it.

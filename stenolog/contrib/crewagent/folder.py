@@ -25,6 +25,7 @@ from stenolog.importers import (
 )
 
 from .messages import CrewAgent
+from .output_files import NOWHERE, NewFiles, OutputFiles, state_folder
 from .schema import MARKS, Message
 
 try:
@@ -144,7 +145,8 @@ def _conversation(path: Path, own: str, about: Message, reading: JsonLinesReader
     here = JsonLinesReader()
     try:
         with regular_file(path) as stream:
-            told = _source_conversation(own, here.document(stream), {"id": own, **about})
+            beside = OutputFiles(*path.absolute().parents[:3])
+            told = _source_conversation(own, here.document(stream), {"id": own, **about}, files=beside)
     except FileNotFoundError:
         return _source_conversation(own, [], about, f"expected {own}/{MESSAGES}, found no such file")
     except (UnknownFormatError, OSError) as error:
@@ -154,13 +156,16 @@ def _conversation(path: Path, own: str, about: Message, reading: JsonLinesReader
     return told
 
 
-def _source_conversation(own: str, document: Json, about: Message, failed: str = "") -> SourceConversation:
+def _source_conversation(
+    own: str, document: Json, about: Message, failed: str = "", files: OutputFiles = NOWHERE
+) -> SourceConversation:
     found = _messages_in(document)
     if not isinstance(found, list):
         failed = f"{own}/{MESSAGES}: expected a list of messages, found {type(document).__name__}"
     records = [Record(str(number), message) for number, message in enumerate(as_list(found), 1)]
     beside = Counter(name for name in as_dict(document) if name != "messages")
-    return SourceConversation(own, records, partial(CrewAgent, about=about, records=records), beside, failed)
+    make = partial(CrewAgent, about=about, records=records, files=files)
+    return SourceConversation(own, records, make, beside, failed)
 
 
 def _messages_in(document: Json) -> Json:
@@ -168,10 +173,10 @@ def _messages_in(document: Json) -> Json:
     return document.get("messages") if isinstance(document, dict) else document
 
 
-def put(folder: Path, about: Message, messages: list[Message]) -> Path:
-    """Write the messages and their index entry into the folder, and return the messages' file.
+def put(folder: Path, about: Message, messages: list[Message], files: NewFiles) -> Path:
+    """Write the messages, their files and their index entry into the folder, and return the messages' file.
 
-    Both files are written beside their places before either takes its own, and meanwhile nobody else writes
+    All are written beside their places before any takes its own, and meanwhile nobody else writes
     the index. Raises `CallerError` where the index cannot be read, a link leads elsewhere, or another
     conversation is there; OSError.
     """
@@ -182,7 +187,8 @@ def put(folder: Path, about: Message, messages: list[Message]) -> Path:
     with _alone_in(folder):
         if _has_another(target, messages):
             raise CallerError(f"{target}: expected messages of this conversation, found those of another")
-        _write({target: messages, index: _indexed(index, about)})
+        beside = dict(_placed_in(state_folder(folder), files.contents))
+        _write({**beside, target: _as_text(messages), index: _as_text(_indexed(index, about))})
     return target
 
 
@@ -232,13 +238,26 @@ def _indexed(path: Path, about: Message) -> Json:
     return {**document, "conversations": whole} if isinstance(document, dict) else whole
 
 
-def _write(documents: Mapping[Path, Json]) -> None:
+def _placed_in(state: Path, contents: Mapping[str, bytes]) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files with their places in `@state`. Raises `CallerError` where a link leads out of it."""
+    for alias, content in contents.items():
+        path = state / alias.partition("/")[2]
+        if not path.resolve().is_relative_to(state.resolve()):
+            raise CallerError(f"{path}: expected a file in {state}, found a link that leads elsewhere")
+        yield path, content
+
+
+def _as_text(document: Json) -> bytes:
+    return f"{json.dumps(document, ensure_ascii=False, indent=2)}\n".encode()
+
+
+def _write(documents: Mapping[Path, bytes]) -> None:
     """Write the files beside their places, and then put them there."""
     parts = {path: path.with_name(f".{path.name}.part") for path in documents}
     try:
         for path, part in parts.items():
-            path.parent.mkdir(0o700, exist_ok=True)
-            _write_new(part, f"{json.dumps(documents[path], ensure_ascii=False, indent=2)}\n")
+            path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            _write_new(part, documents[path])
         for path, part in parts.items():
             part.replace(path)
     finally:
@@ -248,9 +267,9 @@ def _write(documents: Mapping[Path, Json]) -> None:
                 path.parent.rmdir()
 
 
-def _write_new(path: Path, words: str) -> None:
+def _write_new(path: Path, content: bytes) -> None:
     """Write a new file: an older one is removed, and no link is followed."""
     path.unlink(missing_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    with open(file, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write(words)
+    with open(file, "wb") as stream:
+        stream.write(content)

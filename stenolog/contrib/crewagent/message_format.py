@@ -47,6 +47,7 @@ from stenolog.parts import ToolCall, says_something
 
 from . import schema
 from .error_block import category_of, error_block, with_block
+from .output_files import NOWHERE, OutputFiles, WholeOutput
 from .schema import JOIN, MAIN, OURS, SYSTEM, FieldDifference, Message
 from .shown import PURPOSES, Shown
 
@@ -54,20 +55,24 @@ from .shown import PURPOSES, Shown
 class MessageReader:
     """Hears the messages of one conversation in their order.
 
-    `mode` is the one it stands in, `agent` who speaks as the assistant. The first system message in context
-    is the persona, and no message. `shown` says what is sent besides.
+    `mode` is the one it stands in, `agent` who speaks as the assistant. A system message before all others is
+    the persona, and no message. `shown` says what is sent besides, `files` has the whole outputs of tools.
     """
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: Shown, files: OutputFiles = NOWHERE) -> None:
         self.mode = DEFAULT_MODE
         self.agent = MAIN
         self._is_in_run = False
         self._shown = shown
-        self._is_told = False
+        self._files = files
+        self._is_begun = False
+        self.is_missing = False
+        """True if the result that was read last names a file that is not there."""
 
     def note(self, event: Known) -> None:
         """Remember an event's settings for the messages behind it."""
         self.mode = mode_after(event, self.mode)
+        self._is_begun |= not isinstance(event, ModeSwitch) or persona_of(event) is not None
         match event:
             case ModeSwitch(joins=joins, active_run=run):
                 # Agents that an import finds on its way join; who speaks without an id stays the first.
@@ -93,7 +98,7 @@ class MessageReader:
             event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
         place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
         meta = schema.extra_meta(written(event, place, blobs), plain, spelled)
-        event = replace(event, meta=meta)
+        event = replace(event, meta={**event.meta, **meta})
         return event if ours is None else patched(event, ours)
 
     def _read(self, plain: Message, id: str, blobs: Blobs, to: tuple[str, ...]) -> Known:
@@ -111,7 +116,7 @@ class MessageReader:
             return _answer(plain, kind, id, {**common, "agent": speaker})
         if role in ("tool", "function"):
             common["in_context"] &= self._shown.results
-            return _result(plain, common, blobs)
+            return _result(plain, common, self._whole_output(plain), blobs)
         if not role:
             raise ValueError(f"expected a role, found {compact_json(plain.get('role'))}")
         known: dict[str, Any] = (
@@ -128,9 +133,9 @@ class MessageReader:
         return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
 
     def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
-        said = plain.get("content")
-        if not self._is_told and isinstance(said, str) and said and common["in_context"]:
-            self._is_told = True
+        said, kind = plain.get("content"), as_str(plain.get("partType"))
+        is_prompt = not self._is_begun and kind in ("", "text") and common["in_context"]
+        if is_prompt and isinstance(said, str) and said:
             return ModeSwitch(
                 cards={agent_of(plain) or self.agent: AgentCard(persona=said)},
                 run=common["run"],
@@ -138,6 +143,11 @@ class MessageReader:
             )
         parts = openai_user_parts(said, blobs)
         return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
+
+    def _whole_output(self, plain: Message) -> WholeOutput | None:
+        whole = self._files.find_whole(as_str(plain.get("content")), as_str(plain.get("tool_call_id")))
+        self.is_missing = whole is not None and whole.content is None
+        return whole
 
 
 def mode_after(event: Known, mode: str) -> str:
@@ -196,7 +206,8 @@ def is_late_join(event: ModeSwitch) -> bool:
 
 def _has_block(plain: Message) -> bool:
     said = plain.get("content")
-    return isinstance(said, str) and not plain.get("tool_calls") and error_block(said) is not None
+    # Calls before the block were cut off with the answer, and never made.
+    return isinstance(said, str) and error_block(said) is not None
 
 
 def _name(plain: Message) -> str:
@@ -221,7 +232,7 @@ def _call(call: Any, stand_in: str) -> ToolCall:
     return openai_tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
 
 
-def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
+def _result(plain: Message, common: dict[str, Any], whole: WholeOutput | None, blobs: Blobs) -> ToolResult:
     def put(content: bytes) -> str:
         name = sha256(content).hexdigest()
         blobs[name] = content
@@ -235,6 +246,8 @@ def _result(plain: Message, common: dict[str, Any], blobs: Blobs) -> ToolResult:
         duration_ms=_milliseconds(plain.get("duration")),
         **common,
     )
+    if whole is not None and whole.content is not None:
+        return replace(result, blob=put(whole.content), meta={OURS: {"alias": whole.alias}})
     return offload_large(result, put)
 
 

@@ -17,6 +17,7 @@ from stenolog.events import (
     LlmError,
     ModeSwitch,
     Origin,
+    ToolResult,
     UserMessage,
 )
 from stenolog.importers import (
@@ -34,6 +35,7 @@ from stenolog.importers import (
 )
 
 from .message_format import MessageReader, is_native, ours_of
+from .output_files import NOWHERE, OutputFiles
 from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
 from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, read
 from .shown import Shown
@@ -43,10 +45,14 @@ from .speakers import Speakers
 class CrewAgent:
     """Takes the messages of one conversation, its `records`; `about` is what the index says of it.
 
+    `files` has the whole outputs of its tools.
+
     Where a message has no time, it has that of the one before it.
     """
 
-    def __init__(self, log: ExistingLog, about: Message, records: Sequence[Record]) -> None:
+    def __init__(
+        self, log: ExistingLog, about: Message, records: Sequence[Record], files: OutputFiles = NOWHERE
+    ) -> None:
         self.writer = EventWriter(SYSTEM, MAIN, log)
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
@@ -57,7 +63,7 @@ class CrewAgent:
         self._joined: set[str] = set()
         self._last = ("", 0)
         self._mode = ""
-        self._reader = MessageReader(Shown.stated(about))
+        self._reader = MessageReader(Shown.stated(about), files)
         self._at = as_time(read(about, "createdAt")[0].get("createdAt"))
         self._positions = dict(log.positions)
         self._trail = Trail()
@@ -86,6 +92,10 @@ class CrewAgent:
             raise ValueError(str(error)) from None
         self._is_open = True
         self._say(event, id, blobs)
+        if isinstance(event, ToolResult) and self._reader.is_missing and not event.blob:
+            self.ignored[
+                "missing: files of whole outputs (link @state beside the folder, and import into a new log)"
+            ] += 1
         return self.writer.drain()
 
     def end(self) -> list[Step]:

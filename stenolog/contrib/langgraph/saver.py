@@ -35,8 +35,6 @@ from .stored_values import Allowed, SafeSerializer, ValueReader
 from .thread_fold import Saved, Thread
 from .thread_store import ThreadStore, id_of
 
-_MISSING = object()
-VALUES = "channel_values"
 _list = list  # within the class below, `list` is what LangGraph calls so
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
@@ -14,11 +13,12 @@ from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessag
 from stenolog.importers import EventWriter, ExistingLog, Record, SettingsWriter, Step, as_time, error_category
 from stenolog.parts import ReasoningPart, TextPart
 
-from .events import METADATA, PROFILE, NostrEvent, parent_of
+from .events import LATEST, METADATA, PROFILE, NostrEvent, depths_of, parent_of
 from .participants import People, Who, resolved
+from .stored import Stored, valid_session
 
 SYSTEM = "nostr"
-_USAGE = {
+USAGE = {
     "input": "llm-prompt-tokens",
     "output": "llm-completion-tokens",
     "cache_read": "llm-cached-input-tokens",
@@ -27,15 +27,17 @@ _USAGE = {
 """The tags in which TENEX counts tokens."""
 
 
-_SESSION = re.compile(r"\w[\w.:-]{0,199}")
-
-
 class Whole(NamedTuple):
-    """The contents of a file beyond one conversation: all of its events, the people, titles by root."""
+    """The contents of a file beyond one conversation: all events, the people, TENEX's fields by root.
+
+    `own` is given by a relay's service alone: the positions of events that were made here. They are known
+    and not written, and settings are changed by new events alone, since the log goes on by itself.
+    """
 
     events: Mapping[str, NostrEvent]
     people: People
-    titles: Mapping[str, str]
+    stored: Mapping[str, Stored]
+    own: Mapping[str, int] | None = None
 
 
 class Nostr:
@@ -55,7 +57,7 @@ class Nostr:
         self._events: list[NostrEvent] = []
         self._setup = SettingsWriter(self.writer, scope="open")
         self._positions: dict[str, int] = {}
-        self._latest = self._titled = 0
+        self._latest = self._titled = self._changed = 0
 
     def take(self, record: Record) -> list[Step]:
         """Take one more event; it must wait for the others."""
@@ -68,24 +70,81 @@ class Nostr:
         Raises `DuplicateIdError` where the log has another conversation by this name.
         """
         opening = f"{self._root}:conversation"
-        if self._log.head and not self.writer.holds(f"{opening}:settings"):
+        is_live = self._whole.own is not None and self._log.head > 0
+        if self._log.head and not is_live and not self.writer.holds(f"{opening}:settings"):
             raise DuplicateIdError(
                 f"expected what {self._root} began, found another conversation: name it otherwise"
             )
-        events = sorted(self._events, key=self._sort_key)
+        depths = depths_of(self._events)
+        events = sorted(self._events, key=lambda event: self._sort_key(event, depths[event.id]))
         self._who = Who(events, self._root, self._whole.people, self._log)
-        self._setup.title = self._whole.titles.get(self._root) or None
-        for nth, event in enumerate(events):
+        self._stored = self._whole.stored.get(self._root, Stored())
+        self._setup.title = self._stored.title or None
+        self._sessions = self._resumable(events)
+        self._held_until = max((e.created_at for e in events if self.writer.holds(e.id)), default=0)
+        if is_live:
+            events = self._continued(events)
+        for nth, event in enumerate(events, start=1 if is_live else 0):
+            if nth:
+                self._change_phase(event.created_at)
             self._settle(event, event.id if nth else opening)
             if event.kind != METADATA:
                 self._positions[event.id] = self.writer.write(self._message(event), event.id, _at(event))
+        self._change_phase(LATEST + 1)
         return self.writer.drain()
 
-    def _sort_key(self, event: NostrEvent) -> tuple[float, int, str]:
-        """Return an event's sort key: the position of its entry or its settings in the log, then its time."""
+    def _continued(self, events: Sequence[NostrEvent]) -> list[NostrEvent]:
+        """Begin with the settings and the events that the log has, and return the other events."""
+        self._setup.resume(self._log.settings, "")
+        known = {**self._log.positions, **(self._whole.own or {})}
+        self._positions = {event.id: known[event.id] for event in events if event.id in known}
+        self._latest = self._titled = self._held_until
+        return [event for event in events if event.id not in known]
+
+    def _resumable(self, events: Sequence[NostrEvent]) -> dict[str, str]:
+        """Return the stored session of each agent, by the id of its last answer.
+
+        A session goes on behind that answer. So it is left out where other authors' messages before the
+        answer were not processed: the backend, which has not heard them, is sent everything.
+        """
+        said = [event for event in events if event.kind != METADATA]
+        sessions: dict[str, str] = {}
+        for agent, state in self._stored.states.items():
+            last = next(
+                (e for e in reversed(said) if self._who.agent(e.pubkey).lower() == agent.lower()), None
+            )
+            if last is None or not state.session:
+                self.decisions["state of an agent without an answer or a session"] += 1
+                continue
+            before = said[: said.index(last)]
+            if all(e.pubkey == last.pubkey or e.id in state.processed for e in before):
+                sessions[last.id] = state.session
+            else:
+                self.decisions["session begun anew: its agent has not processed all before its answer"] += 1
+        return sessions
+
+    def _change_phase(self, before: int) -> None:
+        """Write the stored transitions of phase that are older than a time."""
+        transitions = self._stored.transitions
+        while self._changed < len(transitions) and transitions[self._changed].time < before:
+            made, line = transitions[self._changed], f"{self._root}:phase:{self._changed}"
+            self._changed += 1
+            if not self.writer.holds(f"{line}:settings") and made.time < self._held_until:
+                self.ignored["phaseTransitions"] += 1
+                continue
+            self._setup.mode, self._setup.handoff = made.mode, made.handoff
+            self._setup.also(SYSTEM, {"transition": made.record})
+            self._setup.settle(line, as_time(made.time))
+            self._latest = max(self._latest, made.time)
+
+    def _sort_key(self, event: NostrEvent, depth: int) -> tuple[float, int, int, str]:
+        """Return an event's sort key: the position of its entry or its settings in the log, then its time.
+
+        Within a second an answer stands behind what it answers.
+        """
         ids = (event.id, f"{event.id}:settings")
         held = min(self._log.positions.get(id, inf) for id in ids)
-        return held, event.created_at, event.id
+        return held, event.created_at, depth, event.id
 
     def _settle(self, event: NostrEvent, line: str) -> None:
         """Apply an event's settings: who joins, which model speaks, phase and title."""
@@ -119,7 +178,7 @@ class Nostr:
             return UserMessage(text=text, author=self._who.author(event.pubkey), to=to, **common)
         common |= {"agent": agent, "cause": self._positions.get(parent_of(event))}
         common |= {"model": event.value("llm-model"), "usage": _usage(event)}
-        common["session"] = _session(event)
+        common["session"] = valid_session(event.value("claude-session")) or self._sessions.get(event.id, "")
         if event.has("error"):
             return LlmError(category=error_category(text), message=text, **common)
         parts = (ReasoningPart if event.has("reasoning") else TextPart)(text=text)
@@ -143,13 +202,7 @@ def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
     return rest if text == event.content else {**rest, "content": event.content}
 
 
-def _session(event: NostrEvent) -> str:
-    """Return the session it names, if it is a valid one: it may be used in a command line."""
-    session = event.value("claude-session")
-    return session if _SESSION.fullmatch(session) else ""
-
-
 def _usage(event: NostrEvent) -> Usage | None:
-    counted = {name: event.value(tag) for name, tag in _USAGE.items()}
+    counted = {name: event.value(tag) for name, tag in USAGE.items()}
     told = {name: int(count) for name, count in counted.items() if count.isdecimal() and len(count) < 16}
     return Usage(**told) if told else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ def event_of(value: dict[str, Any]) -> NostrEvent:
         raise ValueError("expected content that is a text, and tags that are lists of texts")
     made = {name: value[name] for name in (*FIELDS, "sig")}
     event = NostrEvent(**{**made, "tags": tuple(map(tuple, tags))})
-    if event.id not in _hashes(event):
+    if event.id not in {sha256(form.encode()).hexdigest() for form in forms_of(event)}:
         raise ValueError("its id is not the hash of what it says")
     return event
 
@@ -101,11 +101,18 @@ def _missing(value: Json) -> str:
     return next((name for name in FIELDS if not isinstance(value, dict) or name not in value), "")
 
 
-def _hashes(event: NostrEvent) -> set[str]:
-    """Return its possible ids: control characters should be hashed as they are; most programs escape them."""
+def forms_of(event: NostrEvent) -> tuple[str, str]:
+    """Return the texts that may be hashed: with control characters as they are, and with them escaped.
+
+    The first is the protocol's; most programs write the second.
+    """
     escaped = compact_json([0, event.pubkey, event.created_at, event.kind, event.tags, event.content])
-    plain = _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped)
-    return {sha256(form.encode()).hexdigest() for form in (escaped, plain)}
+    return _CONTROL.sub(lambda found: chr(int(found[0][2:], 16)), escaped), escaped
+
+
+def as_json(event: NostrEvent) -> dict[str, Any]:
+    """Return the event as relays send it."""
+    return {**event._asdict(), "tags": [*map(list, event.tags)]}
 
 
 def checker() -> Callable[[NostrEvent], bool]:
@@ -150,6 +157,24 @@ def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
                 event = known[above]
         roots |= dict.fromkeys(way, roots[event.id])
     return roots
+
+
+def depths_of(events: Iterable[NostrEvent]) -> dict[str, int]:
+    """Return how many of the events stand above each one, by what each replies to."""
+    known = {event.id: event for event in events}
+    depths: dict[str, int] = {}
+    for event in known.values():
+        way: list[str] = []
+        while event.id not in depths:
+            way.append(event.id)
+            above = parent_of(event)
+            if above not in known:
+                depths[way.pop()] = 0
+                break
+            event = known[above]
+        for id in reversed(way):
+            depths[id] = depths[parent_of(known[id])] + 1
+    return depths
 
 
 def parent_of(event: NostrEvent) -> str:

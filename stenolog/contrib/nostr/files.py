@@ -19,6 +19,7 @@ from stenolog.importers import (
     Record,
     Skipped,
     SourceConversation,
+    as_dict,
     as_list,
     as_str,
 )
@@ -26,6 +27,7 @@ from stenolog.importers import (
 from .converter import Nostr, Whole
 from .events import MESSAGES, METADATA, NostrEvent, checker, event_of, is_event, roots_of, unpacked
 from .participants import people
+from .stored import Stored, stored
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 """The types of a relay's messages."""
@@ -34,13 +36,13 @@ _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 class Content(NamedTuple):
     """The contents of a file.
 
-    `found`: possible events, each with its line or its number in the list. `titles`: TENEX's titles of
+    `found`: possible events, each with its line or its number in the list. `stored`: TENEX's fields of
     conversations, by the id of the root. `ignored`: the counts of other values. `unit`: the meaning of the
     numbers.
     """
 
     found: list[tuple[int, Json]]
-    titles: dict[str, str]
+    stored: dict[str, Stored]
     ignored: Counter[str]
     unit: str = "line"
 
@@ -65,7 +67,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         if events.setdefault(event.id, event) is not event:
             reading.repaired["events that came more than once"] += 1
     threads, around = _threads(events)
-    whole = Whole(events, people(events.values(), reading.agents), content.titles)
+    whole = Whole(events, people(events.values(), reading.agents), content.stored)
     ignored = content.ignored + around
     for root, members in threads.items():
         records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
@@ -84,9 +86,10 @@ def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
     reading.repaired += whole.repaired
     history = document.get("history") if isinstance(document, dict) else None
     if isinstance(history, list):
-        ignored = Counter(name for name in document if name not in ("id", "title", "history"))
-        titles = {as_str(document.get("id")): as_str(document.get("title"))}
-        return Content([(nth, _event(item)) for nth, item in enumerate(history, 1)], titles, ignored, "item")
+        found = [(nth, _event(item)) for nth, item in enumerate(history, 1)]
+        ids = [as_str(as_dict(item).get("id")) for _, item in found]
+        kept, ignored = stored(document, ids)
+        return Content(found, {as_str(document.get("id")): kept}, ignored, "item")
     if isinstance(document, list) and not _is_of_relay(document):
         return _of_values([(str(nth), item) for nth, item in enumerate(document, 1)])._replace(unit="item")
     return _of_values([("1", document)])

@@ -41,7 +41,7 @@ def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
     Raises `CallerError` for a key that is none.
     """
     events = list(events)
-    named = {_key(key): name for key, name in given.items()}
+    named = {public_key(key): name for key, name in given.items()}
     profiles = _profiles(events)
     found = People(given=tuple(named))
     for pubkey in dict.fromkeys([*named, *profiles, *(event.pubkey for event in events)]):
@@ -56,13 +56,13 @@ def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
     return found
 
 
-def _key(given: str) -> str:
-    """Return a public key in hexadecimal digits, of one that may be given as `npub`."""
+def public_key(given: str, what: str = "agents") -> str:
+    """Return a public key in hexadecimal digits, of one that may be given as `npub`. Raises `CallerError`."""
     if is_hex(given, 64):
         return given
     found = referred(given)
     if found is None or not found.pubkey:
-        raise CallerError(f"agents: expected a public key (64 hexadecimal digits, or npub1…), not {given!r}")
+        raise CallerError(f"{what}: expected a public key (64 hexadecimal digits, or npub1…), not {given!r}")
     return found.pubkey
 
 
@@ -168,7 +168,7 @@ class Referred(NamedTuple):
 
 def referred(reference: str) -> Referred | None:
     """Return the target of an `npub`, `nprofile`, `note` or `nevent`; None if it is none, or mistyped."""
-    decoded = _bech32(reference)
+    decoded = bech32(reference)
     if decoded is None:
         return None
     kind, content = decoded
@@ -213,7 +213,7 @@ def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str]
     return _REFERENCE.sub(put, text)
 
 
-def _bech32(text: str) -> tuple[str, bytes] | None:
+def bech32(text: str) -> tuple[str, bytes] | None:
     """Return the prefix and the bytes of a bech32 text, of any length; None where it is none."""
     prefix, one, data = text.rpartition("1")
     if not (prefix and one) or not set(data) <= set(_LETTERS):

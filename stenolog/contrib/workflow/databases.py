@@ -115,7 +115,7 @@ class WorkflowDatabase:
         if not known:
             raise CallerError(f"expected a connection of {DRIVERS}; found {type(connection)!r:.80}")
         self.dialect = known[0]
-        self._raised: type[Exception] = sys.modules[self.dialect.driver].Error
+        self.raised: type[Exception] = sys.modules[self.dialect.driver].Error
         if _is_autocommit(connection):
             raise CallerError(
                 "expected a connection that commits when it is told to, found one in autocommit"
@@ -128,7 +128,7 @@ class WorkflowDatabase:
         return self._run(statement, values)[0]
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert a row and return its id; with a column that the table does not have, ignore it."""
+        """Insert a row and return its id; a workflow's columns that the table does not have are ignored."""
         columns = self._columns[table]
         given = {columns[name]: value for name, value in values.items() if name in columns}
         names = ", ".join(map(self._quoted, given))
@@ -141,7 +141,10 @@ class WorkflowDatabase:
 
     def column(self, name: str) -> str:
         """Return a column of `conversation_messages`, as it is called there, in quotes."""
-        return self._quoted(self._columns[MESSAGES][name])
+        there = self._columns[MESSAGES]
+        if name not in there:
+            raise CallerError(f"expected a column of {MESSAGES}, {', '.join(there)}; found {name!r:.60}")
+        return self._quoted(there[name])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -150,7 +153,7 @@ class WorkflowDatabase:
             self.run("UPDATE stenolog_turn SET turn = turn + 1 WHERE id = 1")
             yield
             self.connection.commit()
-        except self._raised as error:
+        except self.raised as error:
             self._undo()
             raise TableError(f"{self.dialect.driver}: {' '.join(str(error).split())}") from error
         except BaseException:
@@ -159,7 +162,7 @@ class WorkflowDatabase:
 
     def _undo(self) -> None:
         # Where the connection is lost, so is the transaction.
-        with suppress(self._raised):
+        with suppress(self.raised):
             self.connection.rollback()
 
     def _run(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], Any]:
@@ -199,7 +202,7 @@ class WorkflowDatabase:
                 self.run(f"ALTER TABLE {MESSAGES} ADD COLUMN {added}")
                 self._columns[MESSAGES]["cutOff"] = "cutOff"
             self.connection.commit()
-        except self._raised as error:
+        except self.raised as error:
             self._undo()
             raise TableError(f"{self.dialect.driver}: {' '.join(str(error).split())}") from error
         if missing := [name for name in COLUMNS if name not in self._columns[MESSAGES]]:
@@ -227,7 +230,8 @@ class WorkflowDatabase:
         cursor.close()
         by_lower = {name.lower(): name for name in there}
         wanted = (*COLUMNS, "name")
-        return {name: by_lower[name.lower()] for name in wanted if name.lower() in by_lower}
+        known = {name: by_lower[name.lower()] for name in wanted if name.lower() in by_lower}
+        return dict(zip(there, there, strict=True)) | known
 
 
 def _is_autocommit(connection: Any) -> bool:

@@ -54,12 +54,16 @@ from stenolog.importers import (
     tables_in,
 )
 
+from .rows import columns_of, messages_in
+
 SYSTEM = "conversation_messages"
 WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
 TIMES = ("createdAt", "created_at", "createdat")
 KNOWN = {"id", "role", "content", "agent", *WORKFLOWS, *TIMES}
 AGENTS = ("assistant", "agent", "ai", "model")
 LONGEST_ID = 150
+QUARTER = 15 * 60
+"""Seconds; time zones differ by some of these."""
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -100,12 +104,19 @@ def _addressed(agent: str) -> TurnPolicy:
     return TurnPolicy(rule="addressed", options={"default": [agent]})
 
 
+def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, int]:
+    """Return what a row says and who says it when; in another time zone it is the same."""
+    role, agent, content = (as_str(row.get(name)) for name in ("role", "agent", "content"))
+    return role, agent, content.replace("\0", "\ufffd"), int(at.timestamp()) % QUARTER
+
+
 class WorkflowRows:
     """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
 
     What a user says is for whoever speaks next; where nobody does, for the first who ever spoke. What the
     system says to an agent that has not spoken yet is its persona, the first time. A row without an id is
-    known by its own words. Where a row has no time, it has that of the row before it.
+    known by its own words. Where a row has no time, it has that of the row before it. A row that
+    `WorkflowFollower` has written of this log is not taken.
     """
 
     def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
@@ -113,7 +124,9 @@ class WorkflowRows:
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self._at = EPOCH
-        self._opened = False
+        self._opened = log.own[:1] == [log.first]  # begun here: its turns are its own
+        own = (message for entry in log.own for message in messages_in(entry))
+        self._own = Counter(_identity_of(columns_of(message), message["createdAt"]) for message in own)
         self._known = set(log.agents)
         self._seen: Counter[str] = Counter()
         speakers = [_speaker(record.value) for record in records]
@@ -124,6 +137,9 @@ class WorkflowRows:
         """Return the steps for a row."""
         row = record.value
         self._at = at_of(row) or self._at
+        if self._own[identity := _identity_of(row, self._at)] > 0:
+            self._own[identity] -= 1
+            return []
         if not self._opened:
             self._opened = True
             turns = _addressed(self._first.partition("/")[0]) if self._first else UNCHANGED

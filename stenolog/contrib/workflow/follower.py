@@ -9,7 +9,7 @@ is killed, it goes on with what is missing, and nothing is there twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stenolog import Conversation, Log
@@ -18,13 +18,10 @@ from stenolog.events import Entry, UserMessage
 
 from .databases import MESSAGES, WORKFLOWS, WorkflowDatabase
 from .files import SYSTEM
-from .rows import messages_in
+from .rows import columns_of, messages_in
 
-LONGEST_AGENT = 50
 LONGEST_NAME = 255
 LARGEST_ID = 2**31 - 1
-ROLES = {"tool": "user"}
-"""Roles that the table does not have: what a tool returns is input."""
 
 
 class WorkflowFollower:
@@ -35,14 +32,21 @@ class WorkflowFollower:
     the place of the old one's row. Rows that were imported from the same table are not written again.
 
     `workflow` gives the id in `workflows` for the name of a conversation; None leaves it out. By default a
-    name of digits is the id itself, and every other conversation has a new workflow of its name. Raises
-    `CallerError`, and `TableError` for what the database refuses.
+    name of digits is the id itself, what was forked from it or begun in it is left out, and every other
+    conversation has a new workflow of its name. `columns` gives the values of your own columns for an entry's
+    rows, such as its task. Raises `CallerError`, and `TableError` for what the database refuses.
     """
 
     def __init__(
-        self, log: Log, connection: Any, *, workflow: Callable[[str], int | None] | None = None
+        self,
+        log: Log,
+        connection: Any,
+        *,
+        workflow: Callable[[str], int | None] | None = None,
+        columns: Callable[[Entry], Mapping[str, Any]] | None = None,
     ) -> None:
         self.log = log
+        self._columns = columns
         self._database = WorkflowDatabase(connection)
         self._workflow = workflow
 
@@ -58,15 +62,26 @@ class WorkflowFollower:
                 self._follow(self.log[entry.conversation])
 
     def catch_up(self) -> None:
-        """Write what is missing, and delete the messages of conversations that were deleted."""
+        """Write what is missing, and delete the messages of conversations that were deleted.
+
+        A conversation that is refused holds up no other: what is wrong with the first is raised at the end.
+        """
+        refused = list[Exception]()
         for name in self.log.names(archived=True):
-            self._follow(self.log[name])
+            try:
+                self._follow(self.log[name])
+            except TableError as error:
+                refused.append(TableError(f"{name!r}: {error}"))
+            except CallerError as error:
+                refused.append(error)
         with self._database.transaction():
             # In the transaction: else a conversation that another follower has begun meanwhile looks deleted.
             there = {self.log[name].key for name in self.log.names(archived=True)}
             for (key,) in self._database.run("SELECT conversation FROM stenolog_workflows"):
                 if key not in there:
                     self._forget(key)
+        if refused:
+            raise refused[0]
 
     def _follow(self, conversation: Conversation) -> None:
         """Write what is missing of one conversation, in one transaction."""
@@ -92,7 +107,7 @@ class WorkflowFollower:
             "SELECT workflow, position, digest FROM stenolog_workflows WHERE conversation = ?", key
         )
         if not found:
-            workflow = self._begun(conversation.name)
+            workflow = self._begun(conversation)
             self._database.run("INSERT INTO stenolog_workflows VALUES (?, ?, 0, '')", key, workflow)
             return workflow, 0
         ((workflow, position, digest),) = found
@@ -100,23 +115,45 @@ class WorkflowFollower:
             raise TableError(f"{MESSAGES}: it follows another log than {self.log.path}")
         return workflow, position
 
-    def _begun(self, name: str) -> int | None:
-        """Return the id of the workflow of a new conversation."""
-        database = self._database
+    def _begun(self, conversation: Conversation) -> int | None:
+        """Return the id of a new conversation's workflow; None for an imported copy of another's rows."""
+        database, name = self._database, conversation.name
         id: int | None
         if self._workflow is not None:
             id = self._workflow(name)
-        elif name.isascii() and name.isdecimal() and 0 < int(name) <= LARGEST_ID:
+        elif _is_number(name):
             id = int(name)
             if not database.run(f"SELECT id FROM {WORKFLOWS} WHERE id = ?", id):
                 database.insert(WORKFLOWS, id=id, name=name)
+        elif self._is_beside_a_workflow(conversation):
+            return None  # the application makes its workflows itself, and has made none for this one
         else:
-            id = database.insert(WORKFLOWS, name=name[:LONGEST_NAME])
+            id = self._new_workflow(name)
         if id is not None and database.run(
             "SELECT conversation FROM stenolog_workflows WHERE workflow = ?", id
         ):
+            source = getattr(conversation.entry(1).event, "source", None)
+            if self._workflow is None and source is not None and source.system == SYSTEM:
+                return None
             raise CallerError(f"{name!r}: workflow {id} has another conversation; `workflow=` gives it an id")
         return id
+
+    def _is_beside_a_workflow(self, conversation: Conversation) -> bool:
+        """Return whether a conversation was forked from a workflow of the application's, or begun in it."""
+        above = conversation.settings().parent
+        while above is not None and not _is_number(above.conversation):
+            above = self.log[above.conversation].settings().parent if above.conversation in self.log else None
+        return above is not None
+
+    def _new_workflow(self, name: str) -> int:
+        """Return the id of a workflow that is made for a conversation."""
+        try:
+            return self._database.insert(WORKFLOWS, name=name[:LONGEST_NAME])
+        except self._database.raised as error:
+            reason = " ".join(str(error).split())
+            raise CallerError(
+                f"{name!r}: no workflow can be made for it ({reason}); `workflow=` gives it an id, or None"
+            ) from error
 
     def _take(self, entry: Entry, key: int, workflow: int) -> None:
         """Write the messages of an entry."""
@@ -128,7 +165,7 @@ class WorkflowFollower:
         edited = getattr(entry.event, "replaces", None)
         there = self._ids(key, edited) if edited else []
         for row in messages_in(entry):
-            values = _columns(row)
+            values = {**self._own_columns(entry), **columns_of(row)}
             if there:
                 id = there.pop(0)
                 self._update(id, values)
@@ -139,6 +176,13 @@ class WorkflowFollower:
             self._database.run("INSERT INTO stenolog_messages VALUES (?, ?, ?)", id, key, entry.position)
         for id in there:  # an edit that says less
             self._delete(id)
+
+    def _own_columns(self, entry: Entry) -> Mapping[str, Any]:
+        """Return the values of the application's own columns, which the table must have."""
+        given = self._columns(entry) if self._columns else {}
+        for name in given:
+            self._database.column(name)
+        return given
 
     def _imported(self, entry: Entry, workflow: int) -> int | None:
         """Return the id of the row that an entry was imported from; None if it was not, or is not there."""
@@ -173,16 +217,9 @@ class WorkflowFollower:
         self._database.run("DELETE FROM stenolog_workflows WHERE conversation = ?", key)
 
 
-def _columns(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a message: the agent without its task, and one of the document's three roles."""
-    agent = row["agent"].partition("/")[0][:LONGEST_AGENT] if row["agent"] else None
-    return {
-        "role": ROLES.get(row["role"], row["role"]),
-        "content": row["content"],
-        "agent": agent,
-        "createdAt": row["createdAt"],
-        "cutOff": row["cutOff"],
-    }
+def _is_number(name: str) -> bool:
+    """Return whether a conversation's name is the id of a workflow."""
+    return name.isascii() and name.isdecimal() and 0 < int(name) <= LARGEST_ID
 
 
 def _erased(entry: Entry) -> list[int]:

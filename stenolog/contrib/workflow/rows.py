@@ -54,6 +54,23 @@ def _content(parts: Sequence[Part]) -> str:
     return "\n".join(line for line in lines if line)
 
 
+LONGEST_AGENT = 50
+ROLES = {"tool": "user"}
+"""Roles that the document's table does not have: what a tool returns is input."""
+
+
+def columns_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a message: the agent without its task, and one of the document's three roles."""
+    agent = row["agent"].partition("/")[0][:LONGEST_AGENT] if row["agent"] else None
+    return {
+        "role": ROLES.get(row["role"], row["role"]),
+        "content": row["content"],
+        "agent": agent,
+        "createdAt": row["createdAt"],
+        "cutOff": row["cutOff"],
+    }
+
+
 conversation_messages = Table(
     "conversation_messages",
     columns={

@@ -77,8 +77,11 @@ def sent_request(
     return request, Transport.of(receipt.transport)
 
 
-def byte_ranges(request: Request, transport: Transport) -> tuple[ByteRange, ...]:
-    """Return the ranges of the bytes sent, in order."""
+UNSENT = Transport()
+
+
+def byte_ranges(request: Request, transport: Transport = UNSENT) -> tuple[ByteRange, ...]:
+    """Return the ranges of the bytes sent, in order; without a transport those of `request.bytes`."""
     frame = [_Piece(transport.before.encode(), "", FRAME)], [_Piece(transport.after.encode(), "", FRAME)]
     found: list[ByteRange] = []
     for piece in (*frame[0], *_Writer(request, transport).pieces(), *frame[1]):
@@ -165,7 +168,8 @@ class _Writer:
         turns = TURN.split(self.body[PROMPT])
         last = max(self.owners, default=-1)
         if self.transport.style != "text" or len(turns) != last + 1:
-            yield _Piece(whole, f"/{PROMPT}", self._source([*range(len(self.parts))]))
+            owners = [*range(len(self.parts))]
+            yield _Piece(whole, f"/{PROMPT}", self._source(owners), tuple(owners))
             return
         for at, turn in enumerate(turns):
             yield self._frame("\n\n" if at else "", f"/{PROMPT}")

@@ -20,7 +20,7 @@ from stenolog.projections.requests import (
     lanes,
 )
 from stenolog.projections.requests.comparison import part_text
-from stenolog.projections.requests.explanation import Disposition
+from stenolog.projections.requests.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS
@@ -242,7 +242,7 @@ def may_send(window: Window) -> bool:
 
 
 class Reason(NamedTuple):
-    """Why a part stands in a request as it does.
+    """The reason why a part stands in a request as it does.
 
     `message` is its index among the body's messages, -1 for what stands beside them. `does` is what the
     rule does, in words. `text` is what the part says there; where it shares its message with others, what
@@ -274,10 +274,14 @@ class Missing(NamedTuple):
     text: str
 
 
-def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
-    """Return the reason for each part, in the order of the body; `entries` are those of the request."""
+def why(request: Request, entries: Iterable[Entry], parts: Sequence[int] | None = None) -> tuple[Reason, ...]:
+    """Return the reason for each part, in the order of the body; with `parts`, for those at these indexes.
+
+    `entries` are those of the request; of them only those at `described` positions are needed.
+    """
     log = {entry.position: entry for entry in entries}
     shared = Counter(part.message for part in request.parts)
+    chosen = request.parts if parts is None else [request.parts[at] for at in parts]
     return tuple(
         Reason(
             part.message,
@@ -290,19 +294,26 @@ def why(request: Request, entries: Iterable[Entry]) -> tuple[Reason, ...]:
             part.tokens_out,
             part_text(request, part, shared[part.message] == 1) or _describe(log, part.positions),
         )
-        for part in request.parts
+        for part in chosen
     )
 
 
-def left_out(request: Request, entries: Iterable[Entry]) -> tuple[Missing, ...]:
-    """Return the reason for each run that was left out."""
+def left_out(
+    request: Request, entries: Iterable[Entry], runs: Iterable[Omission] | None = None
+) -> tuple[Missing, ...]:
+    """Return the reason for each run that was left out, or for some of them; `entries` as for `why`."""
     log = {entry.position: entry for entry in entries}
     return tuple(
         Missing(
             run.first, run.last, run.rule, RULES.get(run.rule, ""), run.tokens, _describe(log, (run.first,))
         )
-        for run in request.omissions
+        for run in (request.omissions if runs is None else runs)
     )
+
+
+def described(parts: Iterable[RequestPart], runs: Iterable[Omission]) -> list[int]:
+    """Return the positions of the entries that the reasons for parts and omissions are told with."""
+    return sorted({*(part.positions[0] for part in parts if part.positions), *(run.first for run in runs)})
 
 
 def _describe(log: dict[int, Entry], positions: tuple[int, ...]) -> str:

@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeGuard
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.state import address
+from stenolog.projections.fold import Fold
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId
 
 PROGRAMS = {"codex": "openai-responses", "claude-code": "anthropic"}
@@ -124,6 +126,60 @@ def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
             model = model or event.model
     by_model = (api for pattern, api in MODELS.items() if fnmatchcase(model, pattern))
     return _known_api(PROVIDERS.get(provider) or next(by_model, ""))
+
+
+class _Told(NamedTuple):
+    """Signs of the API that a lane is asked by: the API that an answer came by, and the model named last."""
+
+    api: str = ""
+    model: str = ""
+
+
+class LaneApis(NamedTuple):
+    """Signs of the API that each lane is asked by, by address; `cards` have provider and model."""
+
+    lanes: dict[str, _Told] = {}  # noqa: RUF012 - never changed in place
+    cards: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - as above
+
+    def of(self, lane: LaneId) -> str:
+        """Return the name of the API, as `usual_api` does."""
+        provider, model = self.cards.get(lane.agent, ("", ""))
+        told = self.lanes.get(lane.address, _Told(model=model))
+        by_model = (api for pattern, api in MODELS.items() if fnmatchcase(told.model, pattern))
+        return _known_api(told.api or PROVIDERS.get(provider) or next(by_model, ""))
+
+
+def _tell(now: LaneApis, entry: Entry) -> LaneApis:
+    event = entry.event
+    if isinstance(event, ModeSwitch):
+        for agent, card in event.cards.items():
+            if card is not None and (card.provider or card.model):
+                now = _with_card(now, agent, card.provider, card.model)
+        return now
+    if not isinstance(event, AssistantMessage | LlmError):
+        return now
+    where = address(event.agent, event.task)
+    before = now.lanes.get(where) or _Told(model=now.cards.get(event.agent, ("", ""))[1])
+    told = before._replace(model=event.model or before.model)
+    if event.receipt is not None:
+        told = told._replace(api=event.receipt.api.partition("@")[0] or DEFAULT_API)
+    elif event.source is not None and event.source.system in PROGRAMS:
+        told = told._replace(api=PROGRAMS[event.source.system])
+    return now if now.lanes.get(where) == told else now._replace(lanes={**now.lanes, where: told})
+
+
+def _with_card(now: LaneApis, agent: str, provider: str, model: str) -> LaneApis:
+    before = now.cards.get(agent, ("", ""))
+    cards = {**now.cards, agent: (provider or before[0], model or before[1])}
+    own = {where: told for where, told in now.lanes.items() if model and where.partition("/")[0] == agent}
+    return LaneApis(
+        {**now.lanes, **{where: told._replace(model=model) for where, told in own.items()}}, cards
+    )
+
+
+# Of all kinds: where only some are read, a damaged entry stops the reading.
+lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
+"""The fold that tells by which API each lane is asked, without reading the log back."""
 
 
 def _known_api(name: str) -> str:

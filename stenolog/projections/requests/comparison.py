@@ -16,15 +16,6 @@ FRONT = frozenset(STAGES[PROMPT])
 """The rules of what stands around the conversation."""
 
 
-class HasTokens(Protocol):
-    """A size that counts tokens."""
-
-    @property
-    def tokens(self) -> int:
-        """Return the number of tokens."""
-        ...
-
-
 class Explained(Protocol):
     """A request as far as it is compared: its body, the source of each part, the omissions, its size."""
 
@@ -49,8 +40,8 @@ class Explained(Protocol):
         ...
 
     @property
-    def size(self) -> HasTokens:
-        """Return the size of the request."""
+    def tokens(self) -> int:
+        """Return the tokens of the request, as a budget counts them."""
         ...
 
 
@@ -94,7 +85,8 @@ def _matched(
         waiting[key(part)].append(part)
     rest = []
     for part in left:
-        same = waiting[key(part)] if key(part) is not None else ()
+        named = key(part)
+        same = waiting.get(named) if named is not None else None
         if same:
             found.append(Match(part, same.popleft()))
         else:
@@ -204,7 +196,8 @@ class Change(NamedTuple):
 
     `first` to `last` are its positions (0: none); a run that was left out by one rule is one change, of
     `parts` parts. `was` is the rule of the first request and `rule` that of the second: the one that it
-    stands there by, or is left out by (empty: it is not there yet, or no longer).
+    stands there by, or is left out by (empty: it is not there yet, or no longer). `text` is what it says, or
+    said; `text_before` is what it said where it has another form.
     """
 
     sign: Sign
@@ -217,6 +210,7 @@ class Change(NamedTuple):
     tokens_after: int
     text: str
     parts: int = 1
+    text_before: str = ""
 
 
 class RequestDiff(NamedTuple):
@@ -238,6 +232,33 @@ class RequestDiff(NamedTuple):
         """Return whether the two bodies are the same, to the byte."""
         return not self.around and self.shared.messages == self.messages_before == self.messages_after
 
+    def _repr_html_(self) -> str:
+        """Return the difference as a table, for a notebook."""
+        from stenolog.projections.html_table import table  # late: few programs show one
+
+        shared = f"{self.shared.messages:,} messages shared, {self.shared.tokens:,} tokens"
+        around = f"; beside the messages: {', '.join(self.around)}" if self.around else ""
+        return table(
+            f"{self.tokens_before:,} → {self.tokens_after:,} tokens, {shared}{around}",
+            ("", "entries", "role", "rule", "tokens", "text"),
+            len(self.changes),
+            lambda first, end: (
+                (
+                    each.sign,
+                    _span(each.first, each.last),
+                    each.role,
+                    each.rule or each.was,
+                    f"{each.tokens_after - each.tokens_before:+,}",
+                    f"{each.parts:,} parts: {each.text}" if each.parts > 1 else each.text,
+                )
+                for each in self.changes[first:end]
+            ),
+        )
+
+
+def _span(first: int, last: int) -> str:
+    return "" if not last else f"{first}" if first == last else f"{first}-{last}"
+
 
 def diff(before: Explained, after: Explained) -> RequestDiff:
     """Return the difference between two requests, which must be of one API."""
@@ -248,8 +269,8 @@ def diff(before: Explained, after: Explained) -> RequestDiff:
         Shared(same, shared),
         len(first.messages),
         len(second.messages),
-        before.size.tokens,
-        after.size.tokens,
+        before.tokens,
+        after.tokens,
         tuple(_around(around(before), around(after))),
         tuple(_runs(_changes(first, second))),
     )
@@ -279,10 +300,21 @@ class _Side:
         return part.rule, part.disposition, part.tokens_out, written
 
 
+def same_prefix(before: Explained, after: Explained) -> int:
+    """Return how many messages a provider's cache may know from the request before: -1 if not even the front.
+
+    A cache knows a beginning: model, tools and system text, then message by message.
+    """
+    first, second = around(before), around(after)
+    if any(_written(first.get(key)) != _written(second.get(key)) for key in ("model", *SYSTEM, "tools")):
+        return -1
+    return _same(messages(before), messages(after))
+
+
 def _same(first: Sequence[Any], second: Sequence[Any]) -> int:
     """Count the items from the beginning that are equal."""
     for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if _written(one) != _written(other):
+        if one is not other and _written(one) != _written(other):
             return index
     return min(len(first), len(second))
 
@@ -305,8 +337,20 @@ def _changes(before: _Side, after: _Side) -> Iterator[Change]:
             yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))
         elif new is None and old is not None:
             yield _change("-", old, old.rule, after.dropped_by(old), old.tokens_out, 0, before.text(old))
-        elif old is not None and new is not None and before.form(old) != after.form(new):
-            yield _change("~", new, old.rule, new.rule, old.tokens_out, new.tokens_out, after.text(new))
+        elif old is not None and new is not None and not _same_form(before, old, after, new):
+            change = _change("~", new, old.rule, new.rule, old.tokens_out, new.tokens_out, after.text(new))
+            yield change._replace(text_before=before.text(old))
+
+
+def _same_form(before: _Side, old: RequestPart, after: _Side, new: RequestPart) -> bool:
+    """Return whether a part has the same form in both, mostly without a look at its words."""
+    if (old.rule, old.disposition, old.tokens_out) != (new.rule, new.disposition, new.tokens_out):
+        return False
+    if min(old.message, new.message) >= 0 and old.text == new.text:
+        # Requests that follow one another share their messages.
+        is_shared = before.messages[old.message] is after.messages[new.message]
+        return is_shared or before.form(old) == after.form(new)
+    return before.form(old) == after.form(new)
 
 
 def _change(

@@ -15,10 +15,10 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.tool_pairs import CallKey
 
 from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, sections
-from .comparison import RequestDiff, diff
+from .comparison import RequestDiff, diff, tokens_of
 from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
 from .rules import REPAIRS
-from .tokens import COUNTER, IMAGE_TOKENS, OVERHEAD
+from .tokens import COUNTER, IMAGE_TOKENS
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Body: TypeAlias = dict[str, Any]
@@ -163,7 +163,8 @@ class Request:
     `obstacle` is the reason without the first of these: empty where all was answered. `ready` is true also if
     only the name of the model is missing. `parts` explains the contents,
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
-    `at` is the position of the view. The body has its messages under `messages_key`. `cuts` is how often the
+    `tool_names` has the card's names of tools that no provider takes, by those in the body. `at` is the
+    position of the view. The body has its messages under `messages_key`. `cuts` is how often the
     window has been cut so far, `cut` are the runs of positions that it left out.
     """
 
@@ -184,6 +185,7 @@ class Request:
     ready: bool = True
     encoded: MessageHash | None = None
     messages_key: str = MESSAGES
+    tool_names: Mapping[str, str] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""
@@ -194,6 +196,13 @@ class Request:
     def __repr__(self) -> str:
         where = address(self.agent, self.task)
         return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
+
+    def _repr_html_(self) -> str:
+        """Return the parts and the omissions as a table, for a notebook."""
+        from .notebook import request_table  # late: few programs show one
+
+        tokens, digest = f"{self.size.tokens:,} tokens", f"sha256 {self.sha256[:12]}…"
+        return request_table(self, f"{repr(self)[1:-1]}, {tokens}, {digest}")
 
     def check(self) -> Request:
         """Return the request itself, if it may be sent. Raises `RequestNotSendableError`, with the reason."""
@@ -266,12 +275,14 @@ class Request:
         return Size(
             messages=written - continued,
             characters=sum(map(len, texts(self.body))),
-            tokens=sum(part.tokens_out + OVERHEAD for part in self.parts)
-            # Parts that continue a message have no frame of their own.
-            - OVERHEAD * continued
-            + IMAGE_TOKENS * _pictures(self.body),
+            tokens=self.tokens,
             bytes=len(self.bytes),
         )
+
+    @cached_property
+    def tokens(self) -> int:
+        """The tokens of the request, as a budget counts them."""
+        return tokens_of(self.parts) + IMAGE_TOKENS * pictures(self.body)
 
     def diff(self, other: Request) -> RequestDiff:
         """Return the difference from this request to another one of the same API."""
@@ -309,7 +320,7 @@ def texts(value: object) -> Iterator[str]:
             yield from texts(inner)
 
 
-def _pictures(value: object) -> int:
+def pictures(value: object) -> int:
     """Count the pictures and files in a body."""
     if isinstance(value, dict):
         if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
@@ -317,5 +328,5 @@ def _pictures(value: object) -> int:
         # Arguments of calls and schemas of tools may have such keys, and hold no picture.
         if value.get("type") == "tool_use":
             return 0
-        return sum(_pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
-    return sum(map(_pictures, value)) if isinstance(value, list) else 0
+        return sum(pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
+    return sum(map(pictures, value)) if isinstance(value, list) else 0

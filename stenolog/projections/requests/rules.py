@@ -26,12 +26,13 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "answered-since": "the lane has answered since this error",
             "retried": "the call failed, and was made again by itself: the next answer is whole",
             "private-purpose": "another agent's memory or routing",
-            "pass": "another agent passed",
+            "pass": "an agent passed",
         },
         "attributed: in which form": {
             "user": "the user's words, as they are",
             "system-note": "a note of the system's",
             "own": "the lane's own answer",
+            "shared": "another agent's answer, as the lane's own: the policy has one voice for all",
             "memory": "a fact that the agent keeps",
             "routing": "the agent's own routing",
             "attributed": "somebody else's words, quoted with who said them",
@@ -53,6 +54,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "placeholder-interrupted": "a call that was interrupted before it had a result",
             "placeholder-hidden": "a call whose result is in the log, but not shown here",
             "away-note": "where what was said while the agent was away begins, and where it ends",
+            "turn-note": "that the lane is to speak, behind the answer of another that is shown as its own",
             "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
         },
         "fitted: what the policy leaves out": {

@@ -15,6 +15,7 @@ from .apis.body_builder import OPENING
 from .body_digest import conversation
 from .explanation import Explanation, Omission, RequestPart
 from .pipeline.budget import limits, must_keep, positions_of
+from .pipeline.identifiers import renamed_tools
 from .pipeline.omissions import merge_runs
 from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
@@ -23,6 +24,7 @@ from .rules import CUTS
 
 NOTHING = "nothing"
 """The beginning of the reasons that no one can do anything about: all was answered."""
+NOTHING_SAID = f"{NOTHING} has been said to it"
 STOPPED = "it was stopped; any message to it, such as 'continue', lets it go on"
 LIKENESS = 0.6
 """The likeness of an agent's name to that of a known one, from 0 to 1, from which on it may be a slip."""
@@ -65,6 +67,7 @@ def finished(
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
         messages_key=api.messages,
+        tool_names=renamed_tools(view.settings.card_of(view.lane.agent).tools or ()),
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
@@ -135,8 +138,8 @@ def unsendable_reason(view: View, end: Message | None) -> str:
     `end` is the last that was said.
     """
     if end is None:
-        return f"{NOTHING} has been said to it"
-    if end.role == "assistant":
+        return NOTHING_SAID
+    if end.role == "assistant" and end.rule != "shared":
         return f"{NOTHING} to answer: the last word is the agent's own"
     state, address = view.state, view.lane.address
     stands = state.lane(address)

@@ -6,20 +6,20 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Inserted, Share, Stream, Written
+from stenolog.adapters.store.store_values import Inserted, PendingEntry, Stream, Which
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import (
     ClaimLostError,
+    ConversationNotFoundError,
     DuplicateIdError,
     InvalidEventError,
     VersionConflictError,
 )
 from stenolog.domain.events import ModeSwitch
 
-from .conftest import claim, item, positions, put
+from .given import claim, item, key_of, positions, put, taken
 
 
 def test_a_conversation_begins_with_a_mode_switch_that_nobody_need_give(recorder: LogRecorder) -> None:
@@ -138,60 +138,210 @@ def test_a_claim_goes_with_the_append_that_settles_it_and_a_lost_one_appends_not
     assert (positions(recorder, "demo"), recorder.claims(stream)) == ([1, 2, 3], [])
 
 
-def test_the_librarys_appends_name_their_versions_and_are_all_written_or_none(recorder: LogRecorder) -> None:
-    def event(name: str, version: int) -> StoredEvent:
-        return StoredEvent(name, version, "user_message@1", b"{}")
-
-    assert recorder.insert_events([event("a", 1), event("b", 1), event("a", 2)]) == [1, 2, 3]
-    for wrong in (event("a", 2), event("a", 4), event("c", 2)):
-        with pytest.raises(IntegrityError):
-            recorder.insert_events([event("b", 2), wrong])
-    assert (positions(recorder, "a"), positions(recorder, "b")) == ([1, 2], [1])
-
-
-def test_tracking_is_recorded_with_the_events_or_neither_is(
-    recorder: LogRecorder, other: LogRecorder
+@pytest.mark.parametrize("expected", [None, 0])
+def test_a_conversation_that_begins_with_a_mode_switch_gets_no_other(
+    recorder: LogRecorder, expected: int | None
 ) -> None:
-    event = StoredEvent("a", 1, "user_message@1", b"{}")
-    recorder.insert_events([event], tracking=Tracking("upstream", 7))
+    switch = item(ModeSwitch(mode="agent"))
 
-    with pytest.raises(IntegrityError):
-        recorder.insert_events([StoredEvent("b", 1, "t", b"")], tracking=Tracking("upstream", 7))
-    assert other.max_tracking_id("upstream") == 7
-    assert [*recorder.select_events("b")] == []
-    other.insert_tracking(Tracking("upstream", 9))
-    assert recorder.max_tracking_id("upstream") == 9
+    records = recorder.append([switch, item("a")], Stream("demo"), expected)
+    assert [(record.position, record.topic) for record in records] == [
+        (1, "mode_switch@1"),
+        (2, "user_message@1"),
+    ]
 
 
-def test_a_batch_is_one_transaction_that_leaves_out_what_is_refused(recorder: LogRecorder) -> None:
-    demo, sha = Stream("demo"), "ab" * 32
-    put(recorder, demo, "a")
-    ends = recorder.insert_batch(
-        [
-            Share(demo, [item("b"), item("c")], 2, [("kept", 3)]),
-            Share(Stream("demo"), [item("d")], 2),
-            Share(Stream("new"), [item("e")], 0),
-        ],
-        [(sha, b"x")],
-    )
-
-    assert ends[0] == Written(4, ["kept"])
-    assert isinstance(ends[1], VersionConflictError)
-    assert ends[2] == Written(2, [])
-    assert positions(recorder, "kept") == [1, 2, 3, 4]
-    assert recorder.blob_shas() == [sha]
-    again = recorder.insert_batch([Share(demo, [item("f")], 4, [("kept", 3)])], [])
-    assert again == [Written(5, [])]
-
-
-def test_a_share_notes_its_conversation_under_its_marks_and_a_refused_one_does_not(
+def test_who_expects_a_conversation_that_is_not_there_is_refused_and_none_begins(
     recorder: LogRecorder,
 ) -> None:
-    shares = [
-        Share(Stream("a"), [item("a")], 0, (), ["one", "two"]),
-        Share(Stream("b"), [item("b")], 7, (), ["three"]),
-    ]
-    recorder.insert_batch(shares, [])
+    with pytest.raises(VersionConflictError) as refused:
+        put(recorder, Stream("demo"), "a", expected=2)
 
-    key = recorder.find("a")
-    assert [recorder.load_cursor(mark).position for mark in ("one", "two", "three")] == [key, key, 0]
+    assert (refused.value.expected, refused.value.found) == (2, 0)
+    assert recorder.find("demo") is None
+    assert recorder.names(Which()) == []
+
+
+@pytest.mark.parametrize("expected", [None, 0])
+def test_an_append_of_nothing_begins_nothing(recorder: LogRecorder, expected: int | None) -> None:
+    assert recorder.append([], Stream("demo"), expected) == []
+    assert recorder.insert_events([]) == []
+    assert recorder.find("demo") is None
+
+
+@pytest.mark.parametrize("expected", [None, 2])
+def test_of_an_append_that_was_written_in_part_the_rest_alone_is_written(
+    recorder: LogRecorder, other: LogRecorder, expected: int | None
+) -> None:
+    (first,) = recorder.append([item("a", "m-1")], Stream("demo"), None)
+
+    both = other.append([item("b", "m-2"), item("a", "m-1")], Stream("demo"), expected)
+    assert [record.position for record in both] == [3, 2]
+    assert both[1] == first
+    assert other.append([item("a", "m-1"), item("b", "m-2")], Stream("demo"), 0) == both[::-1]
+    assert positions(recorder, "demo") == [1, 2, 3]
+
+
+def test_an_append_repeated_in_part_at_another_position_is_refused(recorder: LogRecorder) -> None:
+    recorder.append([item("a", "m-1")], Stream("demo"), None)
+
+    with pytest.raises(VersionConflictError):
+        recorder.append([item("a", "m-1"), item("b", "m-2")], Stream("demo"), 1)
+    assert positions(recorder, "demo") == [1, 2]
+
+
+def test_one_id_twice_in_one_append_is_one_entry_where_the_words_are_the_same(recorder: LogRecorder) -> None:
+    twice = recorder.append([item("a", "m-1"), item("a", "m-1")], Stream("demo"), None)
+
+    assert twice[0] == twice[1]
+    assert positions(recorder, "demo") == [1, 2]
+    with pytest.raises(DuplicateIdError, match="m-2"):
+        recorder.append([item("b", "m-2"), item("c", "m-2")], Stream("demo"), None)
+    assert positions(recorder, "demo") == [1, 2]
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["in one append", "in the log"])
+def test_an_id_that_no_caller_chose_is_never_taken_for_a_repeated_append(
+    recorder: LogRecorder, stands: bool
+) -> None:
+    drawn = [PendingEntry("user_message@1", b"{}", "e-1", 0, b"salt") for _ in range(2)]
+    if stands:
+        recorder.append([drawn.pop()], Stream("demo"), None)
+
+    with pytest.raises(DuplicateIdError, match="e-1"):
+        recorder.append(drawn, Stream("demo"), None)
+    assert recorder.last_position(Stream("demo", recorder.find("demo"))) == (2 if stands else 0)
+
+
+def test_ids_are_of_one_conversation_and_another_may_have_the_same(recorder: LogRecorder) -> None:
+    (one,) = recorder.append([item("a", "m-1")], Stream("one"), None)
+    (two,) = recorder.append([item("b", "m-1")], Stream("two"), None)
+
+    assert (one.position, two.position) == (2, 2)
+    assert recorder.record_by_id(Stream("two"), "m-1") == two
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["head unknown", "head known"])
+def test_nothing_is_appended_to_a_conversation_that_was_deleted(
+    recorder: LogRecorder, other: LogRecorder, known: bool
+) -> None:
+    mine = Stream("demo")
+    put(recorder, mine, "a")
+    stream = mine if known else Stream("demo", mine.key)
+    assert mine.key is not None
+    other.delete(mine.key, "demo")
+
+    with pytest.raises(ConversationNotFoundError):
+        put(recorder, stream, "b")
+    assert recorder.find("demo") is None
+    assert recorder.max_notification_id() is None
+
+
+def test_an_append_follows_its_conversation_to_another_name_and_the_old_name_begins_anew(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    mine = Stream("demo")
+    put(recorder, mine, "a")
+    other.rename(key_of(recorder, mine), "new")
+
+    assert put(recorder, mine, "b") == [3]
+    assert put(recorder, Stream("demo"), "c") == [2]
+    assert (positions(other, "new"), positions(other, "demo")) == ([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "time"),
+    [
+        ("odd@7", bytes(range(256)) * 3, 0),
+        ("", b"", 1),
+        ("ä😀@1", b"\x00", -62_135_596_800_000_000),
+        ("user_message@1", b"{}", 253_402_300_799_999_999),
+    ],
+    ids=["every byte", "nothing", "the year 1", "the year 9999"],
+)
+def test_bytes_topics_and_times_come_back_as_they_went_in(
+    recorder: LogRecorder, other: LogRecorder, topic: str, payload: bytes, time: int
+) -> None:
+    entry = PendingEntry(topic, payload, "m-1", time, bytes(16), True)
+    (record,) = recorder.append([entry], Stream("demo"), None)
+
+    assert (record.topic, record.payload, record.time, record.salt) == (topic, payload, time, bytes(16))
+    assert other.select_records(Stream("demo"), 1, 2) == [record]
+    (row,) = other.committed(recorder.committed(0)[0].notification)
+    assert (row.topic, row.payload, row.time, row.digest) == (topic, payload, time, record.digest)
+
+
+def test_who_knows_an_older_head_appends_behind_the_newest_and_expects_it_in_vain(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    mine = Stream("demo")
+    put(recorder, mine, "a")
+    put(other, Stream("demo"), "b", "c")
+
+    with pytest.raises(VersionConflictError) as refused:
+        put(recorder, mine, "d", expected=2)
+    assert (refused.value.expected, refused.value.found) == (2, 4)
+    assert put(recorder, mine, "d") == [5]
+
+
+def test_a_claim_that_was_never_taken_settles_nothing(recorder: LogRecorder) -> None:
+    stream = Stream("demo")
+    put(recorder, stream, "a")
+
+    with pytest.raises(ClaimLostError):
+        recorder.append([item("b")], stream, 2, 99)
+    with pytest.raises(ClaimLostError):
+        recorder.append([item("b")], Stream("demo"), None, 99)
+    assert positions(recorder, "demo") == [1, 2]
+
+
+def test_a_claim_stays_where_the_append_that_settles_it_is_refused(recorder: LogRecorder) -> None:
+    stream = Stream("demo")
+    put(recorder, stream, "a")
+    held = taken(recorder, stream)
+    recorder.add_drafts([(held.fence, b"said")])
+
+    with pytest.raises(VersionConflictError):
+        recorder.append([item("b")], stream, 1, held.fence)
+    with pytest.raises(InvalidEventError):
+        recorder.append([item(ModeSwitch(mode="agent"))], stream, None, held.fence)
+    assert recorder.claims(stream) == [held]
+    assert recorder.drafts(held.fence) == [b"said"]
+    assert positions(recorder, "demo") == [1, 2]
+
+
+def test_who_settles_a_claim_again_writes_nothing_twice(recorder: LogRecorder) -> None:
+    stream = Stream("demo")
+    put(recorder, stream, "a")
+    held = taken(recorder, stream)
+    recorder.append([item("b", "m-1")], stream, None, held.fence)
+
+    with pytest.raises(ClaimLostError):
+        recorder.append([item("b", "m-1")], stream, None, held.fence)
+    assert positions(recorder, "demo") == [1, 2, 3]
+
+
+def test_appends_of_one_caller_that_another_thread_makes_keep_their_order(recorder: LogRecorder) -> None:
+    woken, streams = threading.Event(), [Stream("one"), Stream("two")]
+    waiting = [
+        recorder.insert_later([item(str(number))], woken.set, stream=streams[number % 2])
+        for number in range(20)
+    ]
+    while not all(each.done for each in waiting):
+        assert woken.wait(20)
+        woken.clear()
+
+    assert [each.result()[0].position for each in waiting] == [2 + number // 2 for number in range(20)]
+
+
+def test_an_append_answers_with_the_same_ids_when_it_is_repeated(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    first = recorder.insert_events([item("a", "m-1"), item("b", "m-2")], stream=Stream("demo"))
+    put(recorder, Stream("demo"), "c")
+    again = other.insert_events([item("b", "m-2"), item("a", "m-1")], stream=Stream("demo"))
+
+    assert first is not None
+    assert again is not None
+    assert [*again] == [first[1], first[0]]
+    assert first[:1] == [first[0]]

@@ -13,7 +13,7 @@ from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import START, Cursor, Segment, Stream
 from stenolog.domain.errors import ConversationExistsError, ConversationNotFoundError
 
-from .conftest import item, positions, put
+from .given import fork, item, positions, put
 
 
 @pytest.fixture
@@ -26,12 +26,6 @@ def forked(recorder: LogRecorder) -> tuple[Stream, Stream, Stream]:
     grandchild = fork(recorder, child, 4, "grandchild")
     put(recorder, demo, "later", "and later")
     return demo, child, grandchild
-
-
-def fork(recorder: LogRecorder, parent: Stream, at: int, name: str | None = None) -> Stream:
-    digest = recorder.digest_at(parent, at)
-    assert digest is not None
-    return recorder.fork(parent, START._replace(position=at, digest=digest), name, [item("forked")])
 
 
 def test_a_fork_is_read_whole(recorder: LogRecorder, forked: tuple[Stream, Stream, Stream]) -> None:

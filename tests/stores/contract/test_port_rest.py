@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 from hashlib import sha256
-from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
-from stenolog.adapters.store import recorder as port
-from stenolog.adapters.store import store_values
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import (
     BlobContent,
@@ -23,7 +17,7 @@ from stenolog.adapters.store.store_values import (
 from stenolog.domain.entry import content_hash, digest_of
 from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
 
-from .conftest import claim, item, positions, put
+from .given import claim, item, positions, put
 
 
 @pytest.fixture
@@ -183,25 +177,3 @@ def test_an_export_comes_in_with_its_own_digests(recorder: LogRecorder, demo: St
     assert recorder.blob(sha) == b"x"
     with pytest.raises(VersionConflictError):
         recorder.insert_export(iter([Continuation("copy", 0, 3), *records]))
-
-
-def test_nothing_of_a_database_is_in_the_contracts_types() -> None:
-    for module in (port, store_values):
-        tree = ast.parse(Path(inspect.getsourcefile(module) or "").read_text())
-        imported = {
-            name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
-        } | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not [name for name in imported if "sqlite" in name or "psycopg" in name]
-        assert imported & {"database", "event_rows", "conversation_rows", "group_commit"} == set()
-    for name in LogRecorder.__abstractmethods__:
-        method = getattr(LogRecorder, name)
-        hints = get_type_hints(method.fget if isinstance(method, property) else method)
-        assert "sqlite" not in str(hints), name
-
-
-def test_every_rule_of_the_contract_is_told() -> None:
-    untold = [
-        name for name in sorted(LogRecorder.__abstractmethods__) if not getattr(LogRecorder, name).__doc__
-    ]
-
-    assert untold == []

@@ -79,7 +79,8 @@ class AnthropicWriter(Writer):
         if preamble.persona:
             body["system"] = preamble.persona
         if self.tools:
-            body["tools"] = self.tools
+            # The last one as a copy: a breakpoint behind it is none of its own size.
+            body["tools"] = [*self.tools[:-1], {**self.tools[-1]}]
         body |= said
         if cached:
             mark_prefix(body)
@@ -112,8 +113,9 @@ def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """Return the conversation, and the notes behind it that are not of the log."""
     conversation = list(messages)
     late: list[Message] = []
-    # The log's own notes stay in the conversation: they are there in the next request, too.
-    while conversation and conversation[-1].role == "system" and conversation[-1].rule != "system-note":
+    # Messages of the log stay in the conversation: they are there in the next request, too.
+    of_log = ("system-note", "attributed")
+    while conversation and conversation[-1].role == "system" and conversation[-1].rule not in of_log:
         late.insert(0, conversation.pop())
     return conversation, late
 

@@ -44,7 +44,7 @@ from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
 
 
-class _Inputs(NamedTuple):
+class Inputs(NamedTuple):
     """All that a request is made of: what is told, what stands around it, and what had been delivered."""
 
     told: FrozenAndTail
@@ -62,10 +62,10 @@ class _Inputs(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Asked:
+class ExplainedLater:
     """Explains a request once somebody asks: all of it is written again, and each part explained."""
 
-    inputs: _Inputs
+    inputs: Inputs
     api: Api
     blobs: Mapping[str, bytes]
     runs: tuple[Omission, ...]
@@ -93,10 +93,22 @@ class RequestSession:
     """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
     `shared`: so many messages at the beginning of the last body are the very objects that stood in the body
-    before it; all bodies share them, and nobody may change them.
+    before it; all bodies share them, and nobody may change them. `explained`: each is written with its parts,
+    which takes less time than both one after the other.
     """
 
-    def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
+    explaining = False
+    """True where the writer explains each part at once, and not only where somebody asks."""
+
+    def __init__(
+        self,
+        window: Window,
+        api: str | Api,
+        blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+        *,
+        explained: bool = False,
+    ) -> None:
+        self.explained = explained
         self.window, self.api, self.blobs = window, api_of(api), blobs
         self.shared = 0
         self.writer: Writer | None = None
@@ -110,7 +122,9 @@ class RequestSession:
         window = self.window
         check_askable(window)
         inputs = self._inputs()
-        explain = _Asked(inputs, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows))
+        explain = ExplainedLater(
+            inputs, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows)
+        )
         body, explained = self._written_down(inputs, explain)
         lazy = LazyExplanation(explained)
         request = finished(
@@ -121,20 +135,18 @@ class RequestSession:
             return replace(request, encoded=self.writer.encoded(messages))
         return request
 
-    def _written_down(self, inputs: _Inputs, explain: _Asked) -> tuple[Body, Callable[[], Explanation]]:
+    def _written_down(
+        self, inputs: Inputs, explain: ExplainedLater
+    ) -> tuple[Body, Callable[[], Explanation]]:
         """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
-        if self.api.writer is None:
+        if self.api.writer is None or self.explained:
             rendered = self.api.render(inputs.messages, inputs.preamble, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self.writer
         writer = self._at_work(inputs, self.api.writer)
-        savepoint, told = writer.builder.savepoint(), inputs.told
-        if self._written < told.number:
-            # Only the units that were frozen since the last request.
-            fresh = islice(told.frozen.units, self._written, told.number)
-            writer.write([*chain.from_iterable(fresh)])
-            self._written = told.number
+        savepoint = writer.builder.savepoint()
+        self._write_frozen(writer, inputs.told)
         body = writer.body(inputs.rest)
         self.shared = savepoint.unchanged(conversation(body, self.api.messages)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
@@ -142,7 +154,14 @@ class RequestSession:
             self.writer = None
         return body, explain
 
-    def _inputs(self) -> _Inputs:
+    def _write_frozen(self, writer: Writer, told: FrozenAndTail) -> None:
+        """Write the units that were frozen since the last request."""
+        if self._written < told.number:
+            fresh = islice(told.frozen.units, self._written, told.number)
+            writer.write([*chain.from_iterable(fresh)])
+            self._written = told.number
+
+    def _inputs(self) -> Inputs:
         window = self.window
         if depends_on_tail(window):
             told, delivered, entries = _render_all(window)
@@ -152,7 +171,7 @@ class RequestSession:
         end = said[-1] if said else told.frozen.end
         around = self._surround({**told.frozen.tools, **tools_called(said)}, entries)
         rest = (*said, *preview_note(end), *around.behind)
-        return _Inputs(told, around.first, rest, around.preamble, delivered, end)
+        return Inputs(told, around.first, rest, around.preamble, delivered, end)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
         """Return the text around the conversation; rebuild it if something that it depends on has changed."""
@@ -166,13 +185,13 @@ class RequestSession:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
 
-    def _at_work(self, inputs: _Inputs, writer: type[Writer]) -> Writer:
+    def _at_work(self, inputs: Inputs, writer: type[Writer]) -> Writer:
         """Return the writer of the frozen prefix: a new one if that has changed."""
         # What stands before the conversation is part of the body's beginning, so a change of it writes all
         # anew.
         rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)
         if self.writer is None or self._writer_rests_on != rests_on:
-            self.writer = writer(inputs.preamble, self.blobs, explaining=False)
+            self.writer = writer(inputs.preamble, self.blobs, explaining=self.explaining)
             self.writer.write(inputs.first)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
@@ -282,6 +301,8 @@ def window(
     return made
 
 
-def from_window(window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """Return the request of a window."""
-    return RequestSession(window, api, blobs).request()
+def from_window(
+    window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
+) -> Request:
+    """Return the request of a window. `explained`: its parts are asked for, so they are made at once."""
+    return RequestSession(window, api, blobs, explained=explained).request()

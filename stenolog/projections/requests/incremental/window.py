@@ -8,6 +8,7 @@ with the entries in it, without what came before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
@@ -81,6 +82,23 @@ class Window(View):
         # Upper bounds: a window is measured as a whole only where these no longer fit.
         self._sizes = self._bounds()
 
+    def branch(self) -> Window:
+        """Return a window that stands where this one does, and goes on by itself."""
+        made = copy(self)
+        for name in ("entries", "left_out", "summaries", "private", "rows", "_sizes"):
+            setattr(made, name, list(getattr(self, name)))
+        made.pairing = self.pairing.copy()
+        made.frozen, made.measure = FrozenPrefix(), copy(self.measure)
+        if self.uncut is not None:
+            _, entries, left_out, summaries, pairing, _ = self.uncut
+            made.uncut = self.uncut._replace(
+                entries=list(entries),
+                left_out=list(left_out),
+                summaries=list(summaries),
+                pairing=pairing.copy(),
+            )
+        return made
+
     @property
     def may_be_uncut(self) -> bool:
         """True if the next entry may undo the last cut; a snapshot made here could not do that."""
@@ -141,7 +159,7 @@ class Window(View):
         if self.measure.missing or any(0 in cap.room for cap in self._caps):
             return False
         sizes = zip(self._sizes, self._caps, strict=True)
-        return not [cap for size, cap in sizes if not size.fits(cap.room)]
+        return not [cap for size, cap in sizes if self.counts(cap.rule) and not size.fits(cap.room)]
 
     def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
@@ -158,8 +176,8 @@ class Window(View):
         else:
             made = [made for made in self.summaries if made.summary.position not in frozen.left_out]
             context = read_context(entries, self.settings, self.pairing, made, self.lane.agent)
-            left_out = visible(entries, self.lane, context, self.memory.answered)
-            seen = edited(entries, left_out, self.lane, context, self.policy.pins)
+            left_out = visible(entries, self.voice, context, self.memory.answered)
+            seen = edited(entries, left_out, self.voice, context, self.policy.pins)
             edits = context.edits
         messages = {row.entry.position: row.messages for row in rows}
         grouping = ToolGrouper(self.style, frozen.answer, frozen.called)
@@ -184,7 +202,7 @@ class Window(View):
     def _row(self, entry: Entry) -> WindowRow:
         messages = self.messages_of(entry)
         if not self._caps:
-            return WindowRow(entry, messages, NO_SIZE, is_plain(entry, self.lane))
+            return WindowRow(entry, messages, NO_SIZE, is_plain(entry, self.voice))
         sizes = [self.measure.of(message) for message in messages]
         messages = tuple([message._replace(size=size) for message, size in zip(messages, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
@@ -204,7 +222,7 @@ class Window(View):
         # Notes may stand before and behind it.
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        return WindowRow(entry, messages, size, is_plain(entry, self.lane))
+        return WindowRow(entry, messages, size, is_plain(entry, self.voice))
 
     def _bounds(self) -> list[Size]:
         """Return the size of the rows at most, for each cap."""
@@ -225,9 +243,9 @@ class Window(View):
             self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
         before_it = (row.entry for row in reversed(self.rows))
         # These may bring entries back, which the bounds have not counted.
-        surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.lane)
+        surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
         # A result behind an answer that stands earlier is a late one: a message more than was measured.
-        surely = surely or stands_earlier(entry, self.lane)
+        surely = surely or stands_earlier(entry, self.voice)
         if surely or not self.surely_fits:
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]

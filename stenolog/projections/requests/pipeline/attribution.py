@@ -38,7 +38,7 @@ from stenolog.projections.requests.request import Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
-from .lane import INTERRUPTIONS, LaneId
+from .lane import INTERRUPTIONS, LaneId, SharedLane
 from .quoting import END_OF, escape, guard, heading_name, note, quote, under
 
 WORDS = (TextPart, RefusalPart)
@@ -48,7 +48,7 @@ UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote i
 
 
 class AttributionStyle(NamedTuple):
-    """A lane's settings for other authors' messages: heading, token counter.
+    """A lane's settings for authors' messages: headings, role of other agents, token counter.
 
     `openings` are the beginnings of the engine's own lines; no quoted text may begin a line with one.
     """
@@ -57,6 +57,8 @@ class AttributionStyle(NamedTuple):
     others: str = ""
     counter: Counter = ESTIMATE
     openings: tuple[str, ...] = ()
+    user: str = ""
+    role: Literal["user", "system", "assistant"] = "user"
 
     def guarded(self, text: str) -> str:
         """Return an author's words, in which no line can be taken for one of ours."""
@@ -68,13 +70,23 @@ def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> Attribu
 
     Raises `InvalidPolicyError` for a heading that can be forged.
     """
-    others = policy.voices.others if policy.voices else ""
+    voices = policy.voices
+    others, user, role = (voices.others, voices.user, voices.role) if voices else ("", "", "user")
     # Without words or a sign before the name, any line could pass for a heading.
     if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
         raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
-    opening = (others.partition("{name}")[0],) if others else ()
+    if user and (not user.strip() or len(user.splitlines()) > 1):
+        raise InvalidPolicyError(f"/voices/user: expected a heading on one line, found {user!r}")
+    if role == "system" and not others:
+        raise InvalidPolicyError("/voices/others: expected a heading, such as '💬 {name}', for role 'system'")
+    opening = tuple(heading for heading in (others.partition("{name}")[0], user) if heading)
+    if role == "assistant" and (others or policy.away):
+        raise InvalidPolicyError(
+            "/voices/role: expected no `others` and no MissedMessages for role 'assistant'"
+        )
+    lane = SharedLane(*lane) if role == "assistant" else lane
     notes = (f"[{policy.away.title}", f"[{END_OF} {policy.away.title}") if policy.away else ()
-    return AttributionStyle(lane, others, counter, opening + notes)
+    return AttributionStyle(lane, others, counter, opening + notes, user, role)
 
 
 def attribute(
@@ -103,16 +115,25 @@ def _quoted(position: int, message: AssistantMessage, style: AttributionStyle) -
         return _summary(position, message, style)
     if message.purpose != "answer":
         return _kept_fact(position, message, message.purpose, style)
-    return _own_message(position, message) if style.lane.owns(message) else _others(position, message, style)
+    if not style.lane.owns(message):
+        return _others(position, message, style)
+    return _own_message(position, message, "own" if style.lane.wrote(message) else "shared")
 
 
 def _user(position: int, message: UserMessage, style: AttributionStyle) -> Message:
     parts, unsaid = drop_blank(representable(message.parts)), unrepresentable(message.parts)
     if message.author_kind == "system":
         return Message("system", parts, (position,), "system-note", unsaid=unsaid)
-    is_mine = not message.to or style.lane.address in message.to or style.lane.agent in message.to
-    if message.author_kind == "person" and not message.author and is_mine:
-        return Message("user", parts, (position,), "user", unsaid=unsaid)
+    is_mine = (
+        style.lane.shared
+        or not message.to
+        or style.lane.address in message.to
+        or style.lane.agent in message.to
+    )
+    is_users = message.author_kind == "person" and not message.author
+    if is_users and is_mine:
+        own = Message("user", parts, (position,), "user", unsaid=unsaid)
+        return _headed(own, style.user, style) if style.user else own
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
     # Said to others, with their names: the lane must not take it for a message to itself.
     speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
@@ -120,7 +141,20 @@ def _user(position: int, message: UserMessage, style: AttributionStyle) -> Messa
     shown = Message(
         "user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by, unsaid=unsaid
     )
+    if is_users and style.user:
+        return _headed(shown, f"{style.user} to {escape(', '.join(message.to))}", style)
     return _attributed(shown, style)
+
+
+def _headed(message: Message, heading: str, style: AttributionStyle) -> Message:
+    """Return the message with its texts as one, under a heading; without a text it stays as it is."""
+    said = [style.guarded(part.text) for part in message.parts if isinstance(part, TextPart)]
+    if not said:
+        return message
+    media = (part for part in message.parts if not isinstance(part, TextPart))
+    tokens, headed = count_parts(message.parts, style.counter), TextPart(text=under(heading, "\n".join(said)))
+    shown = message._replace(parts=(headed, *media), speaker="", tokens_in=tokens)
+    return shown._replace(rule="attributed", disposition="reworded")
 
 
 def _attributed(message: Message, style: AttributionStyle) -> Message:
@@ -128,18 +162,19 @@ def _attributed(message: Message, style: AttributionStyle) -> Message:
     if not style.openings:
         return message
     parts, speaker = message.parts, message.speaker
+    if style.others:
+        heading = style.others.replace("{name}", escape(heading_name(speaker, style.others)))
+        shown = _headed(message, heading, style)
+        # A system message holds text alone.
+        is_text = all(isinstance(part, TextPart) for part in shown.parts)
+        is_systems = style.role == "system" and shown.by == "agent" and bool(shown.parts) and is_text
+        return shown._replace(role="system") if is_systems else shown
     said = [style.guarded(part.text) for part in parts if isinstance(part, TextPart)]
     if not said:
         return message
-    words = "\n".join(said)
-    if not style.others:
-        tokens = count_parts(parts, style.counter)
-        rest = (part for part in parts if not isinstance(part, TextPart))
-        return message._replace(parts=(TextPart(text=words), *rest), tokens_in=tokens)
-    heading = style.others.replace("{name}", escape(heading_name(speaker, style.others)))
-    headed = TextPart(text=under(heading, words))
-    media = (part for part in parts if not isinstance(part, TextPart))
-    return message._replace(parts=(headed, *media), speaker="", tokens_in=count_parts(parts, style.counter))
+    tokens = count_parts(parts, style.counter)
+    rest = (part for part in parts if not isinstance(part, TextPart))
+    return message._replace(parts=(TextPart(text="\n".join(said)), *rest), tokens_in=tokens)
 
 
 def _summary(position: int, message: AssistantMessage, style: AttributionStyle) -> Message:
@@ -162,12 +197,12 @@ def _kept_fact(position: int, message: AssistantMessage, what: str, style: Attri
     return Message("user", text, (position,), what, "reworded", tokens_in=tokens, unsaid=unsaid)
 
 
-def _own_message(position: int, message: AssistantMessage) -> Message:
+def _own_message(position: int, message: AssistantMessage, rule: str) -> Message:
     return Message(
         "assistant",
         drop_blank(message.parts),
         (position,),
-        "own",
+        rule,
         calls=tuple([CallKey(position, nth) for nth in range(len(message.tool_calls))]),
         joins=response_of(message),
         model=message.model,

@@ -105,6 +105,8 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
     sizes, must_stay = unit_sizes(view, shown), must_keep(view, shown)
     now = caps_now(view, shown)
     for cap in now:
+        if not view.counts(cap.rule):
+            continue
         kept = fitting_units(sizes, cap, must_stay)
         if len(kept) < len(shown.units):
             view.cut(positions_to_cut(view, shown, kept), cap.rule)
@@ -130,9 +132,19 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
         return units, frozenset()
     answered, seen = view.memory.answered, view.state.lane(view.lane.address).seen
     fresh, had = [], set[int]()
+    told = {
+        made.summary.position
+        for made in view.summaries
+        if view.policy.history.window[0] and all(span.last <= seen for span in made.summary.spans)
+    }
+    # Where the words of others are shown as its own, the backend has not said them.
+    others = {e.position for e in view.entries if view.voice.shared and not view.lane.wrote(e.event)}
     for unit in units:
+        if positions_of(unit) <= told:
+            had |= positions_of(unit)
+            continue
         # The backend has its own words, and what they were built on.
-        said_itself = unit[0].role == "assistant"
+        said_itself = unit[0].role == "assistant" and others.isdisjoint(unit[0].positions)
         if all(p <= seen or (said_itself and p <= answered) for p in positions_of(unit)):
             had |= positions_of(unit)
         else:
@@ -230,7 +242,7 @@ def _summaries(view: View, shown: Contents) -> Iterator[int]:
 
 def _is_cut_off(entry: Entry, view: View) -> bool:
     event = entry.event
-    if not isinstance(event, LlmError) or not view.lane.owns(event):
+    if not isinstance(event, LlmError) or not view.voice.owns(event):
         return False
     return says_something(event.parts) and not was_retried(event)
 
@@ -257,9 +269,9 @@ KEEP_REASONS: Mapping[str, Callable[[View, Contents], Iterator[int]]] = MappingP
         "summaries": _summaries,
     }
 )
-"""Why something stays, by name: each gives positions."""
+"""The reasons for which something stays, by name: each gives positions."""
 NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
-"""Why something stays beside the last messages, and does not count as one of them."""
+"""The reasons for which something stays beside the last messages, not counted as one of them."""
 
 
 def must_keep(view: View, shown: Contents) -> dict[int, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
@@ -15,6 +16,7 @@ from typing import Any
 
 from stenolog.domain.model import check_json
 from stenolog.domain.parts import ToolCall
+from stenolog.domain.values import Tool
 from stenolog.projections.tool_pairs import CallKey
 
 # The shortest limit of any provider, so that one id holds on every API.
@@ -99,6 +101,11 @@ def tool_name(raw: str) -> str:
     # With a hash, so that two names which differ only in unfit characters stay apart.
     suffix = "_" + sha256(raw.encode()).hexdigest()[:6]
     return (_BAD.sub("_", raw)[: LONGEST_TOOL_NAME - len(suffix)] or "tool") + suffix
+
+
+def renamed_tools(tools: Iterable[Tool]) -> dict[str, str]:
+    """Return the names of tools that no provider takes, by the names that are sent for them."""
+    return {sent: tool.name for tool in tools if (sent := tool_name(tool.name)) != tool.name}
 
 
 def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:

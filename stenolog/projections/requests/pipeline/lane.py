@@ -28,8 +28,33 @@ class LaneId(NamedTuple):
         return address(self.agent, self.task)
 
     def owns(self, event: Event | Call) -> bool:
-        """Return whether the event is the lane's own message, or the call its own call."""
+        """Return whether the event is shown as the lane's own message, or the call as its own call."""
+        return self.wrote(event)
+
+    @property
+    def shared(self) -> bool:
+        """True if the messages of all agents are shown as the lane's own."""
+        return False
+
+    def wrote(self, event: Event | Call) -> bool:
+        """Return whether the event is a message of this very lane, or the call is its."""
         return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
+
+
+class SharedLane(LaneId):
+    """A lane that is shown the messages of all agents as its own; those of other tasks stay theirs."""
+
+    __slots__ = ()
+
+    def owns(self, event: Event | Call) -> bool:
+        """Return whether the lane, or any without a task, has said the event, or made the call."""
+        # The words of a worker come between its caller's call and the result, and would part them.
+        return isinstance(event, SPEAKERS) and (not event.task or self.wrote(event))
+
+    @property
+    def shared(self) -> bool:
+        """True."""
+        return True
 
 
 def author_of(event: Event) -> str:

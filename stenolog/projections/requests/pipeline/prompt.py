@@ -108,7 +108,8 @@ def reserved_size(view: View, shown: Contents) -> Size:
     before, behind = system_prompt(view, card), [*_of_the_moment(view)]
     if view.policy.reminder is not None:
         behind += _reminding(view, view.policy.reminder, card, shown.entries)
-    count = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note
+    # The note that it is the agent's turn, behind another's word that is shown as its own.
+    count = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note + view.voice.shared
     texts = [section.text for section in (*before, *behind) if section.text]
     texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     messages = (Message("system", (TextPart(text=text),), (), "") for text in texts)
@@ -137,11 +138,13 @@ def _scope(view: View) -> str:
 
 
 def _history_in_words(history: History) -> str:
-    if history.delta:
-        return "what is new since your last turn; what was before is in your session"
     messages, _ = history.window
+    new = "what is new since your last turn"
+    if history.delta and not messages:
+        return f"{new}; what was before is in your session"
     last = f"the last {messages} messages" if messages else "this conversation"
-    return " and ".join([*(f"each {purpose}" for purpose in history.keeps), last])
+    told = " and ".join([*(f"each {purpose}" for purpose in history.keeps), last])
+    return f"where your session begins, {told}; then {new}" if history.delta else told
 
 
 def _note(sections: tuple[Section, ...]) -> Message | None:

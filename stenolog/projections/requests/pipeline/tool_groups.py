@@ -21,6 +21,7 @@ RUNNING = note("no result yet: the call is still running")
 INTERRUPTED = note("no result: the call was interrupted")
 HIDDEN = note("there was a result; it is not shown here")
 PREVIEW = note("a preview: there is nothing to answer here yet")
+TURN = note("it is your turn")
 
 
 class ToolGroup:
@@ -146,8 +147,13 @@ def grouped(
 
 
 def preview_note(last: Message | None) -> list[Message]:
-    """Return the note that closes a conversation which ends with the agent's own word, or has none at all."""
+    """Return the note that closes a conversation which ends with the agent's own word, or has none at all.
+
+    Behind another agent's word that is shown as its own, the note says that it is the agent's turn.
+    """
     if last is not None and last.role != "assistant":
         return []
     positions = last.positions[-1:] if last else ()
+    if last is not None and last.rule == "shared":
+        return [Message("user", (TextPart(text=TURN),), positions, "turn-note", "added")]
     return [Message("user", (TextPart(text=PREVIEW),), positions, "preview-note", "added")]

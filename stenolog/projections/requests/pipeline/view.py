@@ -83,7 +83,7 @@ class View:
 
     `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
     `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
-    cuts so far.
+    cuts so far. `voice` is the lane, and all others where the policy shows their words as its own.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class View:
         """`blobs` are measured under a budget in bytes alone. Raises `InvalidPolicyError`."""
         self.lane, self.policy, self.counter = lane, policy, counter
         self.style = attribution_style(lane, policy, counter)
+        self.voice = self.style.lane
         self.transforms = chosen(policy.rewrites)
         self.measure = Measure(policy.budget, counter, blobs)
         self.position = 0
@@ -125,7 +126,8 @@ class View:
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
         # Decided on arrival, under the scope that holds now: a later change of scope changes no past.
-        rule = exclusion_rule(entry.event, self.lane, scope, call, token)
+        own = self.policy.voices is None or self.policy.voices.own_passes
+        rule = exclusion_rule(entry.event, self.voice, scope, call, token, own=own)
         made = summary_of(entry.position, entry.event)
         # A lane that could not see what a summary tells of is not shown the summary either.
         if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
@@ -144,7 +146,7 @@ class View:
         """Return the messages that an entry becomes for the lane: truncated, attributed and rewritten."""
         pair = self.pairing.pairs.get(entry.position)
         call = pair.call if pair else None
-        tool = call.name if call is not None and self.lane.owns(call) else ""
+        tool = call.name if call is not None and self.voice.owns(call) else ""
         shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)  # stage 3
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
@@ -183,6 +185,10 @@ class View:
         own = self.memory
         return self.policy.history.delta and bool(own.answered) and own.died < own.answered
 
+    def counts(self, rule: str) -> bool:
+        """Return whether a cap counts now: while a session lives, the messages in it are not sent."""
+        return rule != "beyond-last" or not self.continues_session
+
     @property
     def pass_token(self) -> str:
         """The word by which an agent says that it passes; empty where there is none."""
@@ -193,7 +199,7 @@ class View:
 
     def _response_of(self, entry: Entry) -> str:
         event = entry.event
-        return response_of(event) if isinstance(event, AssistantMessage) and self.lane.owns(event) else ""
+        return response_of(event) if isinstance(event, AssistantMessage) and self.voice.owns(event) else ""
 
     def _pass_over(self, entry: Entry, rule: str) -> None:
         position = entry.position

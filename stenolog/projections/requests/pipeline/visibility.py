@@ -29,10 +29,13 @@ from stenolog.projections.tool_pairs import Call
 from .lane import INTERRUPTIONS, LaneId
 
 
-def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "") -> str:
+def exclusion_rule(
+    event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "", *, own: bool = True
+) -> str:
     """Return the rule that keeps an entry from the lane for good; empty where none does.
 
-    `scope` is the one that holds for the agent, `call` the call that a result belongs to.
+    `scope` is the one that holds for the agent, `call` the call that a result belongs to. `own`: the lane is
+    shown its own passes.
     """
     match event:
         case ModeSwitch():
@@ -58,9 +61,11 @@ def exclusion_rule(event: Event, lane: LaneId, scope: str, call: Call | None, pa
             return "rate-limited"
         case LlmError() if not lane.owns(event):
             return "other-lanes-error"
-        case AssistantMessage(purpose="memory" | "routing") if not lane.owns(event):
+        case AssistantMessage(purpose="memory" | "routing") if not lane.wrote(event):
             return "private-purpose"
-        case AssistantMessage() if pass_token and not lane.owns(event) and is_pass(event, pass_token):
+        case AssistantMessage() if (
+            pass_token and is_pass(event, pass_token) and not (own and lane.wrote(event))
+        ):
             return "pass"
         case _:
             return ""
@@ -106,9 +111,9 @@ def _failed_silently(entry: Entry, lane: LaneId) -> bool:
 
 def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
     """Return whether an entry is in scope: the lane's own, or to it by name, or to nobody by name."""
-    if lane.owns(event):
+    if lane.wrote(event):
         return True
     if isinstance(event, ToolResult) and call is not None:
-        return lane.owns(call)
+        return lane.wrote(call)
     to: tuple[str, ...] = getattr(event, "to", ())
     return lane.address in to or (not to and not isinstance(event, LlmError))

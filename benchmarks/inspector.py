@@ -1,0 +1,265 @@
+"""The pages of `stenolog inspect` in Chromium, beside an empty page of the same server in the same browser.
+
+A conversation of 5,000 entries and one of 50,000, of three agents with a budget of 8,000 tokens; and a log of
+10,000 conversations. The server is a process of its own, as is the one that appends.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import many
+from benchmarks._ratio import Row, compiled
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.adapters import log as logs
+from stenolog.context import Budget
+from tests.browser.browsing import chromium, inspected
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SIZES = (5_000, 50_000)
+CONVERSATIONS = 10_000
+DIFFERING = 700
+"""Entries whose request has some 200 kB."""
+ROUNDS = 7
+LOOK_MS = 4000
+"""Milliseconds that a person looks at a page before the slider is moved; the server does not idle then."""
+STEPS = 25
+AGENTS = ("coder", "tester", "reviewer")
+TEXT = "The failing test is the one that counts the rows of the ledger, and it reads the local time. "
+EMPTY = "<!doctype html><title>empty</title><p>empty"
+SERVER = """import sys
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Mount, Route
+import stenolog
+from benchmarks.inspector import EMPTY
+from stenolog.adapters.cli.inspect_command import run_server
+with stenolog.open(sys.argv[1]) as log:
+    routes = [Route("/empty", lambda _: HTMLResponse(EMPTY)), Mount("/", stenolog.inspector(log, token=""))]
+    run_server(Starlette(routes=routes), "127.0.0.1", 0, "", opens=False)"""
+PAINTED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))"
+STEP = """async (at) => {
+    const slider = document.getElementById("slider"), start = performance.now();
+    slider.value = at;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    const there = () => document.querySelector("#rows [aria-current]")?.dataset.position == at
+        && document.querySelector("#panel h2")?.textContent.endsWith(` at ${at}`);
+    while (!there()) {
+        await new Promise(done => requestAnimationFrame(done));
+        if (performance.now() - start > 60000) throw new Error(
+            `${at}: ${document.querySelector("#rows [aria-current]")?.dataset.position} in the list, `
+            + `${document.querySelector("#panel")?.textContent.slice(0, 80)} in the panel`);
+    }
+    return performance.now() - start;
+}"""
+
+NOTCH = """async (nth) => {
+    const notch = document.querySelector("#whatif .notches"), sums = document.getElementById("whatif-sums");
+    const before = sums.innerHTML, start = performance.now();
+    notch.value = nth;
+    notch.dispatchEvent(new Event("input", { bubbles: true }));
+    while (sums.innerHTML === before) {
+        await new Promise(done => requestAnimationFrame(done));
+        if (performance.now() - start > 10000) throw new Error(`the bar does not show notch ${nth}`);
+    }
+    return performance.now() - start;
+}"""
+
+
+def run() -> Iterable[Row]:
+    compiled()
+    with tempfile.TemporaryDirectory() as folder:
+        db = Path(folder, "talks.db")
+        with logs.open(db, synchronous="normal") as log:
+            for size in SIZES:
+                write(log, f"talk of {size}", size)
+            write(log, "diff", DIFFERING, tokens=200_000)
+        with chromium() as browser:
+            with served(db) as url, opened(browser) as page:
+                for size in SIZES:
+                    yield from conversation(page, url, size)
+                yield beside_empty(page, url, "a diff of 200 kB", f"{url}/diff/diff?agent=coder", 100)
+                yield notches(page, url)
+                yield live(page, url, db)
+            yield first_paint(browser, db)
+            full = Path(folder, "many.db")
+            many.filled(full, CONVERSATIONS)
+            with served(full) as url, opened(browser) as page:
+                yield from first_page(page, url)
+
+
+def write(log: logs.Log, name: str, size: int, tokens: int = 8_000) -> None:
+    """Write a conversation of so many entries, under a budget."""
+    talk = log[name]
+    for agent in AGENTS:
+        talk.join(agent, model="gpt-5.2", instructions=f"You are {agent}.", policy=Budget(tokens))
+    talk.extend(list(events(size - talk.position)), expected=talk.position)
+
+
+def events(number: int) -> Iterator[Event]:
+    """Yield questions, calls with their results, answers; and now and then an error or another mode."""
+    chance = random.Random(1)
+    made: list[Event] = []
+    for turn in count():
+        agent = AGENTS[turn // 4 % 3]
+        made.append(UserMessage(f"{turn}: {TEXT * chance.randint(1, 3)}", to=[agent]))
+        for nth in range(2):
+            call = ToolCall(id=f"c{turn}-{nth}", name="shell", arguments=json.dumps({"cmd": "pytest -q"}))
+            made.append(AssistantMessage(agent=agent, parts=[call]))
+            made.append(ToolResult(call_id=call.id, name="shell", text=TEXT * chance.randint(1, 8)))
+        if turn % 40 == 39:
+            made.append(LlmError(agent=agent, category="timeout", message="no token for 60 s"))
+        made.append(AssistantMessage(agent=agent, text=TEXT * chance.randint(1, 4)))
+        if turn % 100 == 99:
+            made.append(ModeSwitch(mode="agent" if turn % 200 == 99 else "chat"))
+        if len(made) >= number:
+            yield from made[:number]
+            return
+
+
+@contextmanager
+def served(db: Path) -> Iterator[str]:
+    """Run the pages, and an empty one, as a process; yield the beginning of their addresses."""
+    command = [sys.executable, "-c", SERVER, str(db)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def opened(browser: Browser) -> Iterator[Page]:
+    """Open a window, and close it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+def conversation(page: Page, url: str, size: int) -> Iterator[Row]:
+    """Yield the rows of one conversation: until it can be used, its slider, its nodes."""
+    address = f"{url}/c/talk%20of%20{size}"
+    yield beside_empty(page, url, f"{size:,} entries, until the page can be used", address, 400)
+    page.goto(f"{address}?at={size // 2}&agent=coder")
+    page.evaluate(STEP, size // 2)  # the request comes by itself, after the page
+    page.wait_for_timeout(LOOK_MS)
+    near = [page.evaluate(STEP, size // 2 + step) for step in range(1, STEPS)]
+    yield ms(f"{size:,} entries, a step of the slider", near, 50)
+    chance = random.Random(2)
+    far = [page.evaluate(STEP, chance.randint(size // 10, size)) for _ in range(STEPS)]
+    yield ms(f"{size:,} entries, a jump of the slider", far, 50)
+    nodes = page.evaluate("document.getElementsByTagName('*').length")
+    yield Row(f"{size:,} entries, nodes in the page", nodes, 2000, "nodes")
+
+
+def beside_empty(page: Page, url: str, name: str, address: str, limit: float) -> Row:
+    """Compare a page with an empty one, both loaded and painted in turns."""
+    times: dict[str, list[float]] = {address: [], f"{url}/empty": []}
+    for _ in range(ROUNDS + 1):
+        for each, found in times.items():
+            page.goto("about:blank")
+            taken = timed(partial(loaded, page, each)) * 1e3
+            found.append(taken)
+    first = times[address][0]  # it reads the log, and fills caches
+    ours, empty = (median(found[1:]) for found in times.values())
+    note = f"{ours:.0f} against {empty:.0f} ms; {first:.0f} the first time"
+    return Row(f"{name}, beyond an empty page", ours - empty, limit, "ms", note)
+
+
+def loaded(page: Page, address: str) -> None:
+    page.goto(address, wait_until="load")
+    page.evaluate(PAINTED)
+
+
+def ms(name: str, found: Sequence[float], limit: float) -> Row:
+    """Return a row of the median of some milliseconds."""
+    ranked = sorted(found)
+    note = f"95 % within {ranked[int(len(ranked) * 0.95)]:.0f} ms"
+    return Row(name, median(found), limit, "ms", note)
+
+
+def notches(page: Page, url: str) -> Row:
+    """Measure the what-if bar's slider, there and back: each notch is another budget."""
+    page.goto(f"{url}/whatif/talk%20of%20{SIZES[0]}?agent=coder")
+    page.wait_for_selector("#whatif .notches:not([hidden])")
+    last = int(page.get_attribute("#whatif .notches", "max") or 0)
+    page.evaluate(NOTCH, last - 1)
+    page.wait_for_timeout(LOOK_MS)
+    found = [page.evaluate(NOTCH, nth) for nth in (*range(last - 2, 0, -1), *range(2, last - 1))]
+    return ms(f"{SIZES[0]:,} entries, a notch of the what-if bar", found, 100)
+
+
+def live(page: Page, url: str, db: Path) -> Row:
+    """Measure from an append, in this process, to the entry in the page."""
+    size = SIZES[0]
+    name = f"talk of {size}"
+    page.goto(f"{url}/c/talk%20of%20{size}")
+    found = []
+    with logs.open(db) as log:
+        talk = log[name]
+        for _ in range(ROUNDS):
+            time.sleep(0.5)
+            at = talk.position + 1
+            start = time.perf_counter()
+            talk.append(UserMessage("And one more.", to=["coder"]))
+            page.wait_for_selector(f"#rows [data-position='{at}']", state="attached")
+            found.append((time.perf_counter() - start) * 1e3)
+    return ms("from an append to the entry in the page", found, 250)
+
+
+def first_paint(browser: Browser, db: Path) -> Row:
+    """Measure from the start of the command to the first page."""
+    found = []
+    for _ in range(4):  # the first one reads the log, and fills caches
+        with opened(browser) as page:
+            start = time.perf_counter()
+            with inspected(db) as url:
+                page.goto(url, wait_until="commit")
+                page.wait_for_selector("main a[href*='/c/']")
+                page.evaluate(PAINTED)
+                found.append((time.perf_counter() - start) * 1e3)
+    row = ms("from `stenolog inspect` to the first page", found[1:], 1000)
+    return row._replace(note=f"{row.note}; {found[0]:.0f} ms the first time")
+
+
+def first_page(page: Page, url: str) -> Iterator[Row]:
+    """Yield the rows of the list of conversations."""
+
+    def rows(path: str, what: str, words: str, limit: float) -> Row:
+        def shown() -> None:
+            page.goto(f"{url}{path}", wait_until="commit")
+            page.wait_for_selector(what)
+            page.evaluate(PAINTED)
+
+        found = []
+        for _ in range(ROUNDS + 1):
+            page.goto("about:blank")
+            found.append(timed(shown) * 1e3)
+        return ms(f"{words}, of {CONVERSATIONS:,} conversations", found[1:], limit)
+
+    yield rows("/", "main a[href*='/c/']", "the first row", 200)
+    yield rows("/?q=ledger", "main a[href*='/c/']", "a search", 150)
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Return the seconds of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

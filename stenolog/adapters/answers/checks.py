@@ -1,0 +1,133 @@
+"""Checks of a log as data: what is not as it was written, and which requests are the same again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt, severity
+from stenolog.adapters.verify.requests import Proved, prove
+
+from .envelope import Diagnostic
+
+DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
+TOLD = 5
+"""So many requests of a conversation that differ are told one by one: the first has the cause, and an edit
+shows in all that come after it."""
+
+
+class LogCheck(NamedTuple):
+    """The result of a check of a log: the report, its data and notes, and whether a request differs."""
+
+    report: Report
+    data: dict[str, Any]
+    notes: tuple[Diagnostic, ...]
+    differs: bool
+
+    @property
+    def failed(self) -> bool:
+        """Return whether something is not as it was."""
+        return self.differs or not self.report.ok
+
+
+def log_check(
+    subject: Log | Conversation,
+    *,
+    head: str | None = None,
+    requests: bool = False,
+    strict: bool = False,
+    jobs: int | None = 1,
+    watch: Callable[[Iterable[Any], str, int | None], Iterable[Any]] | None = None,
+) -> LogCheck:
+    """Check a log or a conversation as `verify` does, and with `requests` those that have a receipt.
+
+    `strict`: what cannot be proved is an error. `watch` passes what is checked on, and may show progress.
+    """
+    report = verify(subject, head=head, watch=watch, jobs=jobs)
+    proved: list[Proved] = []
+    if requests:
+        made: Iterable[Proved] = prove(subject, jobs=jobs)
+        number = len(report.conversations)
+        proved = [*(watch(made, "building requests again", number) if watch else made)]
+    receipts = list(request_notes(proved, strict=strict))
+    data = {
+        "conversations": report.conversations,
+        "blobs": report.blobs,
+        "head": report.head or None,
+        "anomalies": len(report.anomalies),
+        "requests": request_data(proved) if requests else None,
+        "without_receipt": report.without_receipt,
+        "severity": severity(report, (proof.outcome for one in proved for proof in one.proofs)),
+    }
+    receipts += receipt_notes(report.without_receipt, strict=strict)
+    notes = (
+        *(_problem(problem) for problem in report.problems),
+        *(_anomaly(anomaly) for anomaly in report.anomalies),
+        *(Diagnostic("note", "unproved", note) for note in report.notes),
+        *receipts,
+    )
+    return LogCheck(report, data, notes, any(note.severity == "error" for note in receipts))
+
+
+def _problem(problem: Problem) -> Diagnostic:
+    where = f"{problem.conversation!r} at {problem.position}" if problem.conversation else "the database"
+    message = (
+        f"{where}: {problem.pointer or problem.code}: expected {problem.expected}, found {problem.found}"
+    )
+    place = (problem.conversation, problem.position, problem.pointer)
+    return Diagnostic("error", problem.code, message, *place)
+
+
+def _anomaly(anomaly: Anomaly) -> Diagnostic:
+    lane = f" ({anomaly.lane})" if anomaly.lane else ""
+    message = f"{anomaly.conversation!r} at {anomaly.position}{lane}: {anomaly.what}"
+    return Diagnostic("warning", "anomaly", message, anomaly.conversation, anomaly.position)
+
+
+def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
+    """Return the number of requests that are the same, and each one that is not."""
+    found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
+    return {
+        "same": sum(proof.outcome == "same" for _, proof in found),
+        **{
+            outcome: [
+                {"conversation": name, **proof._asdict()} for name, proof in found if proof.outcome == outcome
+            ]
+            for outcome in ("differs", "not-provable")
+        },
+    }
+
+
+def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
+    """Yield the first requests that differ; those that cannot be proved together, by the missing thing."""
+    for conversation in proved:
+        differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
+        for proof in differ[:TOLD]:
+            what = f"the request of {proof.lane} at {proof.view} on {proof.api} differs: {proof.reason}"
+            where = (conversation.conversation, proof.position)
+            yield Diagnostic("error", DIFFERS, f"{where[0]!r} at {where[1]}: {what}", *where)
+        if len(differ) > TOLD:
+            message = f"{conversation.conversation!r}: {len(differ) - TOLD} more differ; --json lists them"
+            yield Diagnostic("error", DIFFERS, message, conversation.conversation)
+        reasons = Counter(proof.reason for proof in conversation.proofs if proof.outcome == "not-provable")
+        for reason, number in sorted(reasons.items()):
+            message = f"{conversation.conversation!r}: {number} not provable: {reason}"
+            yield Diagnostic("error" if strict else "note", NOT_PROVABLE, message, conversation.conversation)
+
+
+def receipt_notes(without: Sequence[WithoutReceipt], *, strict: bool) -> Iterator[Diagnostic]:
+    """Yield notes on answers without a receipt, by agent, with the first and the last day."""
+    for agent, days in groupby(without, lambda one: one.agent):
+        found = [*days]
+        span = " to ".join(dict.fromkeys((found[0].day, found[-1].day)))
+        number = _answers(sum(one.answers for one in found))
+        message = f"{agent!r}: {number} without a receipt ({span}): nothing proves what was sent"
+        yield Diagnostic("error" if strict else "note", "answer-without-receipt", message)
+
+
+def _answers(number: int) -> str:
+    return f"{number:,} answer{'' if number == 1 else 's'}"

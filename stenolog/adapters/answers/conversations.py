@@ -1,0 +1,162 @@
+"""Conversations as rows of a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stenolog.adapters.providers.prices import are_examples
+from stenolog.adapters.providers.prices import listed as listed_prices
+from stenolog.adapters.queries.overviews import ListedConversation, listed
+from stenolog.adapters.queries.plain_json import when
+from stenolog.domain.settings import Settings
+from stenolog.projections.usage import Prices, known_cost, unpriced
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
+"""A name that is a UUID, and the number of a fork behind it."""
+BEGINNINGS = (8, 13, 18, 23)
+"""The lengths that a UUID is cut at: before each of its dashes."""
+SCANNED = 1000
+"""So many conversations are looked at for those that are wanted, where their entries must tell."""
+
+
+class Selection(NamedTuple):
+    """Conversations that are wanted: the newest activity first, those that have all that is named.
+
+    `part` is a part of the name, the project's folder, the branch or the title, `agent` and `model` parts of
+    the name of one. `errors`: a call of a model has failed. `older_than` is the name of one.
+    """
+
+    part: str = ""
+    agent: str = ""
+    model: str = ""
+    errors: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+    older_than: str = ""
+
+    @property
+    def asks_entries(self) -> bool:
+        """Return whether the entries of each conversation must tell if it is wanted."""
+        return bool(self.part or self.agent or self.model or self.errors)
+
+    def has(self, found: ListedConversation) -> bool:
+        """Return whether a conversation is wanted, as far as its entries tell."""
+        return (
+            has_part(found, self.part)
+            and any_has(found.agents, self.agent)
+            and any_has(found.models, self.model)
+            and (not self.errors or found.overview.errors > 0)
+        )
+
+
+class SelectedConversations(NamedTuple):
+    """Conversations that were looked for; `goes_on` is the one to go on behind, "" at the end.
+
+    `looked_at` is how many were looked at.
+    """
+
+    found: list[ListedConversation]
+    goes_on: str = ""
+    looked_at: int = 0
+
+
+def selected(log: Log, wanted: Selection, limit: int) -> SelectedConversations:
+    """Return at most `limit` conversations that are wanted, of the next `SCANNED`."""
+    many = SCANNED if wanted.asks_entries else limit
+    names = log.names(
+        active_since=wanted.since,
+        active_until=wanted.until,
+        older_than=wanted.older_than,
+        limit=many + 1,
+        order="latest",
+    )
+    found: list[ListedConversation] = []
+    for looked_at, name in enumerate(names[:many], 1):
+        each = listed(log[name])
+        if wanted.has(each):
+            found.append(each)
+        if len(found) == limit:
+            goes_on = name if looked_at < len(names) else ""
+            return SelectedConversations(found, goes_on, looked_at)
+    return SelectedConversations(found, names[many - 1] if len(names) > many else "", min(many, len(names)))
+
+
+def has_part(found: ListedConversation, part: str) -> bool:
+    """Return whether a conversation has a text in its name, project folder, branch or title."""
+    return any_has((found.name, found.overview.folder, found.overview.branch, found.title), part)
+
+
+def any_has(texts: Iterable[str], part: str) -> bool:
+    """Return whether one of the texts has a part in it, in letters of either case; "" is in any."""
+    wanted = part.casefold()
+    return not wanted or any(wanted in text.casefold() for text in texts)
+
+
+def conversation_data(log: Log, name: str, found: ListedConversation | None = None) -> dict[str, Any]:
+    """Return what `ls --json` has of a conversation, which may have been read already."""
+    found = found or listed(log[name])
+    seen = found.overview
+    used = [*seen.tokens.values(), *seen.billed.values()]
+    cost, is_least = _cost(found, listed_prices())
+    return {
+        "name": name,
+        "short_name": short_name(log, name),
+        "title": found.title,
+        "folder": seen.folder,
+        "branch": seen.branch,
+        "models": found.models,
+        "position": found.state.position,
+        "digest": found.digest,
+        "agents": found.agents,
+        "asks_person": seen.asks_person,
+        "lanes": {where: lane.status for where, lane in found.state.lanes.items()},
+        "last_at": when(found.last.time) if found.last and found.is_dated else None,
+        "turns": seen.turns,
+        "errors": seen.errors,
+        "tokens": {"input": sum(each.input for each in used), "output": sum(each.output for each in used)},
+        "known_cost_micro_usd": cost,
+        "cost_is_incomplete": is_least,
+        "cost_is_by_example_prices": are_examples() and known_cost(seen.tokens, listed_prices()) > 0,
+        "fork_of": _fork_of(log, found.settings),
+    }
+
+
+def _cost(found: ListedConversation, prices: Prices) -> tuple[int | None, bool]:
+    """Return the known cost in micro-dollars, None where nothing of it is known, and whether it is a part."""
+    seen = found.overview
+    missing = unpriced(seen.tokens, prices)
+    if not seen.billed and len(missing) == sum(1 for used in seen.tokens.values() if any(used)):
+        return None, bool(seen.answers)
+    return known_cost(seen.tokens, prices, seen.billed.values()), bool(missing or seen.partial)
+
+
+def _fork_of(log: Log, settings: Settings) -> dict[str, Any] | None:
+    if not (settings.is_fork and settings.parent):
+        return None
+    parent = settings.parent
+    short = short_name(log, parent.conversation)
+    return {"conversation": parent.conversation, "short_name": short, "position": parent.position}
+
+
+def short_name(log: Log, name: str) -> str:
+    """Return the shortest beginning of a UUID that no other UUID has; any other name whole.
+
+    A fork's number stays behind it: `0ab1c2d3~1`.
+    """
+    if not (found := UUID.fullmatch(name)):
+        return name
+    uuid, fork = found.groups()
+    shorts = (uuid[:length] for length in BEGINNINGS)
+    return next((short for short in shorts if _is_only(log, short, uuid)), uuid) + fork
+
+
+def _is_only(log: Log, short: str, uuid: str) -> bool:
+    """Return whether all names that begin so are of one UUID: itself and its forks, which sort behind it."""
+    ends = (log.names(prefix=short, archived=True, limit=1, order=order) for order in ("a-z", "z-a"))
+    return all(name.startswith(uuid) for names in ends for name in names)

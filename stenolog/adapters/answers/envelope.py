@@ -1,0 +1,39 @@
+"""The one shape of every answer in JSON, and what is said about an answer beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.adapters.queries.plain_json import plain
+
+ENVELOPE_VERSION = 1
+Severity: TypeAlias = Literal["error", "warning", "note"]
+
+
+class Diagnostic(NamedTuple):
+    """Something to be said about the data: what, how grave, and where.
+
+    `pointer` is a JSON pointer into what stands at the position.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    conversation: str = ""
+    position: int | None = None
+    pointer: str = ""
+
+
+class Answer(NamedTuple):
+    """Answer to a question: its data, what has to be said about them, and whether a check has failed."""
+
+    data: object
+    diagnostics: tuple[Diagnostic, ...] = ()
+    failed: bool = False
+
+
+def envelope(status: str, data: object, diagnostics: Iterable[Diagnostic] = ()) -> dict[str, Any]:
+    """Return the one shape of everything that `--json` prints; envelope.schema.json describes it."""
+    shown = [{k: v for k, v in note._asdict().items() if v not in ("", None)} for note in diagnostics]
+    return {"version": ENVELOPE_VERSION, "status": status, "data": plain(data), "diagnostics": shown}

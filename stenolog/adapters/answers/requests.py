@@ -1,0 +1,138 @@
+"""Requests as data: the real one, its reasons, what differs from another, what it might be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stenolog.adapters.queries.rewritten import rewritten_request
+from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.policy import Policy
+from stenolog.domain.policy_text import amount, policy_of
+from stenolog.domain.values import PositionRange
+from stenolog.projections.analysis.budget import with_tokens
+from stenolog.projections.analysis.explain import Missing, Reason
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.analysis.whatif import NO_EDITS, WhatIf
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.comparison import diff
+
+from .lanes import lane, on_card, own_api, request_of
+from .positions import is_number
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+
+class AskedRequest(NamedTuple):
+    """An agent's request at a position, and what is to be otherwise in it."""
+
+    conversation: Conversation
+    agent: str
+    at: int
+    api: str | None
+    policy: Policy | None
+    without: Sequence[PositionRange]
+    mode: str | None = None
+    edits: Mapping[int, str] = NO_EDITS
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether it is another request than the real one."""
+        return self.policy is not None or self.is_rewritten
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Return whether the log itself would have to be another one."""
+        return bool(self.without) or bool(self.edits) or self.mode is not None
+
+    def real(self) -> AskedRequest:
+        """Return what is asked for without the conditions."""
+        return self._replace(policy=None, without=(), mode=None, edits=NO_EDITS)
+
+    def request(self) -> Request:
+        """Return the request as it was asked for."""
+        if self.is_rewritten:
+            return rewritten_request(
+                self.conversation,
+                **lane(self.agent)._asdict(),
+                at=self.at,
+                api=self.api or own_api(self.conversation, self.agent),
+                policy=self.policy,
+                without=self.without,
+                mode=self.mode,
+                edits=self.edits,
+            )
+        return request_of(self.conversation, self.agent, self.at, self.api, self.policy)
+
+    def whatif(self) -> WhatIf:
+        """Return it beside the real one."""
+        real, other = self.real().request(), self.request()
+        return WhatIf(real, other, diff(real, other))
+
+
+def edits_asked(written: Iterable[str]) -> dict[int, str]:
+    """Return the texts by position: `12:other words`. Raises `InvalidEventError`."""
+    found = {}
+    for one in written:
+        position, colon, text = one.partition(":")
+        if not (colon and is_number(position.strip())):
+            raise InvalidEventError(
+                f"edit: expected a position and a text such as 12:text, found {one!r:.60}"
+            )
+        found[int(position)] = text
+    return found
+
+
+def policy_asked(
+    conversation: Conversation, agent: str, position: int, written: str | None, tokens: str | None
+) -> Policy | None:
+    """Return the policy that was asked for; None for the agent's own."""
+    chosen = policy_of(written)
+    if tokens is None:
+        return chosen
+    own = on_card(conversation, agent, position) if chosen is None else chosen
+    return with_tokens(own, amount(tokens, "--budget"))
+
+
+def request_data(request: Request) -> dict[str, Any]:
+    """Return a request as JSON: the body, its digest, and the explanation."""
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
+    shown = {name: getattr(request, name) for name in fields}
+    shown |= {"policy": request.policy.json, "size": request.size._asdict()}
+    return {**shown, "parts": request.parts, "omissions": request.omissions, "body": request.body}
+
+
+def request_reference(request: Request) -> dict[str, Any]:
+    """Return the fields that identify a request."""
+    fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256")
+    return {**{name: getattr(request, name) for name in fields}, "policy": request.policy.json}
+
+
+def bill_data(billed: Bill) -> dict[str, Any] | None:
+    """Return a bill as JSON; None if there is none, and nobody else sent the request."""
+    if billed == NO_BILL:
+        return None
+    return {**billed._asdict(), "missing": billed.missing, "note": billed.note}
+
+
+def real_data(request: Request, billed: Bill) -> dict[str, Any]:
+    """Return a request, and the provider's bill beside it."""
+    return {**request_data(request), "bill": bill_data(billed)}
+
+
+def reasons_data(request: Request, reasons: Sequence[Reason], gone: Sequence[Missing]) -> dict[str, Any]:
+    """Return the reason for each part of a request, and what was left out of it."""
+    return {**request_reference(request), "reasons": reasons, "left_out": gone}
+
+
+def whatif_data(asked: AskedRequest, made: WhatIf) -> dict[str, Any]:
+    """Return a request as it might be, beside the real one."""
+    return {
+        "conversation": asked.conversation.name,
+        "agent": asked.agent,
+        "same": made.same,
+        "difference": made.difference,
+        "real": request_data(made.real),
+        "other": request_data(made.other),
+    }

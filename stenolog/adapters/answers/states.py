@@ -1,0 +1,68 @@
+"""State of a conversation: where every lane stands, what the last entry did, and what may come next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stenolog.adapters.queries.folds import fold_at
+from stenolog.adapters.queries.overviews import OVERVIEW
+from stenolog.domain.lifecycle import TABLE, Status, Trigger, legal
+from stenolog.domain.settings import Settings
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition, step
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+
+class Standing(NamedTuple):
+    """A conversation at a position: its state, its configuration, and the transitions of that very entry.
+
+    `asks_person`: a framework waits for a person's answer.
+    """
+
+    conversation: str
+    state: State
+    settings: Settings
+    asks_person: bool
+    transitions: tuple[Transition, ...]
+
+
+class Next(NamedTuple):
+    """A legal input of a state: where it leads when these guards hold; `target` None: the lane stays."""
+
+    trigger: Trigger
+    guards: tuple[str, ...]
+    target: Status | None
+
+
+def state_at(conversation: Conversation, position: int) -> Standing:
+    """Return the state at a position, and what the entry there has changed."""
+    state, settings = conversation.state(at=position), conversation.settings(at=position)
+    asks = fold_at(conversation, OVERVIEW, position).asks_person
+    made: tuple[Transition, ...] = ()
+    if position:
+        before = conversation.state(at=position - 1)
+        made = step(before, conversation.entry(position)).transitions
+    return Standing(conversation.name, state, settings, asks, made)
+
+
+def next_inputs(status: Status) -> list[Next]:
+    """Return the inputs that the lifecycle lists for a state, each with every way that it may lead."""
+    return [
+        Next(trigger, tuple(name for name, _ in row.guards), row.target)
+        for trigger in legal(status)
+        for row in TABLE[status, trigger]
+    ]
+
+
+def state_data(found: Standing) -> dict[str, Any]:
+    """Return the state as JSON; `legal` has the triggers that each lane takes next."""
+    return {
+        "conversation": found.conversation,
+        "state": found.state,
+        "settings": found.settings,
+        "asks_person": found.asks_person,
+        "transitions": found.transitions,
+        "legal": {where: legal(lane.status) for where, lane in found.state.lanes.items()},
+    }

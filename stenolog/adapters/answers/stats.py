@@ -1,0 +1,82 @@
+"""A conversation in numbers, and the context of one of its agents over time."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stenolog.adapters.queries import curves
+from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.context_curve import ContextCurve
+from stenolog.projections.usage import Usage, usage
+
+from .lanes import lane
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+
+class Stats(NamedTuple):
+    """A conversation up to `position`: its usage by lane, and the curve of the lane at an address."""
+
+    conversation: str
+    position: int
+    used: Usage
+    agent: str
+    curve: ContextCurve
+
+
+def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf) -> Stats:
+    """Return the numbers up to a position; `agent` empty: the one with most calls.
+
+    Requests are measured for so many `seconds` at most. Raises `InvalidEventError` where no agent has
+    answered, and as `Conversation.context_curve`.
+    """
+    used = conversation.fold(usage, at)
+    chosen = agent or busiest(used)
+    if not chosen:
+        raise InvalidEventError(f"{conversation.name!r} at {at}: no agent has answered yet")
+    curve = curves.context_curve(conversation, *lane(chosen), at=at, seconds=seconds)
+    return Stats(conversation.name, at, used, chosen, curve)
+
+
+def busiest(used: Usage) -> str:
+    """Return the address of the lane with most calls; empty where there is none."""
+    calls = {where: totals.calls for where, totals in used.by("lane")}
+    return max(calls, key=lambda where: calls[where], default="")
+
+
+def stats_data(found: Stats) -> dict[str, Any]:
+    """Return the numbers as JSON."""
+    curve = found.curve
+    return {
+        "conversation": found.conversation,
+        "position": found.position,
+        "agents": agent_rows(found.used),
+        "agent": found.agent,
+        "api": curve.api,
+        "largest": curve.largest,
+        "budget": curve.budget,
+        "cuts": curve.count("cut"),
+        "compactions": curve.count("compaction"),
+        "resets": curve.count("reset"),
+        "rewinds": curve.count("rewind"),
+        "steps": curve.steps(),
+        "marks": curve.marks,
+        "samples": curve.samples,
+    }
+
+
+def agent_rows(used: Usage) -> list[dict[str, Any]]:
+    """Return a row for each lane, the one with most calls first."""
+    rows = [
+        {
+            "agent": where,
+            "calls": totals.calls,
+            "errors": sum(totals.errors.values()),
+            "tools": totals.tools,
+            "tokens": {kind: tokens for kind, tokens in totals.sum._asdict().items() if kind != "cost"},
+        }
+        for where, totals in used.by("lane")
+    ]
+    return sorted(rows, key=lambda row: (-row["calls"], row["agent"]))

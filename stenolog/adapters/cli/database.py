@@ -1,0 +1,62 @@
+"""The database that a command is about: a file, or a database on a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from stenolog.adapters.store import address
+from stenolog.domain.errors import InvalidEventError
+
+
+class ServerDatabase:
+    """A database on a server. Its text has no password, unlike `address`, which opens it."""
+
+    def __init__(self, text: str) -> None:
+        self.address = text
+
+    def __str__(self) -> str:
+        return address.without_password(self.address)
+
+    def __repr__(self) -> str:
+        return f"<ServerDatabase {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ServerDatabase) and other.address == self.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+
+Database: TypeAlias = Path | ServerDatabase
+"""What `--db` becomes; its text names it in messages."""
+
+
+class DatabaseParameter(click.Path):
+    """The path of a file, or an address; see `database_of`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a `Database`. Fails for an address of another kind."""
+        try:
+            found = database_of(value)
+        except InvalidEventError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(found, param, ctx) if isinstance(found, Path) else found
+
+
+def database_of(text: str | Path) -> Database:
+    """Return the database of a path or an address. Raises `InvalidEventError` for another address."""
+    checked = address.checked(text)
+    return ServerDatabase(checked) if address.is_postgres(checked) else Path(checked)
+
+
+def file_of(db: Database, instead: str) -> Path:
+    """Return the file of a database, for a command about files alone.
+
+    Raises `InvalidEventError` for one on a server; `instead` is what to do there.
+    """
+    if isinstance(db, ServerDatabase):
+        raise InvalidEventError(f"expected a database in an SQLite file, found {db}: {instead}")
+    return db

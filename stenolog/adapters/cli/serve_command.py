@@ -1,0 +1,78 @@
+"""`serve`: the log as a service for programs in other languages."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, TextIO
+
+import click
+from pydantic_core import to_json
+
+from stenolog.domain.errors import MissingExtraError
+
+from .database import Database
+from .framework import command
+from .lines import CommandResult
+from .lookup import open_log
+from .options import takes_db
+from .server_socket import server_socket
+from .terminal import say
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Log
+
+TOKEN = "STENOLOG_TOKEN"
+"""The environment variable that has the token; an argument would be seen in the list of processes."""
+GRACE = 3
+"""The seconds that open connections have when the service is told to end."""
+
+
+@command("serve", example="stenolog serve --port 8787")
+@click.option("--stdio", is_flag=True, help="JSON-RPC over standard input and output, and no HTTP.")
+@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8787, help="0: any that is free.  [default: 8787]"
+)
+@takes_db
+def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandResult | None:
+    """Serve the log to programs in other languages.
+
+    Over HTTP whoever has the token may read and write all of it: that of $STENOLOG_TOKEN, else a new one,
+    which is printed. The first line of stdout is JSON: url, and the new token.
+    """
+    out = sys.stdout
+    # What a plugin prints must not stand between the lines that a program reads.
+    with redirect_stdout(sys.stderr):
+        log = open_log(db, create=True)
+        if stdio:
+            from stenolog.adapters.serve.service import Service
+            from stenolog.adapters.serve.stdio import serve
+
+            serve(Service(log), sys.stdin.buffer, out.buffer)
+        else:
+            _serve_http(log, host, port, out)
+    return None
+
+
+def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
+    """Serve until the process is told to end. Raises `MissingExtraError`, and OSError for a taken port."""
+    try:
+        import uvicorn
+
+        from stenolog.adapters.serve.http import application
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("serve", "starlette or uvicorn") from error
+    given = os.environ.get(TOKEN, "")
+    token = given or secrets.token_urlsafe(32)
+    with server_socket(host, port) as (bound, url):
+        # A token of the environment is known to who set it, and stands in no output.
+        first = {"url": url} if given else {"url": url, "token": token}
+        print(to_json(first).decode(), file=out, flush=True)
+        say(f"serving {log.path} at {url}; Ctrl-C ends it", mark="·", style="cyan")
+        config = uvicorn.Config(
+            application(log, token), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE
+        )
+        uvicorn.Server(config).run(sockets=[bound])

@@ -1,0 +1,15 @@
+"""The extent to which a request was cut: for warnings of it, and for summaries."""
+
+from __future__ import annotations
+
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.rules import CUTS
+
+
+def last_cut(request: Request, context_from: int) -> int:
+    """Return the last position that a window or a budget left out of a request; 0: there is none.
+
+    What stands before `context_from` is out of context, whatever was cut there earlier.
+    """
+    cut = (run.last for run in request.omissions if run.rule in CUTS and run.last >= context_from)
+    return max(cut, default=0)

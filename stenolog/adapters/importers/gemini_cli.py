@@ -1,0 +1,213 @@
+"""Convert the chats of Gemini CLI to events: JSON Lines, or the one JSON document of earlier releases.
+
+A message is written again, under its id, once its calls have run; `$set` replaces the list of all messages,
+and `$rewindTo` takes back a message and those behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from stenolog.adapters.providers.json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_list,
+    as_str,
+    as_time,
+    key_of,
+    title_of,
+)
+from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
+
+from .converter import SourceConversation
+from .gemini_content import assistant_part, parts_in, responses, text_in, usage
+from .gemini_session import GeminiSession
+from .json_lines import JsonLinesReader, JsonObject, Record
+from .steps import ExistingLog, Step
+
+_CONTEXT = re.compile(r"\s*<session_context>")
+_FOLDER = re.compile(r"Workspace Directories:\*\*\s+- (.+)")
+FAILED = ("error", "cancelled")
+"""The states of a call that did not succeed."""
+
+
+class GeminiCli(GeminiSession):
+    """Takes the records of one chat and gives the steps that take it down."""
+
+    system = "gemini-cli"
+    main = "gemini"
+    provider = "gemini"
+
+    def __init__(self, log: ExistingLog) -> None:
+        super().__init__(log)
+        self._waiting: JsonObject = {}
+        """The last answer, whose calls may still be told."""
+        self._list: list[JsonObject] = []
+        """The list that is to replace all messages; a resumed chat begins with one that lacks them."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record; an answer waits for the message that comes next."""
+        value = record.value
+        if "$rewindTo" in value:
+            self._rewind(key_of(as_str(value["$rewindTo"])))
+        elif isinstance(value.get("$set"), dict):
+            self._update(value["$set"])
+        elif as_str(value.get("id")):
+            self._message(value)
+        elif "sessionId" in value:
+            self._begin(value)
+        else:
+            self.ignored["record"] += 1
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        self._flush()
+        self._replace()
+        self._flush()
+        return super().end()
+
+    def _begin(self, value: JsonObject) -> None:
+        """Take the head of a chat, which is written again when the chat is resumed."""
+        self.time = as_time(value.get("startTime"), self.time)
+        self.setup.about(self.system, {"kind": as_str(value.get("kind"))})
+        self._update(value)
+
+    def _update(self, changes: JsonObject) -> None:
+        if title := title_of(as_str(changes.get("summary"))):
+            self.setup.title = title
+        if messages := [each for each in map(as_dict, as_list(changes.get("messages"))) if _id(each)]:
+            self._flush()
+            self._list = messages
+
+    def _message(self, value: JsonObject) -> None:
+        self._replace()
+        id, kind = _id(value), as_str(value.get("type"))
+        if _id(self._waiting) not in ("", id):
+            self._flush()
+        if kind in ("gemini", "model"):
+            self._waiting = value
+            if id in self.positions:
+                self._flush()
+        elif kind == "user":
+            if id not in self.positions:
+                self._user(id, value)
+        else:
+            self.ignored[kind or "message"] += 1
+
+    def _user(self, id: str, value: JsonObject) -> None:
+        self.time = as_time(value.get("timestamp"), self.time)
+        content = value.get("content")
+        blobs: Blobs = {}
+        self.positions.setdefault(id, [])
+        for nth, response in enumerate(responses(content, self.provider, blobs)):
+            self.add_result(f"{id}:{nth}", id, response, blobs, failed=False)
+        words = [part for part in parts_in(content) if "functionResponse" not in part]
+        if not words:
+            return
+        text = text_in(words)
+        is_context = bool(_CONTEXT.match(text))
+        if is_context and (folder := _FOLDER.search(text)):
+            self.setup.also(self.system, {"cwd": folder[1].strip()})
+        self.add_user_message(id, words, "system" if is_context else "person")
+
+    def _flush(self) -> None:
+        """Write the answer that waits: its words, its calls, and the results that are told with it."""
+        value, self._waiting = self._waiting, {}
+        if not value:
+            return
+        id, model = _id(value), as_str(value.get("model"))
+        self.time = as_time(value.get("timestamp"), self.time)
+        words, calls = self._parts(id, value, model)
+        counted = as_dict(value.get("tokens"))
+        if id not in self.positions and (words or calls):
+            thoughts = counted.get("thoughts")
+            output = sum(n for n in (counted.get("output"), thoughts) if isinstance(n, int))
+            used = usage(counted.get("input"), output, counted.get("cached"), thoughts)
+            self.add_answer(id, [*words, *calls], model, used)
+        self.positions.setdefault(id, [])
+        # An earlier import, or an earlier record, may have seen the answer before it had its calls.
+        later = [call for call in calls if self.writer.find_call(call.id) is None]
+        if later:
+            self.add_answer(f"{id}:{later[0].id}"[-180:], later, model, None, id)
+        for nth, call in enumerate(map(as_dict, as_list(value.get("toolCalls")))):
+            blobs: Blobs = {}
+            self.time = as_time(call.get("timestamp"), self.time)
+            for response in responses(call.get("result"), self.provider, blobs):
+                failed = call.get("status") in FAILED
+                self.add_result(f"{id}/{nth}", id, response, blobs, failed=failed)
+
+    def _parts(self, id: str, value: JsonObject, model: str) -> tuple[list[AssistantPart], list[ToolCall]]:
+        """Return the thoughts and words of an answer, and its calls, which stand beside them or in them."""
+        words: list[AssistantPart] = [_thought(each) for each in map(as_dict, as_list(value.get("thoughts")))]
+        calls: dict[str, ToolCall] = {}
+        for nth, part in enumerate(parts_in(value.get("content") or value.get("parts"))):
+            made = assistant_part(part, self.provider, model, f"{id}-{nth}")
+            if isinstance(made, ToolCall):
+                calls[made.id] = made
+            else:
+                words.append(made)
+        for nth, call in enumerate(map(as_dict, as_list(value.get("toolCalls")))):
+            call_id, name = as_str(call.get("id")) or f"{id}-{nth}", as_str(call.get("name"))
+            calls[call_id] = ToolCall(id=call_id, name=name, arguments=arguments(call.get("args")))
+        return words, [*calls.values()]
+
+    def _replace(self) -> None:
+        """Take the new list of all messages: those that it lacks are gone, or summed up in its first ones."""
+        messages, self._list = self._list, []
+        if not messages:
+            return
+        ids = [_id(message) for message in messages]
+        gone = {id for id in self.in_context if id not in ids}
+        first = next((nth for nth, id in enumerate(ids) if id in self.positions), len(ids))
+        text = next((text_in(m.get("content")) for m in messages[:first] if m.get("type") == "user"), "")
+        if gone and text:
+            self.summarise(ids[0], text, [id for id in ids if id in self.positions])
+            self.positions |= {id: [] for id in ids[:first] if id not in self.positions}
+            self.in_context = [id for id in self.in_context if id not in gone]
+        elif gone:
+            self.hide(gone)
+        for message in messages:
+            if _id(message) not in self.positions:
+                self._message(message)
+
+    def _rewind(self, id: str) -> None:
+        self._flush()
+        self._replace()
+        self._flush()
+        at = self.in_context.index(id) if id in self.in_context else 0
+        self.hide(set(self.in_context[at:]))
+
+
+def _id(value: JsonObject) -> str:
+    return key_of(as_str(value.get("id")))
+
+
+def _thought(value: JsonObject) -> ReasoningPart:
+    subject, words = as_str(value.get("subject")), as_str(value.get("description"))
+    return ReasoningPart(text=f"**{subject}**\n{words}" if subject else words, provider="gemini")
+
+
+def is_chat(value: Json) -> bool:
+    """Return whether a record is the head of a chat."""
+    return {"sessionId", "projectHash"} <= as_dict(value).keys()
+
+
+def is_whole_chat(value: Json) -> bool:
+    """Return whether a document is a chat of an earlier release."""
+    return is_chat(value) and isinstance(as_dict(value).get("messages"), list)
+
+
+def read_chat(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield the one conversation of a document."""
+    value = as_dict(reading.document(stream))
+    yield SourceConversation(as_str(value.get("sessionId")), [Record("1", value)], GeminiCli)
+
+
+def session_of(record: JsonObject, has_begun: bool) -> str:
+    """Return the session that a record begins; what follows belongs to it."""
+    return as_str(record.get("sessionId")) if is_chat(record) and not has_begun else ""

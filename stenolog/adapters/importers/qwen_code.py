@@ -1,0 +1,141 @@
+"""Convert the sessions of Qwen Code to events: JSON Lines, each record with the one that it follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stenolog.adapters.providers.json_fields import (
+    Blobs,
+    Json,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_time,
+    compact_json,
+    key_of,
+    title_of,
+)
+from stenolog.domain.events import AuthorKind
+
+from .gemini_content import assistant_part, parts_in, responses, text_in, usage
+from .gemini_session import GeminiSession
+from .json_lines import JsonObject, Record
+from .steps import ExistingLog, Step
+
+KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
+"""The kind of author that a user's message really has, by the subtype of the record."""
+
+
+class QwenCode(GeminiSession):
+    """Takes the records of one session and gives the steps that take it down."""
+
+    system = "qwen-code"
+    main = "qwen"
+    provider = "qwen"
+
+    def __init__(self, log: ExistingLog) -> None:
+        super().__init__(log)
+        self._parents: dict[str, str] = {}
+        self._last = ""
+        self._said: dict[str, str] = {}
+        """The content of each message, by its id, as a compaction repeats it."""
+        self._pieces: Counter[str] = Counter()
+        """The number of records of each answer, by its id: thoughts and words may come apart."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record."""
+        value = record.value
+        id = key_of(as_str(value.get("uuid"))) or f"#{record.line}"
+        self.time = as_time(value.get("timestamp"), self.time)
+        self._follow(id, value)
+        self.setup.about(
+            self.system,
+            {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))},
+        )
+        message = as_dict(value.get("message"))
+        match value.get("type"):
+            case "user":
+                kind = KINDS.get(as_str(value.get("subtype")), "person")
+                self.add_user_message(id, message.get("parts"), kind)
+            case "assistant":
+                self._answer(id, value, message)
+            case "tool_result":
+                self._results(id, value, message)
+            case "system":
+                self._system(id, as_str(value.get("subtype")), as_dict(value.get("systemPayload")))
+            case other:
+                self.ignored[str(other)] += 1
+        if message:
+            self._said[id] = compact_json(message.get("parts"))
+        return self.writer.drain()
+
+    def _follow(self, id: str, value: JsonObject) -> None:
+        """Leave the branch that a record does not belong to: the user went back before it."""
+        parent = key_of(as_str(value.get("parentUuid")))
+        went_back = self._last and parent != self._last and (not parent or parent in self._parents)
+        if went_back and "parentUuid" in value and id not in self._parents:
+            line = {parent}
+            while parent := self._parents.get(parent, ""):
+                line.add(parent)
+            self.hide({each for each in self.in_context if each not in line})
+        self._parents.setdefault(id, key_of(as_str(value.get("parentUuid"))))
+        self._last = id
+
+    def _answer(self, id: str, value: JsonObject, message: JsonObject) -> None:
+        model, counted = as_str(value.get("model")), as_dict(value.get("usageMetadata"))
+        self._pieces[id] += 1
+        piece = id if self._pieces[id] == 1 else f"{id}:{self._pieces[id]}"
+        parts = [
+            assistant_part(part, self.provider, model, f"{piece}-{nth}")
+            for nth, part in enumerate(parts_in(message.get("parts")))
+        ]
+        output = as_int(counted.get("totalTokenCount")) - as_int(counted.get("promptTokenCount"))
+        used = usage(
+            counted.get("promptTokenCount"),
+            output if output > 0 else counted.get("candidatesTokenCount"),
+            counted.get("cachedContentTokenCount"),
+            counted.get("thoughtsTokenCount"),
+        )
+        if parts or used:
+            self.add_answer(piece, parts, model, used, message=id)
+
+    def _results(self, id: str, value: JsonObject, message: JsonObject) -> None:
+        blobs: Blobs = {}
+        failed = as_dict(value.get("toolCallResult")).get("status") in ("error", "cancelled")
+        for nth, response in enumerate(responses(message.get("parts"), self.provider, blobs)):
+            self.add_result(f"{id}:{nth}" if nth else id, id, response, blobs, failed=failed)
+
+    def _system(self, id: str, subtype: str, payload: JsonObject) -> None:
+        history = as_list(payload.get("compressedHistory"))
+        if subtype == "custom_title":
+            self.setup.title = title_of(as_str(payload.get("customTitle"))) or self.setup.title
+        elif subtype == "chat_compression" and history:
+            self._compress(id, history)
+        else:
+            self.ignored[f"system/{subtype}"] += 1
+
+    def _compress(self, id: str, history: list[Json]) -> None:
+        """Write a summary in the place of all that the new history does not repeat at its end."""
+        said = [each for each in self.in_context if each in self._said]
+        kept: list[str] = []
+        for content in map(as_dict, reversed(history)):
+            if not said or self._said[said[-1]] != compact_json(content.get("parts")):
+                break
+            kept.append(said.pop())
+        fresh = map(as_dict, history[: len(history) - len(kept)])
+        text = next((text_in(each.get("parts")) for each in fresh if each.get("role") == "user"), "")
+        self.summarise(id, text, kept)
+        self.in_context = [*reversed(kept), id]
+
+
+def is_session(value: Json) -> bool:
+    """Return whether a record is one of a session."""
+    record = as_dict(value)
+    message = as_dict(record.get("message"))
+    return "sessionId" in record and "uuid" in record and isinstance(message.get("parts"), list)
+
+
+def session_of(record: JsonObject, _has_begun: bool) -> str:
+    """Return the session that a record belongs to."""
+    return as_str(record.get("sessionId"))

@@ -1,0 +1,342 @@
+"""Index of a conversation: the little that its pages need of all entries, kept as a checkpoint too."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from threading import Lock
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries import folds
+from stenolog.adapters.queries.folds import PersistentFold
+from stenolog.domain.entry import EPOCH, Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.state import address
+from stenolog.projections.analysis.provider_bill import states_input
+from stenolog.projections.describe import USER
+from stenolog.projections.fold import Fold
+from stenolog.projections.requests import lanes
+from stenolog.projections.timeline import changes, cut_of
+from stenolog.projections.tool_pairs import Call, CallKey, ToolCallIndex
+
+from .warming import Warmer
+
+MOST = 64
+"""The conversations whose indexes are kept in memory."""
+WORTH_KEEPING = 512
+"""So many entries must be new before the index is written down again."""
+KINDS = {
+    "messages": "uas",
+    "answers": "as",
+    "model calls": "ase",
+    "tools": "txo",
+    "errors": "exo",
+    "settings": "mcn",
+    "cuts": "cs",
+}
+"""Kinds of entries that a list can be narrowed to, each with its letters in the index."""
+
+
+FIELDS = frozenset(
+    "position digest agents kinds whose spans results cuts cut waiting called_at billed".split()  # noqa: SIM905
+)
+"""The fields of an index that is stored."""
+
+
+class PairedResult(NamedTuple):
+    """A tool's result: the position of its call, the call's place there, the tool, and milliseconds."""
+
+    call: int
+    nth: int
+    tool: str
+    took: int | None
+
+
+class ConversationIndex:
+    """The entries of a conversation in a few letters and numbers each, up to a position.
+
+    `agents` are the lanes that have a request, by the position that they first come at. `kinds` has a letter
+    for each position: u message, a answer, s summary, t result, x failed result, o result without its call,
+    e failed call of a model, m change of mode, c cut, n settings of another program, ? anything else.
+    `whose` has the number of its lane for each position, and `spans` each lane's first and last position:
+    lane 0 is that of persons and the system. `results` are by position, `cuts` where a window began to move,
+    `billed` the answers that state what their request was billed.
+    """
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.digest = ""
+        self.agents: dict[str, int] = {}
+        self.kinds = bytearray()
+        self.whose: list[int] = []
+        self.spans: dict[str, tuple[int, int]] = {"": (0, 0)}
+        self.results: dict[int, PairedResult] = {}
+        self.cuts: list[int] = []
+        self.billed: set[int] = set()
+        self.calls: dict[tuple[int, int], int] = {}
+        self._pairing = ToolCallIndex()
+        self._called_at: dict[int, datetime] = {}
+        self._cut: dict[str, str] = {}
+        self._names = [""]
+        self._numbers = {"": 0}
+        self._filtered: dict[tuple[str, str], tuple[int, list[int]]] = {}
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        event, at = entry.event, entry.position
+        result = self._paired(entry)
+        self.kinds.append(ord(letter_of(event, is_paired=result is not None)))
+        where = lane_of(event) if result is None else self._names[self.whose[result.call - 1]]
+        # Most entries are of a lane that is known, and bring no other.
+        if isinstance(event, UserMessage | ModeSwitch) or (result is None and where not in self.agents):
+            for lane in lanes([entry]):
+                self.agents.setdefault(lane.address, at)
+        self.whose.append(self._number(where, at))
+        for to in addressed(event):
+            self._number(to, at)
+        self._note_cut(event, at)
+        if states_input(event):
+            self.billed.add(at)
+        self.position, self.digest = at, entry.digest
+
+    def open_calls(self) -> dict[tuple[int, int], str]:
+        """Return the calls that no result has come for, by position and place, with their tools."""
+        return {call.key: call.name for call in self._pairing.waiting}
+
+    def missing_calls(self) -> set[tuple[int, int]]:
+        """Return the calls without a result whose lane has gone on without it, by position and place."""
+        return {key for key in self.open_calls() if self._goes_on_after(key[0])}
+
+    def _goes_on_after(self, position: int) -> bool:
+        lane = self.whose[position - 1]
+        later = zip(islice(self.kinds, position, None), islice(self.whose, position, None), strict=False)
+        return any(whose == lane and kind in b"ase" for kind, whose in later)
+
+    def lane_at(self, position: int) -> str:
+        """Return the address of the lane that an entry is in; "" is that of persons and the system."""
+        return self._names[self.whose[position - 1]]
+
+    def ticks(self) -> dict[str, list[int]]:
+        """Return the positions that a slider marks, by kind."""
+        missing = {position for position, _ in self.missing_calls()}
+        return {
+            "calls": self.of_kind("ase"),
+            "modes": self.of_kind("m"),
+            "summaries": self.of_kind("s"),
+            "cuts": sorted({*self.of_kind("c"), *self.cuts}),
+            "errors": sorted({*self.of_kind("exo"), *missing}),
+        }
+
+    def of_kind(self, letters: str) -> list[int]:
+        """Return the positions of the entries whose kind is one of these letters."""
+        wanted = frozenset(letters.encode())
+        return [position for position, kind in enumerate(self.kinds, 1) if kind in wanted]
+
+    def filtered(self, only: str, of: str) -> Sequence[int]:
+        """Return the positions of the entries of a kind and a lane; "" is every one."""
+        if not only and not of:
+            return range(1, self.position + 1)
+        upto, found = self._filtered.get((only, of), (0, []))
+        if upto < self.position:
+            wanted = frozenset(KINDS.get(only, "").encode())
+            lane = self._numbers.get(of, -1)
+            new = enumerate(zip(self.kinds[upto:], self.whose[upto:], strict=True), upto + 1)
+            found = found + [
+                position
+                for position, (kind, whose) in new
+                if (not only or kind in wanted) and (not of or whose == lane)
+            ]
+            self._filtered[only, of] = self.position, found
+        return found
+
+    def _paired(self, entry: Entry) -> PairedResult | None:
+        """Return a result with its call; None for any other entry, and for one without a call."""
+        pair = self._pairing.take(entry)
+        event = entry.event
+        if isinstance(event, AssistantMessage) and event.tool_calls:
+            self._called_at[entry.position] = entry.time
+        if pair is None or pair.call is None or not isinstance(event, ToolResult):
+            return None
+        key, took = pair.call.key, event.duration_ms
+        begun = self._called_at.get(key.position, EPOCH)
+        if took is None and begun != EPOCH and entry.time > begun:  # both at once: of a log without times
+            took = round((entry.time - begun).total_seconds() * 1000)
+        found = PairedResult(key.position, key.nth, pair.call.name, took)
+        self.results[entry.position], self.calls[key] = found, entry.position
+        return found
+
+    def _number(self, where: str, at: int) -> int:
+        """Return the number of a lane, which has come as far as this position."""
+        if where not in self._numbers:
+            self._numbers[where] = len(self._names)
+            self._names.append(where)
+        first, _ = self.spans.get(where, (at, at))
+        self.spans[where] = first, at
+        return self._numbers[where]
+
+    def _note_cut(self, event: Event, at: int) -> None:
+        if isinstance(event, AssistantMessage | LlmError) and event.receipt is not None:
+            where, cut = address(event.agent, event.task), cut_of(event.receipt)
+            if cut and not self._cut.get(where):
+                self.cuts.append(at)
+            self._cut[where] = cut
+
+    def dump(self) -> bytes:
+        """Return the index as it is stored."""
+        waiting = list(self._pairing.waiting)
+        self._called_at = {
+            call.key.position: self._called_at[call.key.position]
+            for call in waiting
+            if call.key.position in self._called_at
+        }
+        return to_json(
+            {
+                "position": self.position,
+                "digest": self.digest,
+                "agents": self.agents,
+                "kinds": self.kinds.decode(),
+                "whose": self.whose,
+                "spans": self.spans,
+                "results": [(at, *result) for at, result in self.results.items()],
+                "cuts": self.cuts,
+                "cut": self._cut,
+                "billed": sorted(self.billed),
+                "waiting": [(*call.key, *call[1:]) for call in waiting],
+                "called_at": [(at, time.isoformat()) for at, time in self._called_at.items()],
+            }
+        )
+
+    @classmethod
+    def load(cls, stored: bytes) -> ConversationIndex:
+        """Return the index that was stored. Raises `ValueError` for what is none."""
+        found: dict[str, Any] = from_json(stored)
+        if not isinstance(found, dict) or not found.keys() >= FIELDS:
+            raise ValueError(f"expected an index of a conversation, found {stored[:60]!r}")
+        made = cls()
+        made.position, made.digest = found["position"], found["digest"]
+        made.agents, made.cuts, made._cut = found["agents"], found["cuts"], found["cut"]
+        made.billed = set(found["billed"])
+        made.kinds, made.whose = bytearray(found["kinds"].encode()), found["whose"]
+        made.spans = {where: (first, last) for where, (first, last) in found["spans"].items()}
+        made._names = list(made.spans)
+        made._numbers = {where: number for number, where in enumerate(made.spans)}
+        made.results = {at: PairedResult(*rest) for at, *rest in found["results"]}
+        made.calls = {(result.call, result.nth): at for at, result in made.results.items()}
+        waiting = [Call(CallKey(at, nth), *rest) for at, nth, *rest in found["waiting"]]
+        made._pairing = ToolCallIndex(waiting)
+        made._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
+        return made
+
+
+# It is never folded entry by entry, as it changes in place; only stored and found by this.
+STORED: PersistentFold[ConversationIndex] = PersistentFold(
+    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=2),
+    ConversationIndex.dump,
+    ConversationIndex.load,
+)
+
+
+class IndexCache:
+    """Indexes of the conversations that were looked at last; each reads only what is new.
+
+    `warmer` does what is likely asked for next.
+    """
+
+    def __init__(self) -> None:
+        self.warmer = Warmer()
+        self._kept: OrderedDict[int, ConversationIndex] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, conversation: Conversation) -> ConversationIndex:
+        """Return the index of a conversation up to its end."""
+        with self._lock:
+            key = conversation.key or 0
+            index = self._kept.pop(key, None)
+            if index is None or not _goes_on(conversation, index):
+                index = _stored(conversation)
+            _extend(conversation, index)
+            self._kept[key] = index
+            if len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+            return index
+
+
+def _stored(conversation: Conversation) -> ConversationIndex:
+    """Return the index as it was last stored, or an empty one."""
+    found, position = folds.load_checkpoint(conversation, STORED, None)
+    return found if position else ConversationIndex()
+
+
+def _extend(conversation: Conversation, index: ConversationIndex) -> None:
+    """Take the new entries in, and store the index when there were many."""
+    entry, before = None, index.position
+    for entry in conversation.entries(after=before):
+        index.take(entry)
+    if entry is not None and index.position - before >= WORTH_KEEPING:
+        folds.save_checkpoint(conversation, STORED, entry, index)
+
+
+def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
+    """Return whether the entry that the index ends with still stands in the log as it was."""
+    return conversation.position >= index.position and (
+        not index.position or conversation.entry(index.position).digest == index.digest
+    )
+
+
+def letter_of(event: Event, *, is_paired: bool) -> str:
+    """Return the letter of an entry's kind."""
+    match event:
+        case UserMessage():
+            return "u"
+        case AssistantMessage():
+            return "s" if event.covers else "a"
+        case ToolResult(is_error=failed):
+            return "o" if not is_paired else "x" if failed else "t"
+        case LlmError():
+            return "e"
+        case ModeSwitch(context_from=begin, hides=hides) if isinstance(begin, int) or isinstance(
+            hides, tuple
+        ):
+            return "c"
+        case ModeSwitch():
+            return "m" if changes(event) else "n"
+        case _:
+            return "?"
+
+
+def lane_of(event: Event) -> str:
+    """Return the address of the lane that an event is in; "" is that of persons and the system."""
+    match event:
+        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+            return address(agent, task)
+        case UserMessage(author_kind="agent", author=author):
+            return author
+        case _:
+            return ""
+
+
+def addressed(event: Event) -> list[str]:
+    """Return the lanes that an event is for, by their addresses; a person's is ""."""
+    match event:
+        case UserMessage(to=to) | AssistantMessage(to=to):
+            return ["" if each == USER else each for each in to]
+        case ModeSwitch(handoff=str(agent)):
+            return [agent]
+        case _:
+            return []
+
+
+def nearest(positions: Sequence[int], at: int) -> tuple[int | None, int | None]:
+    """Return the last of these positions before `at`, and the first behind it."""
+    place = bisect_left(positions, at)
+    behind = place + (place < len(positions) and positions[place] == at)
+    return (
+        positions[place - 1] if place else None,
+        positions[behind] if behind < len(positions) else None,
+    )

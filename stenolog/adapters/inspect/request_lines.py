@@ -1,0 +1,181 @@
+"""Lines of a request: its parts in the order of the body, and what was left out at its place.
+
+A request may have thousands of parts. A page holds those at both ends, or some from one of them on; the
+others are folded, and only the entries that a page names are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.entry import Entry
+from stenolog.projections.analysis.explain import Missing, Reason, described, left_out, why
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.explanation import Omission
+
+END = 80
+"""The lines at each end of a request that a page shows."""
+RUNS = 20
+"""The runs that an omission names."""
+LONGEST = 6_000
+"""The characters of a text that a page shows."""
+GAP = 32
+"""Entries that nobody asked for are read too, where so few of them stand between two that are needed."""
+
+
+class PartLine(NamedTuple):
+    """A part: its index among the parts, the reason for it, whether the call before began with it too.
+
+    `text` is the beginning of what it says, `more` are the characters that it has beyond that.
+    """
+
+    kind: Literal["part"]
+    number: int
+    reason: Reason
+    same: bool
+    text: str
+    more: int
+
+
+class OmissionLine(NamedTuple):
+    """Positions that were left out one after another, with the tokens that they would have cost.
+
+    `runs` are the first of them, `others` is the number of the rest; `rules` names all rules.
+    """
+
+    kind: Literal["omission"]
+    first: int
+    last: int
+    rules: tuple[str, ...]
+    tokens: int
+    runs: tuple[Missing, ...]
+    others: int
+
+
+class FoldLine(NamedTuple):
+    """Parts that are not shown, the tokens of which are so many; a page that shows them begins at `start`."""
+
+    kind: Literal["fold"]
+    first: int
+    last: int
+    tokens: int
+    start: int
+
+
+class SharedLine(NamedTuple):
+    """The end of what was the same in the call before."""
+
+    kind: Literal["shared"]
+
+
+Line: TypeAlias = PartLine | OmissionLine | FoldLine | SharedLine
+_Place: TypeAlias = int | tuple[Omission, ...]
+"""A part by its index, or what was left out before the next one."""
+
+
+def lines(
+    conversation: Conversation, request: Request, shared: int = -1, start: int | None = None, end: int = END
+) -> list[Line]:
+    """Return the lines of a request: `end` at each end, or twice as many from part `start` on.
+
+    `shared` messages at its beginning were the same in the call before; -1: nothing was, not even the front.
+    """
+    places = list(_places(request))
+    chosen = _chosen(places, start, end)
+    parts = [at for run in chosen for at in places[run.start : run.stop] if isinstance(at, int)]
+    gone = [at[:RUNS] for run in chosen for at in places[run.start : run.stop] if not isinstance(at, int)]
+    runs = [one for some in gone for one in some]
+    entries = [*read(conversation, described([request.parts[at] for at in parts], runs))]
+    reasons = dict(zip(parts, why(request, entries, parts), strict=True))
+    missing = dict(zip(runs, left_out(request, entries, runs), strict=True))
+    found: list[Line] = []
+    done = 0
+    for run in chosen:
+        if run.start > done:
+            found.append(_fold(request, places[done : run.start], done, end))
+        found += (_line(at, reasons, missing, shared) for at in places[run.start : run.stop])
+        done = run.stop
+    if done < len(places):
+        found.append(_fold(request, places[done:], done, end))
+    return _with_border(found, shared)
+
+
+def read(conversation: Conversation, positions: Sequence[int]) -> Iterator[Entry]:
+    """Yield the entries at these positions, and a few that stand between them."""
+    spans: list[tuple[int, int]] = []
+    for position in positions:
+        if spans and position - spans[-1][1] <= GAP:
+            spans[-1] = spans[-1][0], position
+        else:
+            spans.append((position, position))
+    for first, last in spans:
+        yield from conversation.entries(after=first - 1, at=last)
+
+
+def _places(request: Request) -> Iterator[_Place]:
+    """Yield the parts in their order, and the omissions before the first part of a later entry, together."""
+    waiting = sorted(request.omissions)
+    at = 0
+    for index, part in enumerate(request.parts):
+        is_front = part.message < 0 or part.role == "system"
+        first = 0 if is_front else min(part.positions, default=0)
+        begin = at
+        while at < len(waiting) and waiting[at].first < first:
+            at += 1
+        if at > begin:
+            yield tuple(waiting[begin:at])
+        yield index
+    if at < len(waiting):
+        yield tuple(waiting[at:])
+
+
+def _chosen(places: Sequence[_Place], start: int | None, end: int) -> list[range]:
+    """Return the runs of places that a page shows."""
+    number = len(places)
+    if number <= 2 * end:
+        return [range(number)]
+    if start is None:
+        return [range(end), range(number - end, number)]
+    begin = next((place for place, at in enumerate(places) if at == start), 0)
+    return [range(begin, min(begin + 2 * end, number))]
+
+
+def _line(
+    at: _Place, reasons: dict[int, Reason], missing: dict[Omission, Missing], shared: int
+) -> PartLine | OmissionLine:
+    if isinstance(at, int):
+        reason = reasons[at]
+        more = max(0, len(reason.text) - LONGEST)
+        return PartLine("part", at, reason, reason.message < shared, reason.text[:LONGEST], more)
+    named = tuple(missing[run] for run in at[:RUNS])
+    return OmissionLine(
+        "omission",
+        at[0].first,
+        max(run.last for run in at),
+        tuple(dict.fromkeys(run.rule for run in at)),
+        sum(run.tokens for run in at),
+        named,
+        len(at) - len(named),
+    )
+
+
+def _fold(request: Request, places: Sequence[_Place], done: int, end: int) -> FoldLine:
+    """Return the line for places that are not shown; before what is shown the last of them come first."""
+    parts = [at for at in places if isinstance(at, int)]
+    tokens = sum(request.parts[at].tokens_out for at in parts)
+    start = parts[-2 * end :][0] if done == 0 and parts else parts[0] if parts else 0
+    return FoldLine("fold", parts[0] if parts else 0, parts[-1] if parts else 0, tokens, start)
+
+
+def _with_border(found: Iterable[Line], shared: int) -> list[Line]:
+    """Mark where what was the same in the call before ends."""
+    made: list[Line] = []
+    for same, run in groupby(found, key=lambda line: not isinstance(line, PartLine) or line.same):
+        if not same and shared >= 0 and any(isinstance(line, PartLine) and line.same for line in made):
+            made.append(SharedLine("shared"))
+            shared = -1
+        made += run
+    return made

@@ -1,0 +1,189 @@
+"""Rows of the list of a conversation's entries: who, what, and what belongs to it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Iterator, Mapping, Sequence
+from math import log10
+from typing import NamedTuple
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.entry import EPOCH, Entry
+from stenolog.domain.erasure import is_erased
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
+from stenolog.projections.describe import describe, thoughts
+from stenolog.projections.terminal_text import one_line
+
+from .conversation_index import ConversationIndex, addressed, letter_of
+from .lane_graph import Gutter, LaneGraph
+
+MOST = 500
+"""Rows that are given at once."""
+LONGEST_LINE = 300
+"""The most characters of a row's words."""
+FULL_BAR = 40
+"""The width of the bar of a tool that took a quarter of an hour."""
+WORDS = {
+    "u": "user",
+    "a": "assistant",
+    "s": "summary",
+    "t": "tool",
+    "x": "tool",
+    "o": "tool",
+    "e": "error",
+    "m": "mode",
+    "c": "cut",
+    "n": "settings",
+}
+"""The word for each kind of an index."""
+
+
+class Row(NamedTuple):
+    """An entry as a row of the list.
+
+    `place` is its place in the list, from 0. `mark` is what an agent's request makes of it, "" where it is
+    not in. `fault` says what is wrong with it. `result` is the position of its first result, or of its call.
+    `note` is how long it took or how many tokens it has, and `bar` the width of a bar for the time.
+    """
+
+    position: int
+    place: int
+    time: str
+    kind: str
+    who: str
+    words: str
+    thoughts: str = ""
+    fault: str = ""
+    pair: int = 0
+    note: str = ""
+    bar: int = 0
+    gutter: Gutter | None = None
+    forks: Sequence[str] = ()
+    mark: str = ""
+
+
+def rows(
+    talk: Conversation,
+    index: ConversationIndex,
+    listed: Sequence[int],
+    first: int,
+    count: int,
+    forks: Mapping[int, Sequence[str]],
+    marks: Mapping[int, str] | None = None,
+) -> list[Row]:
+    """Return some rows of a list of positions, from a place in it on."""
+    wanted = listed[max(0, first) : max(0, first) + min(count, MOST)]
+    if not wanted:
+        return []
+    graph = LaneGraph(dict(index.spans), wanted[0], wanted[-1])
+    missing = index.missing_calls()
+    found = []
+    for place, entry in enumerate(_entries(talk, wanted), max(0, first)):
+        where = index.lane_at(entry.position)
+        alone = len(listed) != index.position
+        gutter = graph.gutter(entry.position, where, addressed(entry.event), is_cut_off=alone)
+        row = _row(entry, place, index, missing)
+        mark = marks.get(entry.position, "") if marks else ""
+        found.append(row._replace(gutter=gutter, forks=forks.get(entry.position, ()), mark=mark))
+    return found
+
+
+def place_of(listed: Sequence[int], position: int) -> int:
+    """Return the place of a position in a list, or of the last one before it."""
+    if isinstance(listed, range):
+        return min(position - 1, len(listed) - 1)
+    place = bisect_left(listed, position)
+    is_there = place < len(listed) and listed[place] == position
+    return place if is_there else max(0, place - 1)
+
+
+def row(entry: Entry) -> Row:
+    """Return an entry as a row by itself."""
+    who, words = describe(entry)
+    return Row(entry.position, 0, _time(entry), kind_word(entry), who, one_line(words))
+
+
+def kind_word(entry: Entry) -> str:
+    """Return the word for an entry's kind."""
+    if is_erased(entry.event):
+        return "erased"
+    return WORDS.get(letter_of(entry.event, is_paired=True), entry.event.kind)
+
+
+def _row(entry: Entry, place: int, index: ConversationIndex, missing: Container[tuple[int, int]]) -> Row:
+    who, what = describe(entry)
+    thought = thoughts(entry.event)
+    line, after = _cut(what.removesuffix(thought)), _cut(thought) if thought else ""
+    made = Row(entry.position, place, _time(entry), kind_word(entry), who, line, after)
+    match entry.event:
+        case ToolResult() as result:
+            return _result(made, result, index)
+        case AssistantMessage(tool_calls=calls) as said:
+            return _answer(made, said, len(calls), index, missing)
+        case LlmError(duration_ms=took):
+            return made._replace(fault="failed", note=in_words(took), bar=bar(took))
+        case _:
+            return made
+
+
+def _result(made: Row, result: ToolResult, index: ConversationIndex) -> Row:
+    """Return a result's row: under the name of its tool, with how long that took."""
+    pair = index.results.get(made.position)
+    if pair is None:
+        fault = "no call is known that this is the result of"
+        return made._replace(fault=fault, note=in_words(result.duration_ms))
+    fault = "failed" if result.is_error else ""
+    who, took = result.name or pair.tool, in_words(pair.took)
+    return made._replace(who=who, pair=pair.call, fault=fault, note=took, bar=bar(pair.took))
+
+
+def _answer(
+    made: Row,
+    said: AssistantMessage,
+    calls: int,
+    index: ConversationIndex,
+    missing: Container[tuple[int, int]],
+) -> Row:
+    """Return an answer's row: with the place of its first result, and its tokens."""
+    results = (index.calls.get((made.position, nth), 0) for nth in range(calls))
+    is_orphan = any((made.position, nth) in missing for nth in range(calls))
+    fault = "a call has no result" if is_orphan else ""
+    note = f"{said.usage.output:,} tok" if said.usage is not None and said.usage.output else ""
+    return made._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
+
+
+def _entries(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
+    """Yield the entries at these positions, each run of neighbours by one reading."""
+    begin = 0
+    for place in range(1, len(wanted) + 1):
+        if place == len(wanted) or wanted[place] != wanted[place - 1] + 1:
+            yield from talk.entries(after=wanted[begin] - 1, at=wanted[place - 1])
+            begin = place
+
+
+def _time(entry: Entry) -> str:
+    return "" if entry.time == EPOCH else f"{entry.time:%Y-%m-%d %H:%M:%S}"
+
+
+def _cut(words: str) -> str:
+    line = one_line(words)
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+
+
+def in_words(milliseconds: int | None) -> str:
+    """Return a duration as a person reads it; empty where there is none."""
+    if milliseconds is None:
+        return ""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds:02}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
+
+
+def bar(milliseconds: int | None) -> int:
+    """Return the width of a bar for a duration, which grows by the same for each time ten."""
+    if not milliseconds or milliseconds < 10:
+        return 0
+    return min(FULL_BAR, max(2, round(FULL_BAR * (log10(milliseconds) - 1) / 5)))

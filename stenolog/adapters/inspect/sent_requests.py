@@ -1,0 +1,98 @@
+"""Surroundings of a request: the call before it, the answer to it, and the bill."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stenolog.adapters.answers.differences import call_before
+from stenolog.adapters.answers.lanes import lane
+from stenolog.adapters.answers.requests import AskedRequest
+from stenolog.adapters.queries.bills import Answers, bill_by
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.analysis.provider_bill import Bill, answer_to, program_of
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.comparison import same_prefix
+
+from .known_requests import known_request
+from .query import Query
+
+BACK = 64
+"""So many calls back is one looked for that states what it was billed."""
+AHEAD = 2_000
+"""So many entries behind a request is its answer looked for."""
+
+
+class Sent(NamedTuple):
+    """Surroundings of a request: the call before, the answer, the bill.
+
+    `before` is the position of the call before's request, 0: there is none; `shared` messages are the same
+    in both (-1: not even the front). `answer` is what followed this one, and `bill` its provider's.
+    """
+
+    before: int
+    shared: int
+    answer: Entry | None
+    bill: Bill
+
+
+def explained_and_sent(query: Query) -> tuple[Request, Sent]:
+    """Return the request that is asked for, and what was sent around it.
+
+    The call before is built first: from there it is a few entries to the request.
+    """
+    calls = query.index.filtered("model calls", query.agent)
+    earlier = calls[: bisect_right(calls, query.at)]
+    last = _last_billed(query, earlier)
+    before = call_before(query.conversation, query.agent, earlier[-1]) if earlier else 0
+    then = _request_at(query, before) if before else None
+    request = known_request(query.asked_request)
+    shared = same_prefix(then, request) if then is not None and then.api == request.api else -1
+    answers = Answers(_answer(query, calls), last, _program(query, calls))
+    followed = answers.own or _error(query, calls)
+    return request, Sent(
+        before, shared, followed, bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
+    )
+
+
+def _request_at(query: Query, at: int) -> Request:
+    """Return the agent's own request at an earlier position, kept for the next steps."""
+    asked = query.asked_request
+    return known_request(AskedRequest(query.conversation, query.agent, at, asked.api, None, ()))
+
+
+def _last_billed(query: Query, earlier: Sequence[int]) -> Entry | None:
+    """Return the last answer that states what its request was billed."""
+    billed = query.index.billed
+    found = next((position for position in reversed(earlier[-BACK:]) if position in billed), 0)
+    return query.conversation.entry(found) if found else None
+
+
+def _answer(query: Query, calls: Sequence[int]) -> Entry | None:
+    """Return the answer to the request, if one of the next calls is."""
+    at = query.at
+    later = calls[bisect_right(calls, at) :][:8]
+    if not later or later[0] - at > AHEAD:
+        return None
+    return answer_to(query.conversation.entries(after=at, at=later[-1]), lane(query.agent), at)
+
+
+def _error(query: Query, calls: Sequence[int]) -> Entry | None:
+    """Return the error that the request ended in."""
+    at = query.at
+    for position in calls[bisect_right(calls, at) :][:1]:
+        entry = query.conversation.entry(position)
+        if isinstance(entry.event, LlmError):
+            view = entry.event.receipt.view if entry.event.receipt is not None else position - 1
+            return entry if view == at else None
+    return None
+
+
+def _program(query: Query, calls: Sequence[int]) -> str:
+    for position in reversed(calls[-BACK:]):
+        entry = query.conversation.entry(position)
+        if isinstance(entry.event, AssistantMessage):
+            return program_of([entry], lane(query.agent))
+    return ""

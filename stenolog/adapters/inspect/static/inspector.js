@@ -1,0 +1,17 @@
+// What every page can do by keys. Without this file every page works by its links and forms.
+
+// True where a key is meant for what it is pressed in: a field that is written in, or a key of the browser.
+export function isMeantElsewhere(event) {
+  const { target } = event;
+  const writes = target.matches("textarea, select, input:not([type=range], [type=checkbox], [type=radio])");
+  return writes || event.metaKey || event.ctrlKey || event.altKey;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !isMeantElsewhere(event)) {
+    const search = document.querySelector("input[type=search]");
+    if (search) { event.preventDefault(); search.focus(); search.select(); }
+  } else if (event.key === "Escape" && event.target.matches("input[type=search]")) {
+    event.target.blur();
+  }
+});

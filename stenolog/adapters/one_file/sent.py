@@ -1,0 +1,124 @@
+"""Requests of a log's model calls, built again in one pass over the log for each lane and policy."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_gone
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.policy import Policy, policy
+from stenolog.domain.settings import NOTHING
+from stenolog.domain.values import Receipt
+from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.requests import APIS, PIPELINE, LaneId, Request, lanes
+from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.incremental.explained import ExplainedSession
+from stenolog.projections.requests.incremental.session import windows
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.sendable import may_be_asked
+from stenolog.projections.requests.tokens import Counter
+
+
+class SentCall(NamedTuple):
+    """A model call: its lane, the position of its request, and that of the answer or error; 0: it is next.
+
+    `policy` None is the one on the agent's card. `sha256` is the receipt's, "" without one. `is_provable`:
+    what the receipt is of can be built here, from entries that are all still there.
+    """
+
+    lane: LaneId
+    view: int
+    answer: int
+    api: str
+    policy: Policy | None
+    sha256: str
+    is_provable: bool = False
+
+
+class SentRequest(NamedTuple):
+    """A call with its request, None where it cannot be built here, for the reason `why`."""
+
+    call: SentCall
+    request: Request | None
+    why: str = ""
+
+
+def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
+    """Yield the model calls of a log, and for each lane the one that would be next."""
+    known = lanes(entries)
+    gone = next((entry.position for entry in entries if is_gone(entry.event)), len(entries) + 1)
+    usual = {lane: usual_api(reversed(entries), lane) for lane in known}
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage() | LlmError() as said:
+                lane, receipt = LaneId(said.agent, said.task), said.receipt
+                if receipt is not None:
+                    api = receipt.api.partition("@")[0]
+                    chosen = _policy(receipt.policy)
+                    provable = _is_built_here(receipt) and receipt.view < gone
+                    yield SentCall(lane, receipt.view, entry.position, api, chosen, receipt.sha256, provable)
+                elif isinstance(said, LlmError) or said.purpose == "answer":
+                    yield SentCall(lane, entry.position - 1, entry.position, usual.get(lane, ""), None, "")
+            case _:
+                pass
+    for lane in known:
+        yield SentCall(lane, len(entries), 0, usual[lane], None, "")
+
+
+def _is_built_here(receipt: Receipt) -> bool:
+    name = receipt.api.partition("@")[0]
+    return receipt.pipeline == PIPELINE and name in APIS and receipt.api == f"{name}@{APIS[name].version}"
+
+
+def _policy(written: object) -> Policy | None:
+    try:
+        return policy(written)  # type: ignore[arg-type]
+    except StenologError:
+        return None
+
+
+def sent_requests(
+    entries: Sequence[Entry], blobs: Mapping[str, bytes], counters: Mapping[str, Counter]
+) -> Iterator[SentRequest]:
+    """Yield the request of each call, those of a lane one after the other; at most one is held at a time."""
+    groups: dict[tuple[LaneId, str], list[SentCall]] = defaultdict(list)
+    for call in calls(entries):
+        key = "" if call.policy is None else json.dumps(call.policy.json, sort_keys=True)
+        groups[call.lane, key].append(call)
+    for _, group in sorted(groups.items(), key=lambda one: one[0][0]):
+        yield from _of_group(group, entries, blobs, counters)
+
+
+def _of_group(
+    group: Sequence[SentCall],
+    entries: Sequence[Entry],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[SentRequest]:
+    """Yield the requests of calls that have lane and policy in common, in one pass over the log."""
+    waiting: dict[int, list[SentCall]] = defaultdict(list)
+    for call in group:
+        waiting[call.view].append(call)
+    lane, given, why = group[0].lane, group[0].policy, "the agent took no part yet"
+    sessions: dict[str, ExplainedSession] = {}
+    try:
+        empty = [Window(lane, *choose(NOTHING, lane.agent, given, counters), blobs=blobs)]
+        last = max(waiting)
+        for window in chain(empty, windows(entries[:last], lane, given, counters, blobs)):
+            for call in waiting.pop(window.position, ()) if may_be_asked(window) else ():
+                if call.api not in APIS:
+                    yield SentRequest(call, None, f"API {call.api or '(unnamed)'} is not here")
+                    continue
+                if call.api not in sessions or sessions[call.api].window is not window:
+                    sessions[call.api] = ExplainedSession(window, APIS[call.api], blobs)
+                yield SentRequest(call, sessions[call.api].request())
+    except StenologError as error:
+        why = str(error)
+    for left in waiting.values():
+        yield from (SentRequest(call, None, why) for call in left if call.answer)

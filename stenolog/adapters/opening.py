@@ -1,0 +1,57 @@
+"""The application under a log, of its path or address: in an SQLite file, in memory, or in PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from typing import get_args
+
+from stenolog.domain.errors import MissingExtraError
+
+from .store.address import checked, is_postgres
+from .store.appends import Sources
+from .store.database import DEADLINE, Synchronous
+from .store.eventsourcing_app import LogApplication
+
+
+def open_application(
+    path: str | os.PathLike[str],
+    edge: Sources,
+    *,
+    synchronous: Synchronous = "full",
+    deadline: float = DEADLINE,
+    make: bool = True,
+) -> LogApplication:
+    """Return the log at a path or an address, opened; otherwise as `stenolog.open`.
+
+    `make` False: in PostgreSQL, raises FileNotFoundError, a `StoreError` too, where there is no log yet. For
+    a file the caller looks.
+    """
+    text = checked(path)
+    if not is_postgres(text):
+        env = {
+            "SQLITE_DBNAME": text,
+            "SQLITE_SYNCHRONOUS": synchronous,
+            "SQLITE_LOCK_TIMEOUT": str(deadline),
+        }
+        return LogApplication(env, edge)
+    if synchronous not in get_args(Synchronous):
+        raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
+    env = {"POSTGRES_ADDRESS": text, "POSTGRES_TIMEOUT": str(deadline)}
+    if synchronous == "normal":
+        env["POSTGRES_SYNCHRONOUS"] = synchronous
+    if not make:
+        env["POSTGRES_MAKE"] = "no"
+    return _in_postgres()(env, edge)
+
+
+def _in_postgres() -> type[LogApplication]:
+    """Return the class of applications in PostgreSQL. Raises `MissingExtraError`."""
+    # Late: an SQLite log needs no driver of PostgreSQL.
+    try:
+        from .postgres_store.application import PostgresLogApplication
+    except ImportError as error:
+        # Without its binary part, or libpq, psycopg raises an error without a name.
+        if (error.name or "psycopg").startswith("psycopg"):
+            raise MissingExtraError("postgres", "psycopg or psycopg_pool") from error
+        raise
+    return PostgresLogApplication

@@ -1,0 +1,264 @@
+"""Connections to the database of one log: a pool, transactions that take turns, and what is lost on the way.
+
+A *turn* is an advisory lock on one conversation, or on the history of the log (`HISTORY`), held until the end
+of a transaction. One rule makes the order of notification ids right (see `followed`): a transaction takes the
+turns of all conversations that it appends to before it writes anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import cache
+from inspect import signature
+from typing import Any, TypeVar
+from zlib import crc32
+
+import psycopg
+from eventsourcing.postgres import PostgresDatastore
+from psycopg.rows import tuple_row
+
+from stenolog.domain.errors import StoreError
+
+from . import schema
+from .address import Address
+from .connections import Connections
+from .errors import RAISED, may_be_repeated, to_store_error
+
+T = TypeVar("T")
+HISTORY = 0
+"""The turn of whoever begins, forks, renames, archives, deletes or erases: it writes to `history`."""
+# In one statement, and in order, so that no two transactions wait for each other.
+TURNS = """SELECT pg_advisory_xact_lock({class}, turn) FROM (
+    SELECT DISTINCT key::int AS turn FROM unnest(%s::bigint[]) AS key ORDER BY turn OFFSET 0) AS turns"""
+HAS_TIMEOUT = "timeout" in signature(psycopg.Connection.wait).parameters
+"""Whether this release of the driver can wait for some time only."""
+LATER = 2.0
+"""Seconds behind the deadline of the server after which the client ends a statement."""
+PAUSE = 0.05
+"""Seconds before another attempt with a new connection; doubled each time, up to a second."""
+
+
+class LogConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection of one log; `{s}` in a statement is its schema, and `{class}` that of its turns."""
+
+    schema: str = ""
+    placed: int = 0
+    """The number of entries that the transaction has written so far."""
+    patience: float | None = None
+    """Seconds after which a server that does not answer counts as away."""
+
+    def run(self, statement: str, values: Any = None) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Execute a statement; its rows come in binary form."""
+        return self.execute(_qualified(statement, self.schema), values, binary=True)
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Wait for the server as the driver does, but not for ever for one that says nothing."""
+        if not HAS_TIMEOUT:
+            return super().wait(gen, interval)
+        if timeout is not None or self.patience is None:
+            return super().wait(gen, interval, timeout)
+        give_up = time.monotonic() + self.patience
+        try:
+            return super().wait(gen, interval, self.patience)
+        except psycopg.OperationalError:
+            if time.monotonic() >= give_up:
+                # The answer to this statement must not be taken for that to the next.
+                self.pgconn.finish()
+            raise
+
+
+@cache
+def _qualified(statement: str, schema: str) -> bytes:
+    # In each statement, and not by `search_path`: behind a pooler a session's settings are others', too.
+    return statement.replace("{s}", f'"{schema}"').replace("{class}", str(turns_of(schema))).encode()
+
+
+def turns_of(schema: str) -> int:
+    """Return the class of the advisory locks that are turns: each log in a database has its own."""
+    return crc32(schema.encode()) & 0x7FFFFFFF
+
+
+class PostgresLogDatastore(PostgresDatastore):
+    """The database of one log; `read` and `write` raise our errors alone.
+
+    `deadline`: seconds that a call waits at most, for others and for a server that is away. `base` is what
+    notification ids begin above, `id` the log's, `seal_key` its secret.
+    """
+
+    def __init__(
+        self, address: Address, *, deadline: float, synchronous: str = "full", make: bool = True
+    ) -> None:
+        # The library's pool is made, but never opened: its connections give other rows.
+        super().__init__("", "", "", "", "", originator_id_type="text", schema=address.schema)
+        self.address = address
+        self.path = address.shown
+        self.deadline = deadline
+        self._synchronous = synchronous
+        self._process = os.getpid()
+        self._closed = False
+        self._settings: dict[str, Any] = {
+            "autocommit": True,
+            "row_factory": tuple_row,
+            "application_name": "stenolog",
+            # A pooler gives each transaction another session, which knows no prepared statement.
+            "prepare_threshold": None if address.pooled else 2,
+        }
+        # At once, so that a wrong address is told before anything waits for its server.
+        try:
+            with self.connect() as connection:
+                found = schema.opened(connection, address.schema, self.path, make=make)
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+        self.id, self.base, self.seal_key = found
+        self._connections: Connections[LogConnection] = Connections(self._connected, address.pool)
+
+    def connect(self, conninfo: str = "", timeout: float | None = None) -> LogConnection:
+        """Return a connection of the caller's own, who closes it. Raises `psycopg.Error`.
+
+        `timeout`: seconds that it waits for the server at most; the deadline unless it is given.
+        """
+        wait = self.deadline if timeout is None else timeout
+        connection = LogConnection.connect(
+            conninfo or self.address.conninfo, connect_timeout=max(2, math.ceil(wait)), **self._settings
+        )
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connected(self, timeout: float) -> LogConnection:
+        connection = self.connect(timeout=timeout)
+        try:
+            # A dump may have been restored in another cluster under this address. A role that only reads
+            # leaves the base to one that writes.
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                self.base = schema.raise_base(connection, self.address.schema)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _configure(self, connection: LogConnection) -> None:
+        connection.schema = self.address.schema
+        # The server ends a statement at the deadline; where no word comes from it, the client does.
+        connection.patience = self.deadline + LATER
+        if self.address.pooled:
+            return
+        wait = int(self.deadline * 1000)
+        # A session that stands still within a transaction would keep followers from going on.
+        connection.execute(
+            f"SET statement_timeout = {wait}; SET lock_timeout = {wait}; "
+            f"SET idle_in_transaction_session_timeout = {wait}"
+            + ("; SET synchronous_commit = off" if self._synchronous == "normal" else "")
+        )
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        # A forked child must leave its parent's connections alone.
+        if os.getpid() == getattr(self, "_process", 0) and hasattr(self, "_connections"):
+            self._connections.close()
+
+    def check(self) -> None:
+        """Raise `StoreError` where the log was closed, or was opened before a fork of the process."""
+        if self._closed:
+            raise StoreError(f"{self.path}: the log was closed")
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
+
+    def read(self, work: Callable[[LogConnection], T]) -> T:
+        """Do what only reads with a connection; with another one where that was lost.
+
+        Each statement sees what was committed when it began.
+        """
+        return self._with_connection(work, again=lambda: True)
+
+    def write(
+        self, work: Callable[[LogConnection], T], turns: Collection[int] = (), *, twice: bool = False
+    ) -> T:
+        """Do something in a transaction that has taken these turns first, and commit it.
+
+        Where the connection is lost before the commit, it is done again with another one. Raises
+        `StoreError` where it is lost during the commit: then nobody knows whether it was committed.
+        `twice`: then, too, it is done again, as the second time does no harm.
+        """
+        committing = False
+
+        def transaction(connection: LogConnection) -> T:
+            nonlocal committing
+            committing, connection.placed = False, 0
+            with connection.transaction():
+                if turns:
+                    take_turns(connection, turns)
+                result = work(connection)
+                committing = True
+            return result
+
+        return self._with_connection(transaction, again=lambda: twice or not committing)
+
+    def repeat(self, work: Callable[[LogConnection, bool], T], *, again: bool = False) -> T:
+        """Do something in a transaction and commit it; again with another connection where that was lost.
+
+        `work` is told whether an attempt before this one may have been committed, and must find out.
+        """
+        attempts = int(again)
+
+        def transaction(connection: LogConnection) -> T:
+            nonlocal attempts
+            attempts, connection.placed = attempts + 1, 0
+            with connection.transaction():
+                return work(connection, attempts > 1)
+
+        return self._with_connection(transaction, again=lambda: True)
+
+    def once(self, work: Callable[[LogConnection], T]) -> T:
+        """Do something with a connection. Raises `psycopg.Error`, unlike the others."""
+        self.check()
+        with self._connections.borrow(self.deadline) as connection:
+            connection.placed = 0
+            return work(connection)
+
+    def snapshot(self, work: Callable[[LogConnection], T]) -> T:
+        """Do what only reads, all of it as of one moment."""
+
+        def transaction(connection: LogConnection) -> T:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                return work(connection)
+
+        return self._with_connection(transaction, again=lambda: True)
+
+    def _with_connection(self, work: Callable[[LogConnection], T], again: Callable[[], bool]) -> T:
+        self.check()
+        give_up, pause = time.monotonic() + self.deadline, PAUSE
+        # A process that was frozen finds its connection dead when its deadline has passed.
+        for attempt in itertools.count():
+            try:
+                with self._connections.borrow(max(0.001, give_up - time.monotonic())) as connection:
+                    return work(connection)
+            except RAISED as error:
+                self.check()
+                is_late = attempt > 0 and time.monotonic() + pause >= give_up
+                if is_late or not (may_be_repeated(error) and again()):
+                    raise to_store_error(error, self.path) from error
+            # The first time the server may be there all the same.
+            if attempt:
+                time.sleep(pause)
+                pause = min(1.0, pause * 2)
+        raise AssertionError("it is tried until the deadline")
+
+
+def take_turns(connection: LogConnection, keys: Collection[int]) -> None:
+    """Wait for the turns of conversations, given by their keys, and of the history."""
+    connection.run(TURNS, ([key & 0x7FFFFFFF for key in keys],))

@@ -1,0 +1,60 @@
+"""Translation of psycopg's errors to ours, by fault: the caller's, the stored data's or the machine's."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from stenolog.domain.errors import (
+    CorruptLogError,
+    InvalidEventError,
+    StenologError,
+    StoreError,
+    StoreTimeoutError,
+)
+
+
+class ConnectionsInUse(psycopg.OperationalError):
+    """Every connection of this process was in use until the deadline."""
+
+
+RAISED = (psycopg.Error,)
+"""The exceptions that the driver raises, and `Connections`."""
+# 57P01 to 57P03: the server ends, or has just begun; 57P05, 25P03: it waited for us too long; 08: the
+# connection; 53300: too many of them.
+GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
+WAITED = (pg.QueryCanceled, pg.LockNotAvailable, pg.DeadlockDetected, ConnectionsInUse)
+DAMAGED = (pg.DataCorrupted, pg.IndexCorrupted, pg.IntegrityError)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the connection was lost, so that another one may do what this one could not."""
+    if isinstance(error, ConnectionsInUse) or not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is not None:
+        return error.sqlstate.startswith(GONE)
+    # Without a code the driver raised it: the socket was closed, or there was none.
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def may_be_repeated(error: BaseException) -> bool:
+    """Return whether another attempt may succeed: the connection was lost, or two waited for each other."""
+    return isinstance(error, pg.DeadlockDetected) or is_lost(error)
+
+
+def to_store_error(error: psycopg.Error, where: str) -> StenologError:
+    """Return the error of ours that says the same; `where` names the log, without its password."""
+    said = " ".join(str(error).split())
+    if isinstance(error, WAITED):
+        return StoreTimeoutError(f"{where}: waited until the deadline for others, or for the server ({said})")
+    if isinstance(error, DAMAGED):
+        return CorruptLogError(f"{where}: {said}")
+    if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName | pg.UndefinedColumn):
+        return StoreError(f"{where}: expected the tables of a log, found none of that name ({said})")
+    if isinstance(error, pg.InsufficientPrivilege):
+        return StoreError(f"{where}: this role may not do that ({said})")
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return StoreError(f"{where}: this server only reads ({said})")
+    if isinstance(error, psycopg.DataError | pg.ProgramLimitExceeded):
+        return InvalidEventError(f"{where}: {said}")
+    return StoreError(f"{where}: {said}")

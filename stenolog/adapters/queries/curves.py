@@ -1,0 +1,145 @@
+"""The context of a lane over time: only what is new since the last look is read and measured.
+
+A tracer is kept in memory, and what it has found as a checkpoint beside the log, from which the next process
+goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from math import inf
+from time import perf_counter
+
+from stenolog.adapters.store import reader
+from stenolog.adapters.store.handle import StreamHandle
+from stenolog.domain.errors import PositionNotFoundError
+from stenolog.projections.context_curve import ContextCurve
+from stenolog.projections.context_curve.sparkline import context_points
+from stenolog.projections.context_curve.tracer import ContextTracer, TracedContext
+from stenolog.projections.fold import Fold
+from stenolog.projections.requests import PIPELINE, LaneId, check_takes_part
+from stenolog.projections.usage import usage
+
+from . import folds
+from .lane_apis import LANE_APIS, api_of
+from .token_counters import COUNTERS
+from .window_cache import windows_of
+
+SHARE = 8
+"""A checkpoint is written again once the log has grown by one part in so many."""
+NOTHING = TracedContext()
+JSON = folds.Json(TracedContext)
+USAGE = folds.persistent(usage)
+POINTS = folds.persistent(context_points)
+
+
+def context_curve(
+    conversation: StreamHandle, agent: str, task: str = "", at: int | None = None, seconds: float = inf
+) -> ContextCurve:
+    """See `Conversation.context_curve`.
+
+    `seconds`: requests are measured for so long at most; the next look goes on from there.
+    """
+    begun = perf_counter()
+
+    def is_enough() -> bool:
+        return perf_counter() - begun > seconds
+
+    lane, head = LaneId(agent, task), conversation.position
+    cache = windows_of(conversation.log)
+    key = (conversation.key or 0, lane)
+    # Whoever comes meanwhile finds none, and makes one of its own.
+    tracer = cache.take_tracer(key)
+    is_same = tracer is not None and _is_of(conversation, tracer)
+    if tracer is None or not is_same or not _goes_on(conversation, tracer, head, is_enough):
+        tracer = _fresh(conversation, lane, head, is_enough)
+    end = head if at is None else at
+    _keep(conversation, tracer, head)
+    samples = tracer.samples
+    if end < head:
+        samples = [sample for sample in samples if sample.position <= end]
+    # A cut behind the last request has cut nothing that was sent.
+    last = samples[-1].at if samples else 0
+    curve = ContextCurve(
+        conversation.name,
+        agent,
+        task,
+        tracer.api_name,
+        end,
+        samples,
+        [mark for mark in tracer.marks if mark.position <= (last if mark.kind == "cut" else end)],
+        tracer.waiting,
+    )
+    if not samples:
+        check_takes_part(conversation.entries(), agent)
+    cache.put_tracer(key, tracer)
+    return curve
+
+
+def read_once(conversation: StreamHandle) -> None:
+    """Bring the folds that a page of a context needs up to date by one reading of what is new."""
+    folds.folds_at(conversation, (USAGE, LANE_APIS, POINTS))
+
+
+def small_curves(conversation: StreamHandle) -> dict[str, tuple[int, ...]]:
+    """Return how full the context of each lane was; of very many, of those that answered first."""
+    return {where: lane.points for where, lane in folds.fold_at(conversation, POINTS).lanes.items()}
+
+
+def small_curve(conversation: StreamHandle) -> tuple[tuple[int, ...], int]:
+    """Return how full the context was, in tokens at so many times, and how many entries were read for it.
+
+    No request is built for it.
+    """
+    _, begun = folds.load_checkpoint(conversation, POINTS, None)
+    return folds.fold_at(conversation, POINTS).points, conversation.position - begun
+
+
+def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
+    """Return whether a tracer stands in this log still, and not in one that was deleted or restored."""
+    try:
+        digest = reader.digest_at(conversation.log.recorder, conversation.stream, tracer.position)
+    except PositionNotFoundError:
+        return False
+    return digest.hex() == tracer.digest
+
+
+def _goes_on(
+    conversation: StreamHandle, tracer: ContextTracer, head: int, is_enough: Callable[[], bool]
+) -> bool:
+    """Take the new entries in, and return whether the lane's requests are still those of the same API."""
+    before = len(tracer.samples)
+    tracer.extend(head, is_enough)
+    return len(tracer.samples) == before or api_of(conversation, tracer.lane, head) == tracer.api
+
+
+def _fresh(
+    conversation: StreamHandle, lane: LaneId, head: int, is_enough: Callable[[], bool]
+) -> ContextTracer:
+    """Return a tracer at the head: from the checkpoint of one before it, or from the beginning."""
+    state, position = folds.load_checkpoint(conversation, _checkpoints(lane), head)
+    api = state.api if 0 < position == head else api_of(conversation, lane, head)
+    tracer = ContextTracer(lane, api, conversation.entries, COUNTERS, conversation.log.blobs)
+    if state.api == api:
+        tracer.resume(state)
+        tracer.digest = reader.digest_at(conversation.log.recorder, conversation.stream, position).hex()
+    tracer.kept_at = tracer.position
+    tracer.extend(head, is_enough)
+    return tracer
+
+
+def _keep(conversation: StreamHandle, tracer: ContextTracer, head: int) -> None:
+    """Write down what a tracer has found, where that is worth it."""
+    if tracer.waiting or not tracer.is_certain:
+        return
+    if head - tracer.kept_at >= max(folds.WORTH_KEEPING, head // SHARE):
+        for entry in conversation.entries(after=head - 1, at=head):
+            folds.save_checkpoint(conversation, _checkpoints(tracer.lane), entry, tracer.traced)
+        tracer.kept_at = head
+
+
+def _checkpoints(lane: LaneId) -> folds.PersistentFold[TracedContext]:
+    name = "context " + json.dumps([lane.agent, lane.task, PIPELINE])
+    fold: Fold[TracedContext] = Fold(name, NOTHING, lambda state, entry: state)
+    return folds.PersistentFold(fold, JSON.dump, JSON.load)

@@ -1,0 +1,94 @@
+"""Moments of a stored conversation: one request, with the entries and blobs that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+
+from stenolog.adapters.store import reader
+from stenolog.adapters.store.handle import StreamHandle
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import AgentNotFoundError, InvalidEventError, InvalidPolicyError
+from stenolog.domain.events import ModeSwitch
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.values import Receipt
+from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.moments.moment import Moment, choices, moment_of, receipt_of, shown_in
+from stenolog.projections.requests import APIS, LaneId, Request
+from stenolog.projections.requests.sendable import NOTHING_SAID, no_agent
+
+from . import folds, requests
+from .backwards import backwards
+from .token_counters import COUNTERS
+
+NEAR = 1000
+"""The answer to a request is looked for among so many entries behind it."""
+
+
+def read_moment(
+    conversation: StreamHandle,
+    lane: LaneId,
+    at: int,
+    *,
+    api: str | None = None,
+    policy: PolicyLike = None,
+) -> Moment:
+    """Return the moment of a lane at a position, by default on the API and under the policy it was sent by.
+
+    Raises `PositionNotFoundError`, `AgentNotFoundError` where the agent takes no part yet,
+    `InvalidEventError` where nothing has been said to it, and as `Conversation.request`.
+    """
+    conversation.checked(at, least=1)
+    _check_takes_part(conversation, lane, at)
+    receipt = receipt_of(islice(conversation.entries(after=at), NEAR), lane, at)
+    chosen = _policy_of(receipt) if policy is None and receipt is not None else policy
+    request = requests.request(
+        conversation, *lane, at, api or _api_of(conversation, lane, receipt), chosen, COUNTERS
+    )
+    if request.reason == NOTHING_SAID:
+        raise InvalidEventError(
+            f"{_where(conversation, at)}: {lane.address} has no request yet: {NOTHING_SAID}"
+        )
+    return moment_of(
+        request,
+        choices(request, _beginning(conversation, request), lambda: conversation.entries(at=at)),
+        conversation=conversation.name,
+        receipt=receipt,
+        blobs=conversation.log.blobs,
+        counters=COUNTERS,
+    )
+
+
+def _check_takes_part(conversation: StreamHandle, lane: LaneId, at: int) -> None:
+    state = folds.fold_at(conversation, folds.STATE, at)
+    settings = folds.fold_at(conversation, folds.SETTINGS, at)
+    known = dict.fromkeys((*settings.cards, *state.members, *(each.agent for each in state.lanes.values())))
+    if lane.agent not in known:
+        raise AgentNotFoundError(f"{_where(conversation, at)}: {no_agent(lane.agent, [*known])}")
+
+
+def _where(conversation: StreamHandle, at: int) -> str:
+    return f"{conversation.name!r} at {at}"
+
+
+def _policy_of(receipt: Receipt) -> Policy | None:
+    """Return the policy that a request was sent under; None for one that is not known here."""
+    with suppress(InvalidPolicyError):
+        return policy_of(receipt.policy)
+    return None
+
+
+def _api_of(conversation: StreamHandle, lane: LaneId, receipt: Receipt | None) -> str:
+    name = receipt.api.partition("@")[0] if receipt is not None else ""
+    return name if name in APIS else usual_api(backwards(conversation, conversation.position), lane)
+
+
+def _beginning(conversation: StreamHandle, request: Request) -> Iterator[Entry]:
+    """Yield the entries from the first one that the request shows on, and the mode switches before it."""
+    first = min(shown_in(request), default=request.at)
+    log, stream = conversation.log, conversation.stream
+    switches: Iterable[object] = reader.of_kinds(log.recorder, stream, [ModeSwitch], 0, first - 1)
+    yield from (entry for entry in switches if isinstance(entry, Entry))
+    yield from conversation.entries(first - 1, request.at)

@@ -1,0 +1,89 @@
+"""Errors as other programs are told them: the name of the class, its words, and the numbers of protocols."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pydantic import ValidationError
+
+from stenolog.domain import errors
+from stenolog.domain.errors import StenologError
+
+LOGGER = logging.getLogger(__name__)
+FAILED = -32_000
+"""JSON-RPC's code of an error of the log; the class is in its data."""
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+
+
+class MethodNotFoundError(errors.CallerError, LookupError):
+    """The service has no method of that name."""
+
+
+class ParseError(errors.CallerError, ValueError):
+    """A call is no JSON."""
+
+
+class InvalidCallError(errors.CallerError, ValueError):
+    """A call is JSON, but no call."""
+
+
+class InvalidParamsError(errors.CallerError, ValueError):
+    """The parameters of a call are not those of its method."""
+
+
+HTTP: tuple[tuple[type[BaseException], int], ...] = (
+    (MethodNotFoundError, 404),
+    (errors.ConversationNotFoundError, 404),
+    (errors.PositionNotFoundError, 404),
+    (errors.AgentNotFoundError, 404),
+    (errors.BlobNotFoundError, 404),
+    (errors.VersionConflictError, 409),
+    (errors.DuplicateIdError, 409),
+    (errors.ConversationExistsError, 409),
+    (errors.ClaimLostError, 409),
+    (errors.IllegalCommandError, 409),
+    (errors.CallerError, 400),
+    (errors.StoreTimeoutError, 503),
+)
+CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (ParseError, PARSE_ERROR),
+    (InvalidCallError, INVALID_REQUEST),
+    (MethodNotFoundError, NO_METHOD),
+    (InvalidParamsError, INVALID_PARAMS),
+    (StenologError, FAILED),
+)
+
+
+def http_status(error: BaseException) -> int:
+    """Return the HTTP status of an error: 500 for what is nobody's fault but ours."""
+    return next((status for cls, status in HTTP if isinstance(error, cls)), 500)
+
+
+def rpc_code(error: BaseException) -> int:
+    """Return JSON-RPC's code of an error."""
+    return next((code for cls, code in CODES if isinstance(error, cls)), INTERNAL)
+
+
+def error_data(error: BaseException) -> dict[str, Any]:
+    """Return an error as JSON: `type`, `message`, and for a version conflict what was expected and found."""
+    if not isinstance(error, StenologError):
+        LOGGER.error("a call has failed by a defect of stenolog", exc_info=error)
+        # Words of a defect may hold anything, also what was sent.
+        return {"type": "InternalError", "message": f"a defect of stenolog: {type(error).__name__}"}
+    data: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, errors.VersionConflictError):
+        data |= {"expected": error.expected, "found": error.found}
+    return data
+
+
+def invalid_params(error: ValidationError) -> InvalidParamsError:
+    """Return the first complaint about parameters: where, what was expected, what was found."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = "".join(f"/{step}" for step in first["loc"])
+    if first["type"] == "missing":
+        return InvalidParamsError(f"{place}: expected a value, found none")
+    if first["type"] == "extra_forbidden":
+        return InvalidParamsError(f"{place}: no such field")
+    expected = first["msg"].replace("Input should be", "expected", 1)
+    return InvalidParamsError(f"{place or '/'}: {expected}, found {first['input']!r:.60}")

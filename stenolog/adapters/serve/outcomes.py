@@ -1,0 +1,165 @@
+"""Outcomes of model calls and tool calls, as other programs tell them, made into events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from stenolog.adapters.engine.model_call import CATEGORIES, classify_error
+from stenolog.adapters.engine.retries import RetryPolicy
+from stenolog.adapters.llms.by_hand import answer_from, recording, with_own_names
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.providers.errors import provider_error, retry_after
+from stenolog.adapters.queries import folds
+from stenolog.adapters.queries.plain_json import event_from_json
+from stenolog.adapters.tools.base import ToolOutput
+from stenolog.adapters.tools.calls import with_metadata
+from stenolog.adapters.tools.results import redacted_output, result_of
+from stenolog.domain.entry import NewEntry
+from stenolog.domain.errors import InvalidEventError, ModelError
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
+from stenolog.domain.limits import Limits
+from stenolog.domain.model import first_error
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import OpenCall
+from stenolog.domain.values import CallRef, Receipt, Tool
+from stenolog.projections.requests.pipeline.identifiers import renamed_tools
+
+from .messages import NewEvent
+from .runner_messages import CallOutput, Failure, Outcome
+
+RECEIPT = folds.Json(Receipt)
+RETRIES = RetryPolicy()
+KINDS = ("response", "chunks", "failure", "output", "events")
+
+
+class ModelCall(NamedTuple):
+    """A model call whose outcome is told: whose it was, what it answered, and its attempt.
+
+    `retried`: the retry policy sets the time of the next attempt. `model` and `tools` are those of the card.
+    """
+
+    agent: str
+    task: str = ""
+    receipt: Receipt | None = None
+    cause: int | None = None
+    attempt: int = 1
+    retried: bool = True
+    model: str = ""
+    tools: Sequence[Tool] = ()
+
+
+def new_entries(events: Sequence[NewEvent]) -> list[NewEntry]:
+    """Return the events as entries to be appended. Raises `InvalidEventError`, with the place."""
+    made = []
+    for index, each in enumerate(events):
+        try:
+            made.append(NewEntry(event_from_json(each.kind, each.event), each.id, each.time))
+        except InvalidEventError as error:
+            raise InvalidEventError(f"/events/{index}: {error}") from None
+    return made
+
+
+def given_fields(outcome: Outcome) -> frozenset[str]:
+    """Return the given fields of an outcome. Raises `InvalidEventError` where they do not go together."""
+    found = frozenset(name for name in KINDS if getattr(outcome, name) is not None)
+    if len(found) != 1 and found != {"chunks", "failure"}:
+        named = ", ".join(sorted(found)) or "none"
+        raise InvalidEventError(f"/outcome: expected one of {', '.join(KINDS)}, found {named}")
+    return found
+
+
+def receipt_from(fields: Mapping[str, Any] | None) -> Receipt | None:
+    """Return the receipt that a request came with. Raises `InvalidEventError` for what is none."""
+    if fields is None:
+        return None
+    try:
+        return RECEIPT.load(to_json(dict(fields)))
+    except ValidationError as error:
+        raise InvalidEventError(f"/receipt: {first_error(error, Receipt)}") from None
+
+
+def limits_from(fields: Mapping[str, Any] | None) -> Limits:
+    """Return the limits of a runner. Raises `InvalidEventError`."""
+    try:
+        return Limits(**fields or {})
+    except TypeError as error:
+        raise InvalidEventError(f"/limits: {error}") from None
+
+
+def model_event(outcome: Outcome, call: ModelCall, now: datetime) -> AssistantMessage | LlmError:
+    """Return the event of a model call: the answer, or the failure with what had arrived.
+
+    An answer with nothing in it, or a stream without an end, is a failure. Raises `InvalidEventError` where
+    the outcome is not that of a model, and `CallerError` for the JSON of no known provider.
+    """
+    found = given_fields(outcome)
+    if not found <= {"response", "chunks", "failure"}:
+        raise InvalidEventError(f"/outcome: expected response, chunks or failure, found {min(found)}")
+    stream = recording(outcome.chunks or [], agent=call.agent, task=call.task)
+    try:
+        # An error that the provider sends within its stream is raised here.
+        for _ in stream:
+            pass
+        if outcome.failure is not None:
+            raise _model_error(outcome.failure)
+        answer = (
+            stream.answer()
+            if outcome.response is None
+            else answer_from(outcome.response, agent=call.agent, task=call.task)
+        )
+    except ModelError as error:
+        failed = stream.error(error, attempt=call.attempt)
+        return replace(failed, receipt=call.receipt, cause=call.cause, retry_at=_retry_at(error, call, now))
+    answer = with_own_names(answer, renamed_tools(call.tools))
+    return replace(answer, receipt=call.receipt, cause=call.cause, model=answer.model or call.model)
+
+
+def _model_error(failure: Failure) -> ModelError:
+    """Return the engine's error for a failure."""
+    headers = {name.lower(): value for name, value in failure.headers.items()}
+    found = provider_error(failure.status, failure.code, failure.message, headers=headers)
+    if not failure.category:
+        return found
+    if failure.category not in CATEGORIES:
+        raise InvalidEventError(
+            f"/outcome/failure/category: expected one of {', '.join(CATEGORIES)}, "
+            f"found {failure.category!r:.60}"
+        )
+    after, status = retry_after(headers), failure.status
+    return ModelError(failure.category, found.message, retry_after=after, status=status)
+
+
+def _retry_at(error: ModelError, call: ModelCall, now: datetime) -> datetime | None:
+    if not call.retried:
+        return None
+    category, _, after = classify_error(error)
+    wait = RETRIES.wait(category, call.attempt, random.random(), after)
+    return None if wait is None else now + timedelta(seconds=wait)
+
+
+def tool_event(
+    conversation: Conversation, output: CallOutput, call: ToolCall, where: CallRef, made: OpenCall | None
+) -> ToolResult:
+    """Return the result of a tool call. A very long text is kept as a blob. Raises `InvalidEventError`.
+
+    `made` is the call as the state has it, None where it is closed by now.
+    """
+    if output.parts:
+        fields = output.model_dump(exclude={"text", "duration_ms"}, exclude_defaults=True)
+        named = {"call_id": call.id, "call": {"entry": where.entry, "index": where.index}, "name": call.name}
+        event: Event = event_from_json("tool_result", fields | named)
+        assert isinstance(event, ToolResult), "made of that kind"
+        return replace(event, duration_ms=output.duration_ms)
+    result = ToolOutput((output.text,), output.is_error, output.meta)
+    if made is not None:
+        result = with_metadata(result, call, made)
+    edge, put = conversation.log.edge, conversation.log.blobs.put
+    result = redacted_output(result, edge.redact) if edge.redact else result
+    return result_of(result, call.id, where, call.name, put, output.duration_ms)

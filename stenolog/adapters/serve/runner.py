@@ -1,0 +1,240 @@
+"""Runners in other languages: each claims effects, and tells their outcomes, through a journal of the engine.
+
+The claims of one owner are shown to be alive by a file that this process has locked. When the owner goes, or
+its lease ends, or this process dies, the next runner settles them as those of a dead one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NoReturn
+
+from stenolog.adapters.engine import recovery
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.effect_names import key
+from stenolog.adapters.engine.effects import mentioned
+from stenolog.adapters.engine.journal import ClaimedEffect, Journal, Poll
+from stenolog.adapters.engine.model_call import StreamDraft, keep_drafts
+from stenolog.adapters.engine.options import Options
+from stenolog.adapters.llms.base import Model, ModelRequest, ResponseDelta
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.store.claim_recorder import Presence
+from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.results import failed, result_of
+from stenolog.domain.effects import MODEL, RunTool, effects, events_for, late, ref
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEventError, VersionConflictError
+from stenolog.domain.events import AssistantMessage, Event
+from stenolog.domain.state import State, named_call
+from stenolog.domain.values import CallRef, Tool
+from stenolog.projections.requests import DEFAULT_API
+
+from .outcomes import RECEIPT, ModelCall, given_fields, limits_from, model_event, new_entries, tool_event
+from .runner_messages import ClaimParams, Outcome
+
+
+class RemoteModel(Model):
+    """A model that the other program calls: here it is the form of its requests."""
+
+    def __init__(self, name: str, api: str) -> None:
+        self.name = name
+        self.api = api
+
+    def stream(self, prompt: ModelRequest) -> NoReturn:
+        """Fail: the other program asks the model."""
+        raise AssertionError("a remote model is not called here")
+
+
+class RemoteTool(BaseTool):
+    """A tool that the other program runs, and whose calls may run twice."""
+
+    repeat = "keyed"
+
+    def __init__(self, name: str) -> None:
+        self.spec = Tool(name=name)
+
+    async def run(self, call: ToolContext) -> ToolOutput:
+        """Fail: the other program runs it."""
+        raise AssertionError("a remote tool is not run here")
+
+
+class Runner:
+    """One owner at work on one conversation. Any thread may call it; calls take turns."""
+
+    def __init__(self, conversation: Conversation, presence: Presence) -> None:
+        self.conversation = conversation
+        self._presence = presence
+        self._turn = threading.Lock()
+        self._drafts: dict[int, StreamDraft] = {}
+
+    @cached_property
+    def _journal(self) -> Journal:
+        return Journal(self.conversation, self._presence, {}, Options())
+
+    def claim(self, params: ClaimParams) -> tuple[tuple[ClaimedEffect, ...], Poll, int]:
+        """Claim effects that are due, for the agents asked for; those of dead runners are settled before.
+
+        Returns the claimed effects, the poll, and the position that they were decided on.
+        Raises `AgentNotFoundError`.
+        """
+        with self._turn:
+            journal = self._journal
+            journal.catch_up()
+            journal.agents = self._agents(params)
+            self._release_forgotten(params.at_work)
+            tools: dict[str, BaseTool] = {name: RemoteTool(name) for name in params.repeatable}
+            by_agent = dict.fromkeys(journal.agents, tools)
+            reruns = [
+                journal.track(found)
+                for claim in journal.orphans()
+                if (found := _recovered(journal, claim, by_agent)) is not None
+            ]
+            poll = journal.poll({key(each.effect) for each in reruns}, (), params.limit - len(reruns))
+            while poll.again:
+                journal.catch_up()
+                poll = journal.poll({key(each.effect) for each in reruns}, (), params.limit - len(reruns))
+            claimed = tuple(self._allowed([*reruns, *poll.claimed]))
+            return claimed, poll, journal.state.position
+
+    def _release_forgotten(self, at_work: list[int] | None) -> None:
+        """Release the owner's claims that it does not know of, for the answer with them was lost."""
+        claims = self._journal.claims.all() if at_work is not None else []
+        for claim in claims:
+            if claim.owner == self._presence.owner and claim.fence not in (at_work or ()):
+                self._journal.claims.release(claim)
+                self._forget(claim.fence)
+
+    def _agents(self, params: ClaimParams) -> dict[str, Agent]:
+        settings = self._journal.settings
+        members = settings.members or tuple(settings.cards)
+        for name in params.agents:
+            if name not in members:
+                known = ", ".join(members) or "nobody"
+                raise AgentNotFoundError(
+                    f"{name!r} is no agent of {self.conversation.name!r}; there is {known}"
+                )
+        apis, api = params.apis, params.api or DEFAULT_API
+        limits = limits_from(params.limits)
+        return {
+            name: Agent(name, RemoteModel(settings.card_of(name).model, apis.get(name, api)), limits=limits)
+            for name in params.agents or members
+        }
+
+    def _allowed(self, claimed: Iterable[ClaimedEffect]) -> Iterable[ClaimedEffect]:
+        """Yield the effects; a call of a tool that this mode withholds is answered, and not run."""
+        journal = self._journal
+        for each in claimed:
+            call = each.call
+            if call is None or not isinstance(each.effect, RunTool):
+                yield each
+            elif withheld := journal.settings.withheld(each.effect.lane.agent, call.name):
+                put, where = self.conversation.log.blobs.put, ref(each.effect.call)
+                result = result_of(failed(withheld), call.id, where, call.name, put)
+                journal.settle(lambda _, result=result: (result,), each.claim)  # type: ignore[misc]
+            else:
+                yield each
+
+    def settle(self, fence: int, outcome: Outcome, id: str | None) -> list[Entry]:
+        """Append the outcome of a claimed effect, and return its entries. With an id it may be repeated.
+
+        Raises `ClaimLostError` where another runner has taken the effect over, and `InvalidEventError`.
+        """
+        with self._turn:
+            journal = self._journal
+            while True:
+                journal.catch_up()
+                # The answer to an earlier call was lost on its way.
+                if id is not None and (standing := self.conversation.entry_by_id(id)) is not None:
+                    return [standing]
+                claim = self._claim(fence)
+                events = self._events(claim, outcome)
+                try:
+                    entries = journal.append(*_with_id(journal, events, id), fence=fence)
+                except VersionConflictError:
+                    continue
+                self._forget(fence)
+                return entries
+
+    def release(self, fence: int) -> None:
+        """Let an effect go that was not begun, or may be begun again. Raises `ClaimLostError`."""
+        with self._turn:
+            self._journal.claims.release(self._claim(fence))
+            self._forget(fence)
+
+    def draft(self, fence: int, text: str) -> None:
+        """Keep text that has streamed, for the case that the runner dies. Raises `ClaimLostError`."""
+        with self._turn:
+            self._claim(fence)
+            draft = self._drafts.setdefault(fence, StreamDraft(fence))
+            draft.add(ResponseDelta(0, "text", text))
+            keep_drafts([draft], self._journal.claims.draft)
+
+    def _forget(self, fence: int) -> None:
+        self._drafts.pop(fence, None)
+        self._journal.under_way.pop(fence, None)
+        self._journal.unwanted.discard(fence)
+
+    def _claim(self, fence: int) -> Claim:
+        for claim in self._journal.claims.all():
+            if claim.fence == fence:
+                return claim
+        raise ClaimLostError(f"claim {fence} was settled, released or taken over: nothing is appended for it")
+
+    def _events(self, claim: Claim, outcome: Outcome) -> Sequence[Event | NewEntry]:
+        """Return the events of the outcome, as they are where the log does not want the effect any more."""
+        if "events" in given_fields(outcome):
+            return new_entries(outcome.events or ())
+        if claim.effect == MODEL:
+            return self._model_events(claim, outcome)
+        if outcome.output is None:
+            raise InvalidEventError("/outcome: expected output, for the claim is of a tool call")
+        answer, where, run = self._call(claim)
+        call = answer.tool_calls[where.index] if run is None else self._journal.call_of(run)
+        result = tool_event(self.conversation, outcome.output, call, where, run and run.call)
+        # The call was closed while it ran.
+        return (late(result) if run is None else result,)
+
+    def _model_events(self, claim: Claim, outcome: Outcome) -> Sequence[Event]:
+        journal, where = self._journal, claim.lane
+        lane = journal.state.lane(where)
+        card = journal.settings.card_of(lane.agent)
+        receipt = RECEIPT.load(claim.receipt) if claim.receipt else None
+        call = ModelCall(lane.agent, lane.task, receipt, claim.cause, claim.attempt, model=card.model)
+        call = call._replace(tools=card.tools or ())
+        event = model_event(outcome, call, self.conversation.log.edge.clock())
+        if isinstance(event, AssistantMessage):
+            names = mentioned(event.text, journal.settings.members, lane.agent, journal.settings.turns)
+            event = replace(event, to=tuple(names))
+        return events_for(event, claim.fence not in journal.unwanted and _is_due(journal.state, claim))
+
+    def _call(self, claim: Claim) -> tuple[AssistantMessage, CallRef, RunTool | None]:
+        """Return the answer with the call of a claim, its name, and the effect where it is still open."""
+        position, _, nth = claim.effect.removeprefix("tool ").partition("/")
+        entry = self.conversation.entry(int(position))
+        assert isinstance(entry.event, AssistantMessage), "calls are of answers"
+        where = CallRef(entry=entry.id, index=int(nth))
+        found = named_call(self._journal.state, where)
+        return entry.event, where, RunTool(*found) if found else None
+
+
+def _recovered(journal: Journal, claim: Claim, tools: dict[str, dict[str, BaseTool]]) -> ClaimedEffect | None:
+    return recovery.recover(journal, claim, journal.agents, tools, journal.options, recovery.DIED)
+
+
+def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | None) -> list[NewEntry]:
+    """Return the events as entries of the active run; the first has the id."""
+    made = [each if isinstance(each, NewEntry) else NewEntry(each) for each in events]
+    marked = [each._replace(event=journal.marked(each.event)) for each in made]
+    if id is not None and marked and marked[0].id is None:
+        marked[0] = marked[0]._replace(id=id)
+    return marked
+
+
+def _is_due(state: State, claim: Claim) -> bool:
+    """Return whether the log still asks for the effect of a claim."""
+    wanted = (claim.lane, claim.effect, claim.cause)
+    return any((*key(effect), effect.cause) == wanted for effect in effects(state))

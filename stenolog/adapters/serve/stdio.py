@@ -1,0 +1,121 @@
+"""JSON-RPC 2.0 over standard input and output: a line is a call, or an answer.
+
+    {"jsonrpc": "2.0", "id": 1, "method": "about", "params": {}}
+    {"jsonrpc": "2.0", "id": 1, "result": {"stenolog": "0.1.0", "protocol": 1, "methods": [...]}}
+
+Calls are done side by side, and answered in the order in which they end; those that write to one conversation
+are done in the order in which they came. A call without an id is done and not answered. When the input ends,
+all that came is done, and the claims of this process are given up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, BinaryIO, TypeAlias
+
+from pydantic_core import from_json, to_json
+
+from .faults import InvalidCallError, ParseError, error_data, rpc_code
+from .service import WRITES, Service
+
+AT_ONCE = 256
+"""The most calls that are done at once; a call may wait for minutes."""
+Answer: TypeAlias = dict[str, Any]
+
+
+def serve(service: Service, lines: BinaryIO, out: BinaryIO) -> None:
+    """Answer the calls of a stream of lines, until it ends."""
+    turn = threading.Lock()
+
+    def write(answer: Answer) -> None:
+        line = to_json({"jsonrpc": "2.0", **answer}) + b"\n"
+        # Nobody reads any more, and the end of the input follows.
+        with turn, suppress(BrokenPipeError):
+            out.write(line)
+            out.flush()
+
+    with ThreadPoolExecutor(AT_ONCE, "stenolog call") as threads:
+        queues = _Queues(threads)
+        try:
+            for line in lines:
+                if line.strip():
+                    _begin(service, line, write, queues)
+        finally:
+            service.close()
+
+
+class _Queues:
+    """Queues of calls by conversation: each is done in order, all of them side by side."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self.threads = threads
+        self._turn = threading.Lock()
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+
+    def add(self, name: str, work: Callable[[], None]) -> None:
+        """Have work done behind what waits under the same name."""
+        with self._turn:
+            queue = self._waiting.get(name)
+            if queue is None:
+                self._waiting[name] = deque([work])
+                self.threads.submit(self._do_all, name)
+            else:
+                queue.append(work)
+
+    def _do_all(self, name: str) -> None:
+        while (work := self._next(name)) is not None:
+            work()
+
+    def _next(self, name: str) -> Callable[[], None] | None:
+        with self._turn:
+            queue = self._waiting[name]
+            if queue:
+                return queue.popleft()
+            del self._waiting[name]
+            return None
+
+
+def _begin(service: Service, line: bytes, write: Callable[[Answer], None], queues: _Queues) -> None:
+    """Begin the call of a line, or answer why there is none."""
+    try:
+        call = _parse(line)
+    except (ParseError, InvalidCallError) as error:
+        write({"id": None, "error": _error(error)})
+        return
+    params, work = call.get("params"), partial(_answer, service, call, write)
+    name = params.get("conversation") if isinstance(params, dict) else None
+    if call["method"] in WRITES and isinstance(name, str):
+        queues.add(name, work)
+    else:
+        queues.threads.submit(work)
+
+
+def _answer(service: Service, call: dict[str, Any], write: Callable[[Answer], None]) -> None:
+    """Do one call, and write its answer."""
+    try:
+        answer: Answer = {"result": service.call(call["method"], to_json(call.get("params", {})))}
+    except Exception as error:
+        answer = {"error": _error(error)}
+    if "id" in call:
+        write({"id": call["id"], **answer})
+
+
+def _error(error: Exception) -> Answer:
+    data = error_data(error)
+    return {"code": rpc_code(error), "message": data["message"], "data": data}
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """Return the call of a line. Raises `ParseError` and `InvalidCallError`."""
+    try:
+        call = from_json(line)
+    except ValueError as error:
+        raise ParseError(f"expected a line of JSON: {error}") from None
+    if not isinstance(call, dict) or not isinstance(call.get("method"), str):
+        raise InvalidCallError('expected an object with "jsonrpc", "id", "method" and "params"')
+    return call

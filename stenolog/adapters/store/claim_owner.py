@@ -1,0 +1,58 @@
+"""The owner of a claim: a runner, named with its process and its machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Owner(NamedTuple):
+    """A runner as its claims name it.
+
+    `start` is when its process began, as the kernel counts, and `database` the identity of the file that it
+    opened: a copy of the log is another one. Both are empty where the system does not say.
+    """
+
+    id: str
+    host: str = ""
+    pid: int = 0
+    start: str = ""
+    database: str = ""
+
+    @classmethod
+    def of_this_process(cls, id: str, database: str = "") -> Owner:
+        """Return the owner that a runner of this process is."""
+        pid = os.getpid()
+        return cls(id, platform.node().replace(" ", "-"), pid, _start_of(pid), database)
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """Read an owner as a claim has it; one of another form is an id alone."""
+        # From the right, because an id may hold blanks and the four other parts do not.
+        parts = text.rsplit(" ", 4)
+        if len(parts) != 5 or not parts[2].isdecimal():
+            return cls(text)
+        id, host, pid, start, database = parts
+        return cls(id, host, int(pid), start.strip("-"), database.strip("-"))
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.host or '-'} {self.pid} {self.start or '-'} {self.database or '-'}"
+
+    @property
+    def is_running(self) -> bool:
+        """True if the process runs on this machine."""
+        # A process id is used again, so the start of the process is compared as well.
+        return bool(self.start) and self.host == platform.node() and _start_of(self.pid) == self.start
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process began, in ticks since the machine did; "" for a dead or unknown one."""
+    try:
+        # Behind the last bracket, because a program's name may hold blanks and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    # A zombie has ended, though its id is still taken.
+    return "" if fields[0] in "ZX" else fields[19]

@@ -1,0 +1,85 @@
+"""The whole outputs of tools, which CrewAgent keeps as files: a message has a preview that names its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from stenolog.errors import UnknownFormatError
+from stenolog.events import Known, ToolResult
+from stenolog.importers import regular_file
+
+from .schema import Message
+
+_PATH = r"@(?:state|project)/[\w./~-]*\w"
+_ENDING = re.compile(rf"full output: *({_PATH})\s*\Z", re.IGNORECASE)
+_MENTIONED = re.compile(_PATH)
+
+
+class WholeOutput(NamedTuple):
+    """The alias by which a preview names its whole output, and the content; None where there is no file."""
+
+    alias: str
+    content: bytes | None
+
+
+class OutputFiles:
+    """The folders `@state` and `@project` in any of some folders; links inside them are not followed out."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+
+    def find_whole(self, preview: str, call_id: str) -> WholeOutput | None:
+        """Return the whole output that a preview names; None for text that is no such preview.
+
+        The file has the call's id as its name, or the preview ends with `Full output:` and its path.
+        """
+        by_call = (
+            path for path in _MENTIONED.findall(preview) if path.rpartition("/")[2] == f"{call_id}.json"
+        )
+        by_ending = _ENDING.search(preview)
+        alias = next(by_call, by_ending[1] if by_ending else "")
+        return WholeOutput(alias, self._content(alias)) if alias else None
+
+    def _content(self, alias: str) -> bytes | None:
+        root, _, name = alias.partition("/")
+        for folder in self._folders:
+            with suppress(OSError, RuntimeError, UnknownFormatError):  # RuntimeError: a circle of links
+                here = (folder / root).resolve()
+                path = (here / name).resolve()
+                if path.is_relative_to(here):
+                    with regular_file(path) as file:
+                        return file.read()
+        return None
+
+
+class NewFiles(OutputFiles):
+    """The files that an export writes beside its messages: whole outputs, by the positions of the results."""
+
+    def __init__(self, wholes: Mapping[int, WholeOutput]) -> None:
+        super().__init__()
+        self._wholes = wholes
+        self.contents = {whole.alias: whole.content or b"" for whole in wholes.values()}
+
+    def with_path(self, message: Message, position: int, event: Known) -> Message:
+        """Return the message of an event: with its preview and the path, where the whole is a file."""
+        whole = self._wholes.get(position)
+        if whole is None or not isinstance(event, ToolResult):
+            return message
+        return {**message, "content": f"{event.text}\nFull output: {whole.alias}"}
+
+    def _content(self, alias: str) -> bytes | None:
+        return self.contents.get(alias)
+
+
+def state_folder(folder: Path) -> Path:
+    """Return where `@state` is for a folder of conversations: in it or beside it, and in it if it is new."""
+    places = (folder / "@state", folder.parent / "@state")
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+NOWHERE = OutputFiles()
+"""No files: what a single file of messages has beside it is not looked at."""

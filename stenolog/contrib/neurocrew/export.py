@@ -1,0 +1,95 @@
+"""Write a conversation as a chat that NeuroCrew Lab reads, `chat_<id>.json`.
+
+What was imported from such a file comes out as it was. What was said since has the entry's id in its field
+`id`, by which an import into the same conversation knows it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, TextIO, TypeGuard
+
+from stenolog.analysis import context
+from stenolog.events import AssistantMessage, Entry, ModeSwitch, UserMessage
+from stenolog.importers import Exporter, as_dict
+
+from .files import AGENT, NAMES, THEIRS, role_of
+
+if TYPE_CHECKING:
+    from stenolog import Conversation
+
+OURS = "neurocrew"
+_CHAT = re.compile(r"chat_(-?\d+)")
+_OUT = ("reset", "hidden")
+"""The rules by which a message is no longer in the room."""
+
+
+def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
+    """Write what persons, the system and agents have said since the last reset."""
+    json.dump(document(conversation), stream, ensure_ascii=False, indent=2)
+    stream.write("\n")
+
+
+def document(conversation: Conversation) -> dict[str, Any]:
+    """Return the chat: what its file said of it, brought up to date, and its messages."""
+    entries = [*conversation.entries()]
+    about: dict[str, Any] = {}
+    for entry in entries:
+        if isinstance(entry.event, ModeSwitch):
+            about |= as_dict(entry.event.meta.get(OURS))
+    said = [*messages(entries)]
+    number = _CHAT.fullmatch(conversation.name)
+    metadata = {
+        "chat_id": about.pop("chat_id", int(number[1]) if number else conversation.name),
+        "version": "1.0",
+        **as_dict(about.pop("metadata", None)),
+        "message_count": len(said),
+        "last_updated": said[-1].get("timestamp", "") if said else "",
+    }
+    return {"metadata": metadata, **about, THEIRS: said}
+
+
+def messages(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    """Yield the messages of the room, each in its latest wording."""
+    now = context(entries)
+    names: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        event, out = entry.event, now.out.get(entry.position, ("", 0))[0]
+        if not _is_said(event) or event.replaces is not None or out in _OUT:
+            continue
+        latest = entries[now.replaced_by.get(entry.position, entry.position) - 1].event
+        text = latest.text if isinstance(latest, UserMessage | AssistantMessage) else event.text
+        theirs = as_dict(event.meta.get(OURS))
+        if isinstance(event, AssistantMessage) and theirs:
+            names[event.agent] = {name: theirs[name] for name in NAMES if name in theirs}
+        if theirs and event.source is not None:
+            yield {"role": event.source.role or role_of(theirs), "content": text, **theirs}
+            continue
+        at = entry.time.astimezone(UTC).replace(tzinfo=None).isoformat()
+        yield {**_author(event, names), "content": text, "timestamp": at, "id": entry.id}
+
+
+def _is_said(event: object) -> TypeGuard[UserMessage | AssistantMessage]:
+    """Return whether the event is a message of the room, not a command, a call or a note for an agent."""
+    match event:
+        case UserMessage(control=None, in_context=True) | AssistantMessage(purpose="answer", in_context=True):
+            return bool(event.text)
+        case _:
+            return False
+
+
+def _author(event: UserMessage | AssistantMessage, names: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of who speaks; an agent keeps those that it had in the room."""
+    if isinstance(event, AssistantMessage) or event.author_kind == AGENT:
+        agent = event.agent if isinstance(event, AssistantMessage) else event.author
+        model = event.model if isinstance(event, AssistantMessage) else ""
+        slug = re.sub(r"\W+", "_", agent.lower()).strip("_")
+        own = {"agent_name": model or slug, "role_name": slug, "role_display_name": agent}
+        return {"role": AGENT, **(names.get(agent) or own)}
+    return {"role": "system" if event.author_kind == "system" else "user"}
+
+
+TO_NEUROCREW = Exporter("neurocrew", "a NeuroCrew chat", write)

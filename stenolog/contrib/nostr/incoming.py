@@ -1,0 +1,164 @@
+"""The way in: events that a relay sends, gathered by conversation and appended as an import appends them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+
+from stenolog import Conversation, Log
+from stenolog.errors import PositionNotFoundError
+from stenolog.importers import Imported, JsonLinesReader, Record, SourceConversation, import_conversations
+
+from .converter import Nostr, Whole
+from .events import PROFILE, NostrEvent, roots_of
+from .outgoing import Outgoing
+from .participants import people
+from .signing import USER, Signer
+
+LOGGER = logging.getLogger("stenolog.chats")
+OPENING = ":conversation:settings"
+"""The end of the id of the entry that an import begins a conversation with; the root's id stands before."""
+
+
+class Incoming:
+    """Events on their way into the log. `add` takes them, `append` writes those that the log lacks.
+
+    `conversations` are those of the log, by the id of the event that began each. `keys` are those of the
+    authors here. Events are added by one thread and appended by another.
+    """
+
+    def __init__(self, log: Log, source: str, keys: Mapping[str, Signer]) -> None:
+        self.log = log
+        self.source = source
+        self.conversations: dict[str, Conversation] = {}
+        self._keys = keys
+        self._authors = {signer.pubkey for signer in keys.values()}
+        self._agents = {signer.pubkey: name for name, signer in keys.items() if name != USER}
+        self._outgoing: dict[str, Outgoing] = {}
+        self._events: dict[str, NostrEvent] = {}
+        self._profiles: dict[str, NostrEvent] = {}
+        self._fresh: set[str] = set()
+        self._asked: set[str] = set()
+        self._lock, self._making = Lock(), Lock()
+
+    def add(self, event: NostrEvent) -> None:
+        """Take an event that was checked."""
+        with self._lock:
+            if event.kind == PROFILE:
+                self._profiles[event.id] = event
+            elif self._events.setdefault(event.id, event) is event:
+                self._fresh.add(event.id)
+
+    @property
+    def roots(self) -> set[str]:
+        """The conversations that are known, by the ids of the events that began them."""
+        with self._lock:
+            return {*self.conversations, *roots_of(self._events).values()}
+
+    @property
+    def authors(self) -> set[str]:
+        """The keys of those who have said something."""
+        with self._lock:
+            return {event.pubkey for event in self._events.values()}
+
+    def new_roots(self) -> list[str]:
+        """Return all roots, if there are some that were not returned before; else nothing."""
+        roots = self.roots
+        if roots <= self._asked:
+            return []
+        self._asked |= roots
+        return sorted(roots)
+
+    def root_of(self, conversation: Conversation) -> str:
+        """Return the id of the event that began a conversation; empty for one that no import began."""
+        with suppress(PositionNotFoundError):
+            id = conversation.entry(1).id
+            return id.removesuffix(OPENING) if id.endswith(OPENING) and len(id) == 64 + len(OPENING) else ""
+        return ""
+
+    def begun(self, conversation: Conversation) -> str | None:
+        """Return the id of the first event of a conversation; None where nothing of it may go out."""
+        outgoing = Outgoing(self._keys)
+        next(outgoing.events(conversation.entries()), None)
+        return outgoing.root.id if outgoing.root else None
+
+    def event_at(self, root: str, position: int) -> NostrEvent | None:
+        """Return the event of an entry; None for one that does not go out."""
+        with self._making:
+            return self._caught_up(root, self.conversations[root]).made.get(position)
+
+    def _caught_up(self, root: str, conversation: Conversation) -> Outgoing:
+        """Return the events of a conversation's entries, up to date."""
+        outgoing = self._outgoing.setdefault(root, Outgoing(self._keys))
+        for entry in conversation.entries(after=outgoing.position):
+            outgoing.take(entry)
+        return outgoing
+
+    def append(self) -> dict[str, str]:
+        """Append the events that came since the last time.
+
+        Returns the names of the conversations that have some of them, by root; a deleted one stays away.
+        Raises `StoreTimeoutError` and `StoreError`, and takes the events up again the next time.
+        """
+        with self._lock:
+            fresh, events, profiles = {*self._fresh}, dict(self._events), [*self._profiles.values()]
+        roots = roots_of(events)
+        found: dict[str, str] = {}
+        for root in dict.fromkeys(roots[id] for id in fresh):
+            known = {id: event for id, event in events.items() if roots[id] == root}
+            if name := self._append(root, known, profiles):
+                found[root] = name
+        with self._lock:
+            self._fresh -= fresh
+        return found
+
+    def _append(self, root: str, told: dict[str, NostrEvent], profiles: list[NostrEvent]) -> str:
+        """Append the new events of a conversation, and return its name; empty if it was deleted."""
+        while True:
+            conversation = self.conversations.get(root) or self.log[root]
+            before = conversation.position
+            found = self._import(root, conversation, told, profiles)
+            if found is None:
+                return ""
+            self.conversations[root] = self.log[found.name]
+            if not found.failed:
+                return found.name
+            # The team may have written meanwhile: then the events have to stand behind that.
+            if self.conversations[root].position == before:
+                LOGGER.warning("%s: %s: %s", self.source, found.name, found.failed)
+                return found.name
+
+    def _import(
+        self, root: str, conversation: Conversation, told: dict[str, NostrEvent], profiles: list[NostrEvent]
+    ) -> Imported | None:
+        """Import the events of a conversation; None if that was deleted."""
+        with self._making:
+            here = self._caught_up(root, conversation)
+            events = {**told, **{event.id: event for event in here.made.values()}}
+            known = {event.id: at for at, event in here.made.items()}
+            known |= {id: at for id in told.keys() - known.keys() if (at := self._said_here(told[id], here))}
+        whole = Whole(events, people([*profiles, *events.values()], self._agents), {}, known)
+        records = [Record(str(nth), {"id": id}) for nth, id in enumerate(events, 1)]
+        source = SourceConversation(root, records, partial(Nostr, root=root, whole=whole))
+        reading = JsonLinesReader(agents=self._agents)
+        is_named = conversation.name != root and conversation.name in self.log
+        name = conversation.name if is_named else None
+        report = import_conversations(
+            self.log, iter([source]), reading, source=self.source, format="nostr", name=name, unique=True
+        )
+        return next(iter(report.conversations), None)
+
+    def _said_here(self, event: NostrEvent, here: Outgoing) -> int | None:
+        """Return the position of the words of an event by an author here; None where there are none.
+
+        It has another id if other keys were known when it was made. Of words that are erased only the time
+        is known, and they must not come back.
+        """
+        if event.pubkey not in self._authors:
+            return None
+        said = (event.pubkey, event.created_at, event.content)
+        same = (at for at, made in here.made.items() if (made.pubkey, made.created_at, made.content) == said)
+        return next(same, here.gone.get(event.created_at))

@@ -1,0 +1,205 @@
+"""The way out: a conversation as signed events, in the kinds and tags of the importer.
+
+    for event in nostr_events(log["menu"], {"planner": "nsec1…"}):
+        print(json.dumps(event))
+
+An event that was received goes out as its author signed it. Words from here are signed with the key of who
+said them. The same log and keys give the same events, with the same ids and signatures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TextIO
+
+from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
+from stenolog.errors import CallerError
+from stenolog.events import LlmError, Unknown, Usage
+from stenolog.importers import Exporter, compact_json
+
+from .converter import SYSTEM, USAGE
+from .events import NostrEvent, as_json, event_of, is_hex
+from .signing import USER, Signer, signers
+
+THREAD, COMMENT = 11, 1111
+MODES = ("chat", "agent", "run")
+"""Modes that every conversation here has; any other one is a phase."""
+KEYS = "NOSTR_KEYS"
+"""The environment variable with the path of a JSON file of secret keys, for `stenolog export`."""
+Keys = Mapping[str, str] | str | os.PathLike[str]
+
+
+def nostr_events(conversation: Conversation, keys: Keys) -> list[dict[str, Any]]:
+    """Return a conversation as signed events, the oldest first, as relays take them.
+
+    `keys` are secret keys (64 hexadecimal digits, or `nsec1…`) by the names of agents, or the path of a JSON
+    file of them; `user` is the user's. Words of somebody without a key are left out, and so are tool calls,
+    thoughts, notes of agents to themselves and errors. Raises `CallerError` and `MissingExtraError`.
+    """
+    outgoing = Outgoing(signers(keys))
+    return [as_json(event) for event in outgoing.events(conversation.entries())]
+
+
+class Root(NamedTuple):
+    """The event that began a conversation; its kind and author are unknown where its entry was erased."""
+
+    id: str
+    kind: int = THREAD
+    pubkey: str = ""
+
+
+class Outgoing:
+    """The events of a conversation so far: feed it each entry once, in order.
+
+    `made` has the events by position, `root` is the one that began the conversation, `gone` has the positions
+    of erased and damaged entries by their times. A conversation whose first words were said here and are
+    erased has no root any more, and nothing of it goes out.
+    """
+
+    def __init__(self, keys: Mapping[str, Signer]) -> None:
+        self._keys = keys
+        self.made: dict[int, NostrEvent] = {}
+        self.root: Root | None = None
+        self.gone: dict[int, int] = {}
+        self.position = 0
+        self._is_closed = False
+        self._pubkeys = {name: signer.pubkey for name, signer in keys.items()}
+        self._title = self._phase = self._handoff = ""
+
+    def events(self, entries: Iterable[Entry]) -> Iterator[NostrEvent]:
+        """Yield the events of entries."""
+        yield from (event for entry in entries if (event := self.take(entry)))
+
+    def take(self, entry: Entry) -> NostrEvent | None:
+        """Return the event of an entry; None for one that does not go out."""
+        self.position = entry.position
+        if isinstance(entry.event, ModeSwitch):
+            self._take_settings(entry.event)
+            return None
+        if isinstance(entry.event, Unknown):
+            self._lose(entry)
+            return None
+        made = received(entry) or self._signed(entry)
+        if made is not None:
+            self.made[entry.position] = made
+            self.root = self.root or Root(made.id, made.kind, made.pubkey)
+            self._pubkeys.setdefault(_author(entry), made.pubkey)
+        return made
+
+    def _lose(self, entry: Entry) -> None:
+        """Note an entry whose words are gone; the id of a received one is known still."""
+        self.gone[int(entry.time.timestamp())] = entry.position
+        if self.root is None:
+            is_received = is_hex(entry.id, 64)
+            self.root = Root(entry.id) if is_received else None
+            self._is_closed = self._is_closed or not is_received
+
+    def _take_settings(self, switch: ModeSwitch) -> None:
+        if isinstance(switch.title, str):
+            self._title = switch.title
+        if isinstance(switch.mode, str):
+            self._phase = "" if switch.mode in MODES else switch.mode
+        if isinstance(switch.handoff, str):
+            self._handoff = switch.handoff
+
+    def _signed(self, entry: Entry) -> NostrEvent | None:
+        event = entry.event
+        signer = self._keys.get(_author(entry))
+        if signer is None or self._is_closed or not isinstance(event, UserMessage | AssistantMessage):
+            return None
+        if not _goes_out(event):
+            return None
+        tags = [*self._thread_tags(event), *self._person_tags(event, signer.pubkey)]
+        if self._phase:
+            tags.append(["phase", self._phase])
+        if isinstance(event, AssistantMessage):
+            tags += [*_model_tags(event)]
+            if self._handoff:
+                tags.append(["phase-instructions", self._handoff])
+                self._handoff = ""
+        kind = COMMENT if self.root else THREAD
+        return signer.signed(int(entry.time.timestamp()), kind, tags, event.text)
+
+    def _thread_tags(self, event: UserMessage | AssistantMessage) -> Iterator[list[str]]:
+        """Yield the tags that say where in the conversation an event belongs."""
+        root = self.root
+        if root is None:
+            if self._title:
+                yield ["title", self._title]
+            return
+        parent = self.made.get(event.cause or 0, root)
+        yield from (["E", root.id], ["K", str(root.kind)])
+        if root.pubkey:
+            yield ["P", root.pubkey]
+        yield from (["e", parent.id], ["k", str(parent.kind)])
+
+    def _person_tags(self, event: UserMessage | AssistantMessage, own: str) -> Iterator[list[str]]:
+        """Yield a tag for each whose key is known: those addressed, else the user that an agent answers."""
+        names = [name.partition("/")[0] for name in event.to]
+        if not names and isinstance(event, AssistantMessage):
+            names = [USER]
+        keys = dict.fromkeys(self._pubkeys[name] for name in names if name in self._pubkeys)
+        yield from (["p", key] for key in keys if key != own)
+
+
+def received(entry: Entry) -> NostrEvent | None:
+    """Return the event that an entry was imported from, as its author signed it; None for any other entry."""
+    event = entry.event
+    if not isinstance(event, UserMessage | AssistantMessage | LlmError):
+        return None
+    told = event.meta.get(SYSTEM)
+    if not isinstance(told, Mapping) or "sig" not in told:
+        return None
+    text = event.message if isinstance(event, LlmError) else event.text
+    if isinstance(event, AssistantMessage) and not text:
+        text = "".join(getattr(part, "text", "") for part in event.parts)
+    names = ("pubkey", "kind", "tags", "sig")
+    made: dict[str, Any] = {name: told.get(name) for name in names}
+    made |= {"id": entry.id, "content": told.get("content", text)}
+    made["tags"] = [[*tag] for tag in made["tags"] or ()]
+    try:
+        return event_of({**made, "created_at": int(entry.time.timestamp())})
+    except ValueError:
+        return None  # edited by hand: it is no longer what its author signed
+
+
+def _author(entry: Entry) -> str:
+    event = entry.event
+    if isinstance(event, AssistantMessage | LlmError):
+        return event.agent
+    return (event.author or USER) if isinstance(event, UserMessage) else ""
+
+
+def _goes_out(event: UserMessage | AssistantMessage) -> bool:
+    """Return whether an event is words for others."""
+    if not event.in_context or not event.text.strip():
+        return False
+    if isinstance(event, UserMessage):
+        return event.author_kind == "person" and event.control is None
+    return event.purpose == "answer"
+
+
+def _model_tags(event: AssistantMessage) -> Iterator[list[str]]:
+    usage = event.usage or Usage()
+    if event.model:
+        yield ["llm-model", event.model]
+    for name, tag in USAGE.items():
+        if count := getattr(usage, name):
+            yield [tag, str(count)]
+    if event.session:
+        yield ["claude-session", event.session]
+
+
+def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
+    """Write a conversation as JSON Lines of events, signed with the keys of the file in `NOSTR_KEYS`."""
+    if not os.environ.get(KEYS):
+        raise CallerError(
+            f"expected the path of a JSON file, secret keys by the names of agents, in the environment "
+            f"variable {KEYS}; found none"
+        )
+    for event in nostr_events(conversation, os.environ[KEYS]):
+        stream.write(compact_json(event) + "\n")
+
+
+TO_NOSTR = Exporter("nostr", "Nostr events", write)

@@ -1,0 +1,259 @@
+"""Compactions of a lane: what a summary, a rewind or a reset took out of its requests, entry by entry.
+
+A request is built as it was before and after. What stands in the first and no longer in the second is either
+told by a summary from then on, or gone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
+from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.settings import NOTHING, configure
+from stenolog.domain.values import PositionRange
+from stenolog.projections.describe import describe
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, RequestPart, build
+from stenolog.projections.requests.comparison import tokens_of
+from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.tokens import COUNTERS
+from stenolog.projections.requests.tokens import Counter as TokenCounter
+from stenolog.projections.terminal_text import one_line
+from stenolog.projections.tool_pairs import pair
+
+from .explain import PREVIEW
+
+CompactionKind: TypeAlias = Literal["summary", "hidden", "reset"]
+EntryFate: TypeAlias = Literal["kept", "only in the summary", "gone", "new"]
+LONGEST = 200
+"""The most characters of an entry's words."""
+
+
+class Compaction(NamedTuple):
+    """An entry that took others out of a lane's requests: a summary, or a switch that hides or resets.
+
+    `spans` are what it is for. `text` is the summary's; `is_readable` is false where only its provider can
+    read it.
+    """
+
+    position: int
+    kind: CompactionKind
+    spans: tuple[PositionRange, ...]
+    text: str
+    is_readable: bool
+
+
+class CompactedRun(NamedTuple):
+    """Neighbouring entries with one fate, the tokens of their parts before and after, the first one's words.
+
+    `rule` is the one by which they are left out, empty where they are not.
+    """
+
+    first: int
+    last: int
+    entries: int
+    fate: EntryFate
+    rule: str
+    tokens_before: int
+    tokens_after: int
+    text: str
+
+
+class RestoredEntry(NamedTuple):
+    """The request with some entries put back: a call comes back with its result."""
+
+    positions: tuple[int, ...]
+    tokens: int
+    bytes: int
+    request: Request
+
+
+class CompactedRequest(NamedTuple):
+    """A lane's request before and after a compaction.
+
+    The tokens of the runs, with those beside them (`beside_before`, `beside_after`: parts that are of no
+    entry), are those of the requests.
+    """
+
+    compaction: Compaction
+    before: Request
+    after: Request
+    tokens_before: int
+    tokens_after: int
+    beside_before: int
+    beside_after: int
+    runs: tuple[CompactedRun, ...]
+    restored: RestoredEntry | None = None
+
+
+def compactions(entries: Iterable[Entry], lane: LaneId) -> Iterator[Compaction]:
+    """Yield the compactions that concern a lane, in order."""
+    now = NOTHING
+    for entry in entries:
+        before, now = now, configure(now, entry)
+        match entry.event:
+            case AssistantMessage(covers=spans) as said if spans and _is_for(said, lane):
+                # What only the provider reads has parts, and no text.
+                yield Compaction(entry.position, "summary", tuple(spans), said.text, bool(said.text))
+            case ModeSwitch():
+                begin = now.context_from_of(lane.agent)
+                if begin > before.context_from_of(lane.agent):
+                    spans = (PositionRange(first=1, last=begin - 1),) if begin > 1 else ()
+                    yield Compaction(entry.position, "reset", spans, "", True)
+                elif added := tuple(span for span in now.hides if span not in before.hides):
+                    yield Compaction(entry.position, "hidden", added, "", True)
+            case _:
+                pass
+
+
+def _is_for(said: AssistantMessage, lane: LaneId) -> bool:
+    return said.agent == lane.agent or not said.to or not {lane.agent, lane.address}.isdisjoint(said.to)
+
+
+def compacted(
+    entries: Iterable[Entry],
+    lane: LaneId,
+    position: int,
+    *,
+    restore: int | None = None,
+    api: str = DEFAULT_API,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, TokenCounter] = COUNTERS,
+) -> CompactedRequest:
+    """Return the lane's request before and after the compaction at a position.
+
+    `restore` is an entry to put back. Raises `InvalidEventError` where there is no compaction, or the entry
+    was not taken out by it, `PositionNotFoundError`.
+    """
+    log = [entry for entry in entries if entry.position <= position]
+    found = next((one for one in compactions(log, lane) if one.position == position), None)
+    if found is None:
+        raise InvalidEventError(f"expected a compaction of {lane.address} at {position}, found none")
+    given: dict[str, Any] = {"task": lane.task, "api": api, "blobs": blobs, "counters": counters}
+    before = build(log[:-1], lane.agent, **given)
+    after = build(log, lane.agent, **given)
+    fates = list(_fates(before, after, found, log))
+    restored = None
+    if restore is not None:
+        restored = _restored(log, lane, restore, fates, given)
+    tokens = tokens_of(before.parts), tokens_of(after.parts)
+    beside = (
+        tokens[0] - sum(each.tokens_before for each in fates),
+        tokens[1] - sum(each.tokens_after for each in fates),
+    )
+    return CompactedRequest(found, before, after, *tokens, *beside, tuple(_folded(fates)), restored)
+
+
+def _fates(
+    before: Request, after: Request, found: Compaction, log: Sequence[Entry]
+) -> Iterator[CompactedRun]:
+    """Yield what became of each entry that either request has."""
+    was, now = _tokens_by_position(before.parts), _tokens_by_position(after.parts)
+    for entry in log:
+        at = entry.position
+        if at not in was and at not in now:
+            continue
+        rule = "" if at in now else _left_out_by(after, at)
+        fate: EntryFate = "kept" if at in was else "new"
+        if at not in now:
+            fate = "only in the summary" if rule == "covered" and found.kind == "summary" else "gone"
+        text = one_line(describe(entry).what)[:LONGEST]
+        yield CompactedRun(at, at, 1, fate, rule, was.get(at, 0), now.get(at, 0), text)
+
+
+def _tokens_by_position(parts: Iterable[RequestPart]) -> dict[int, int]:
+    """Return the tokens by the entry that they are from; a part of several entries counts at the first."""
+    tokens: dict[int, int] = defaultdict(int)
+    for part in parts:
+        if part.rule != PREVIEW and part.message >= 0:
+            for index, position in enumerate(part.positions):
+                tokens[position] += 0 if index else tokens_of([part])
+    return tokens
+
+
+def _left_out_by(request: Request, position: int) -> str:
+    return next((run.rule for run in request.omissions if run.first <= position <= run.last), "")
+
+
+def _folded(fates: Iterable[CompactedRun]) -> Iterator[CompactedRun]:
+    """Yield the fates, neighbours with the same one as one run."""
+    for _, same in groupby(fates, key=lambda each: (each.fate, each.rule)):
+        run = list(same)
+        yield run[0]._replace(
+            last=run[-1].last,
+            entries=len(run),
+            tokens_before=sum(each.tokens_before for each in run),
+            tokens_after=sum(each.tokens_after for each in run),
+        )
+
+
+def _restored(
+    log: Sequence[Entry], lane: LaneId, position: int, fates: Iterable[CompactedRun], given: Mapping[str, Any]
+) -> RestoredEntry:
+    gone = {each.first for each in fates if each.fate in ("only in the summary", "gone")}
+    if not 1 <= position <= len(log):
+        raise PositionNotFoundError(f"expected a position from 1 to {len(log)}, found {position}")
+    if position not in gone:
+        raise InvalidEventError(f"expected an entry that the compaction took out, found {position}")
+    positions = tuple(sorted(_with_partners(log, position) & gone))
+    request = build(put_back(log, positions), lane.agent, **given)
+    return RestoredEntry(positions, tokens_of(request.parts), len(request.bytes), request)
+
+
+def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
+    """Return the position with those of its results, or of its call and the others of that."""
+    results: dict[int, set[int]] = defaultdict(set)
+    calls: dict[int, int] = {}
+    for result, key in pair(log).calls.items():
+        if key is not None:
+            results[key.position].add(result)
+            calls[result] = key.position
+    call = calls.get(position, position)
+    return {position, call, *results[call]}
+
+
+def put_back(entries: Iterable[Entry], positions: Iterable[int]) -> list[Entry]:
+    """Return the entries as though no summary, rewind or reset were for those at the positions."""
+    log, back = list(entries), {*positions}
+    # A summary that comes back stands for what it covers, which no other one tells of then.
+    told = [_covers(entry) for entry in log if entry.position in back]
+    under = back.union(*(range(span.first, span.last + 1) for spans in told for span in spans))
+    made = []
+    for entry in log:
+        event = entry.event
+        if isinstance(event, AssistantMessage) and event.covers and entry.position not in back:
+            event = replace(event, covers=_without(event.covers, under))
+        elif isinstance(event, ModeSwitch):
+            hides = event.hides if isinstance(event.hides, tuple) else ()
+            begin = event.context_from if isinstance(event.context_from, int) else 0
+            if begin and min(back) < begin:
+                # A reset is told as a rewind of all before it, so that one of them can stay.
+                hides = (*hides, PositionRange(first=1, last=begin - 1))
+                event = replace(event, context_from=None)
+            if hides:
+                event = replace(event, hides=_without(hides, back))
+        made.append(entry if event is entry.event else entry._replace(event=event))
+    return made
+
+
+def _covers(entry: Entry) -> tuple[PositionRange, ...]:
+    return tuple(entry.event.covers) if isinstance(entry.event, AssistantMessage) else ()
+
+
+def _without(spans: Iterable[PositionRange], gone: set[int]) -> tuple[PositionRange, ...]:
+    """Return the spans without some positions."""
+    made: list[PositionRange] = []
+    for span in spans:
+        first = span.first
+        for position in sorted(at for at in gone if at in span):
+            if first < position:
+                made.append(PositionRange(first=first, last=position - 1))
+            first = position + 1
+        if first <= span.last:
+            made.append(PositionRange(first=first, last=span.last))
+    return tuple(made)

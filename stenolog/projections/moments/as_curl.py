@@ -1,0 +1,55 @@
+"""A moment as a script for a shell: curl sends the very bytes of the request."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from .endpoints import endpoint_of, transport_of
+from .moment import Moment
+
+NOT_OF_A_URL = re.compile(rb"[^A-Za-z0-9/:?=&@,+._~-]")
+
+
+def as_curl(moment: Moment) -> str:
+    """Return the script. Raises `CallerError` for a request that is not sent over HTTP."""
+    place = endpoint_of(moment, "curl")
+    transport = transport_of(moment, place)
+    content = transport.render(moment.request.body)
+    path = _of_a_url(place.prefix + transport.path)
+    whose = f"The request of {moment.address} at {moment.request.at} of {moment.conversation}"
+    headers = {"content-type": "application/json", **place.headers, **transport.headers}
+    # Not a here-document: the shell would add a line feed, and `!` means something in one.
+    return "\n".join(
+        (
+            f"# {_comment(whose)}",
+            f"# {len(content)} bytes, sha256 {sha256(content).hexdigest()}",
+            *_not_sendable(moment),
+            f"printf %s {quoted(content.decode())} |",
+            f'curl "${{{place.base_variable}:-{place.base}}}"{quoted(path)} \\',
+            *(f"  -H {quoted(f'{name}: {value}')} \\" for name, value in headers.items()),
+            f'  -H "{place.key_header}${{{place.key_variable}:?}}" \\',
+            "  --data-binary @-",
+            "",
+        )
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a text as a shell's word, which is the text to the byte whatever stands in it."""
+    closed = text.replace("'", "'\\''")
+    return f"'{closed}'"
+
+
+def _of_a_url(path: str) -> str:
+    return NOT_OF_A_URL.sub(lambda found: b"%%%02X" % found[0][0], path.encode()).decode()
+
+
+def _not_sendable(moment: Moment) -> tuple[str, ...]:
+    request = moment.request
+    return () if request.sendable else (f"# It cannot be sent: {_comment(request.reason)}",)
+
+
+def _comment(text: str) -> str:
+    """Return a text as one line that can be seen."""
+    return "".join(each if each.isprintable() else " " for each in text)

@@ -1,0 +1,15 @@
+"""A moment as the bytes that are sent, which are JSON, or the prompt of a program."""
+
+from __future__ import annotations
+
+from stenolog.projections.requests.transport import Transport
+
+from .endpoints import ENDPOINTS, transport_of
+from .moment import Moment
+
+
+def as_json(moment: Moment) -> str:
+    """Return what is sent; of a prompt that was not sent, its body."""
+    place = ENDPOINTS.get(moment.api)
+    transport = transport_of(moment, place) if place else moment.sent or Transport()
+    return transport.render(moment.request.body).decode()

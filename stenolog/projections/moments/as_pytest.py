@@ -1,0 +1,94 @@
+"""A moment as a test: one file that builds the request again, and compares it with the one it was."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.requests.transport import Transport
+
+from .entry_lines import written, written_entries
+from .moment import Moment
+from .python_literals import docstring, literal
+
+LINE = 76
+"""Characters of a blob's base64 in a line."""
+
+
+def as_pytest(moment: Moment) -> str:
+    """Return the file."""
+    request, blobs = moment.request, moment.blobs
+    where = f"the request of {moment.address} at {request.at} of {moment.conversation}"
+    note = "" if request.sendable else f"It cannot be sent: {request.reason}."
+    name = re.sub(r"\W+", "_", f"{moment.address}_at_{request.at}", flags=re.ASCII).strip("_").lower()
+    entries = "\n".join(written_entries(moment.entries))
+    return f'''{docstring(f"{where[0].upper()}{where[1:]}, as a test: offline, without a key.", note)}
+
+from stenolog.testing import check_moment
+
+FIELDS: dict[str, str] = {{}}
+"""JSON pointers into the request: "live" is compared by its type alone, "ignore" not at all."""
+
+MOMENT = {literal(moment_data(moment))}
+
+ENTRIES = r"""
+{entries}
+"""
+
+BLOBS = {_blobs(blobs)}
+
+REQUEST = r"""
+{_body(request.body, request.messages_key)}
+"""
+
+
+def test_the_request_of_{name}() -> None:
+    check_moment(MOMENT, ENTRIES, REQUEST, blobs=BLOBS, fields=FIELDS)
+'''
+
+
+def moment_data(moment: Moment) -> dict[str, Any]:
+    """Return what a moment is built by, and the digests of its request: the body's, and the sent bytes'."""
+    request = moment.request
+    transport = moment.sent or Transport()
+    return {
+        "conversation": moment.conversation,
+        "agent": request.agent,
+        "task": request.task,
+        "at": request.at,
+        "api": request.api,
+        "policy": request.policy.json,
+        "pipeline": request.pipeline,
+        "transport": transport.json,
+        "sha256": request.sha256,
+        "sent": sha256(transport.render(request.body)).hexdigest(),
+    }
+
+
+def _blobs(blobs: Mapping[str, bytes]) -> str:
+    """Return the blobs as a dictionary of base64, in lines."""
+    if not blobs:
+        return "dict[str, str]()"
+    pieces = [f'    "{sha}": """\n{"".join(_lines(content))}""",\n' for sha, content in blobs.items()]
+    return f"{{\n{''.join(pieces)}}}"
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    text = b64encode(content).decode()
+    return (f"{text[at : at + LINE]}\n" for at in range(0, len(text), LINE))
+
+
+def _body(body: Mapping[str, Any], messages_key: str) -> str:
+    """Return a body as JSON with a message in each line, blobs by their hashes."""
+    fields = []
+    for key, value in by_hash(body).items():
+        if key == messages_key and isinstance(value, list) and value:
+            items = ",\n".join(map(written, value))
+            fields.append(f"{written(key)}: [\n{items}\n]")
+        else:
+            fields.append(f"{written(key)}: {written(value)}")
+    return "{" + ",\n".join(fields) + "}"

@@ -1,0 +1,154 @@
+"""A moment: one request of an agent, and only those entries and blobs that it is made of.
+
+Whether they are enough is tried out: the request is built of them again before they are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidEventError, StenologError
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown
+from stenolog.domain.state import address
+from stenolog.domain.values import Receipt
+from stenolog.projections.requests import LaneId, Request, build
+from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.transport import Transport
+
+from .entry_lines import read_entries, written_entries
+
+UNTOLD: Mapping[str, Any] = {
+    "receipt": None,
+    "usage": None,
+    "source": None,
+    "meta": {},
+    "tags": (),
+    "duration_ms": None,
+    "first_token_ms": None,
+}
+"""The fields of an event that requests are seldom made of, and their empty values."""
+
+
+class Moment(NamedTuple):
+    """A request, the entries and blobs that it is made of, and how it was sent.
+
+    `receipt` is that of the answer to it: None where it was never sent by stenolog, or is another request
+    than the one sent. `entries` have their positions, with gaps between them.
+    """
+
+    conversation: str
+    request: Request
+    entries: tuple[Entry, ...] = ()
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS
+    receipt: Receipt | None = None
+
+    @property
+    def address(self) -> str:
+        """The lane whose request it is: `agent`, or `agent/task`."""
+        return address(self.request.agent, self.request.task)
+
+    @property
+    def api(self) -> str:
+        """The name of the API, without its version."""
+        return self.request.api.partition("@")[0]
+
+    @property
+    def sent(self) -> Transport | None:
+        """The transport that it was sent by; None where the log does not know it."""
+        if self.receipt is None or not self.receipt.transport:
+            return None
+        return Transport.of(self.receipt.transport)
+
+
+def receipt_of(later: Iterable[Entry], lane: LaneId, at: int) -> Receipt | None:
+    """Return the receipt of the lane's call at a position, from the entries behind it; None without one."""
+    for entry in later:
+        event = entry.event
+        if isinstance(event, AssistantMessage | LlmError) and lane.owns(event):
+            return event.receipt if event.receipt is not None and event.receipt.view == at else None
+    return None
+
+
+def moment_of(
+    request: Request,
+    choices: Iterable[Iterable[Entry]],
+    *,
+    conversation: str,
+    receipt: Receipt | None = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Moment:
+    """Return the moment of a request, with the first choice of entries that the same request is built of.
+
+    The last choice has to be the whole log up to the request: of that it can be built by definition.
+    """
+    is_as_sent = receipt is not None and receipt.sha256 == request.sha256
+    for entries in choices:
+        # As they are read back: what a file holds is what is tried out.
+        kept = tuple(read_entries(conversation, "\n".join(written_entries(entries))))
+        used = _Used(blobs)
+        try:
+            again = build(
+                kept,
+                request.agent,
+                task=request.task,
+                api=request.api.partition("@")[0],
+                policy=request.policy,
+                blobs=used,
+                counters=counters,
+            )
+        except StenologError:
+            continue
+        if again.sha256 == request.sha256:
+            return Moment(conversation, request, kept, used.found, receipt if is_as_sent else None)
+    whose = address(request.agent, request.task)
+    raise InvalidEventError(f"the request of {whose} at {request.at} cannot be built of its entries")
+
+
+def shown_in(request: Request) -> frozenset[int]:
+    """Return the positions of the entries that a request shows."""
+    return frozenset(position for part in request.parts for position in part.positions)
+
+
+def choices(
+    request: Request, beginning: Iterable[Entry], whole: Callable[[], Iterable[Entry]]
+) -> Iterator[Iterable[Entry]]:
+    """Yield the entries that may be enough for a request, the fewest first.
+
+    `beginning` has at least those that it shows and all mode switches, `whole` returns the log up to it.
+    """
+    shown = shown_in(request)
+    few = [entry for entry in beginning if entry.position in shown or isinstance(entry.event, ModeSwitch)]
+    yield [entry._replace(event=_bare(entry.event)) for entry in few]
+    yield few
+    yield whole()
+
+
+def _bare(event: Event) -> Event:
+    """Return an event without what was noted beside it."""
+    if isinstance(event, Unknown):
+        return event
+    bare: Event = replace(event, **{name: empty for name, empty in UNTOLD.items() if hasattr(event, name)})
+    return bare
+
+
+class _Used(Mapping[str, bytes]):
+    """Blobs, with those that were read."""
+
+    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+        self._blobs = blobs
+        self.found: dict[str, bytes] = {}
+
+    def __getitem__(self, sha: str) -> bytes:
+        content = self.found[sha] = self._blobs[sha]
+        return content
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blobs)
+
+    def __len__(self) -> int:
+        return len(self._blobs)

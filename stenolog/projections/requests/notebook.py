@@ -1,0 +1,46 @@
+"""Request as a table for notebooks: its parts, and the omissions in their places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from stenolog.projections.html_table import Cells, table
+
+from .comparison import Explained, part_text
+from .explanation import Omission, RequestPart
+
+COLUMNS = ("", "entries", "role", "what", "rule", "tokens", "text")
+
+
+def request_table(request: Explained, caption: str) -> str:
+    """Return a request as HTML."""
+    lines = list(_in_place(request.parts, request.omissions))
+    alone = Counter(part.message for part in request.parts)
+
+    def cells(line: RequestPart | Omission) -> Cells:
+        if isinstance(line, Omission):
+            where = f"{line.first}" if line.first == line.last else f"{line.first}-{line.last}"
+            return "", where, "", "left out", line.rule, f"{line.tokens:,} → 0", line.what
+        number = line.message + 1 if line.message >= 0 else ""
+        size = (
+            f"{line.tokens_in:,} → {line.tokens_out:,}"
+            if line.tokens_in != line.tokens_out
+            else line.tokens_out
+        )
+        text = part_text(request, line, alone[line.message] == 1)
+        where = ", ".join(map(str, line.positions))
+        return number, where, line.role, line.disposition, line.rule, size, text
+
+    return table(caption, COLUMNS, len(lines), lambda first, end: map(cells, lines[first:end]))
+
+
+def _in_place(parts: Sequence[RequestPart], gone: Sequence[Omission]) -> Iterator[RequestPart | Omission]:
+    """Yield the parts in their order, and each omission before the first part of a later entry."""
+    waiting = sorted(gone)
+    for part in parts:
+        first = 0 if part.message < 0 or part.role == "system" else min(part.positions, default=0)
+        while waiting and waiting[0].first < first:
+            yield waiting.pop(0)
+        yield part
+    yield from waiting

@@ -1,0 +1,9 @@
+"""The log as a service for programs in other languages: over HTTP, and over standard input and output.
+
+`application` is a Starlette application, to be run or mounted anywhere; `serve_stdio` answers JSON-RPC lines,
+as `stenolog serve --stdio` does. The extra `serve` brings what HTTP needs.
+"""
+
+from .adapters.serve import application, serve_stdio
+
+__all__ = ["application", "serve_stdio"]

@@ -1,0 +1,45 @@
+"""Every screen of the inspector, and how a person gets there. A new screen is a new row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEMO = "demo"
+AT = 9
+"""A position of the example conversation at which both agents have spoken."""
+
+
+class Screen(NamedTuple):
+    """A screen: its address, words that stand on it, and the link by which it is reached.
+
+    `start` is the address of the screen with the link, `link` the link's accessible name.
+    """
+
+    path: str
+    shows: str
+    start: str = ""
+    link: str = ""
+
+
+HERE = f"/c/{DEMO}?at={AT}&agent=reviewer"
+AT_SUMMARY = f"/c/{DEMO}?at=21&agent=coder"
+
+SCREENS = {
+    "conversations": Screen("/", "A failing test", HERE, "Conversations"),
+    "search": Screen("/?q=parser", "The parser reads local time."),
+    "a search without hits": Screen("/?q=nosuchword", "0 entries"),
+    "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", "/", "A failing test"),
+    "another agent": Screen(HERE, "What reviewer is sent at 9", f"/c/{DEMO}?at={AT}", "reviewer"),
+    "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
+    "context": Screen(f"/context/{DEMO}?agent=reviewer", "Context of reviewer over time", HERE, "Context"),
+    "machine": Screen(f"/machine/{DEMO}?at={AT}&agent=reviewer", "Machine of reviewer", HERE, "Machine"),
+    "difference": Screen(f"/diff/{DEMO}?at={AT}&agent=reviewer", "with position", HERE, "Diff"),
+    "compaction": Screen(f"/compaction/{DEMO}?at=21&agent=coder", "summary", AT_SUMMARY, "Compaction"),
+    "what if": Screen(f"/whatif/{DEMO}?at={AT}&agent=reviewer", "What if reviewer at 9", HERE, "What if"),
+    "what if, answered": Screen(f"/whatif/{DEMO}?at=21&agent=coder&budget=120&mode=run", "over-budget"),
+    "compaction, one put back": Screen(f"/compaction/{DEMO}?at=21&agent=coder&with=3", "put back"),
+    "difference of conditions": Screen(f"/diff/{DEMO}?at=21&agent=coder&budget=120", "over-budget"),
+    "proof": Screen(f"/proof/{DEMO}?at={AT}&agent=reviewer", "Computed now, from the file", HERE, "Proof"),
+    "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
+    "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
+}

@@ -1,0 +1,191 @@
+"""A conversation as one HTML file, opened from disk without a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.cli.demo import record_all
+from stenolog.adapters.one_file.page import write_page
+from tests.one_file.stories import long_story
+
+from .browsing import FINDINGS, Scheme
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<!--<script>alert(1)</script>",
+    "--><img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "javascript:alert(1)",
+    "</style><style>@import url(http://example.org/x.css);</style>",
+    "![x](http://example.org/x.png)",
+    "{{7*7}}",
+    "a\x00b\u2028c\u2029d",
+    "\u202eevil\u202c \u2066x\u2069",
+    "\x1b[31mred\x1b[0m",
+    "]]>&lt;b&gt;",
+)
+
+
+@contextmanager
+def from_disk(
+    browser: Browser, file: Path, *, scheme: Scheme = "light", javascript: bool = True, at: str = ""
+) -> Iterator[Page]:
+    """Open a file with the network off. Raises `AssertionError` for what it asks for or runs."""
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": 1280, "height": 900}, java_script_enabled=javascript
+    )
+    context.set_offline(True)
+    context.set_default_timeout(20_000)
+    did: list[str] = []
+    context.on("request", lambda request: did.append(f"asks for {request.url}"))
+
+    def dismissed(dialog: Dialog) -> None:
+        did.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    context.on("dialog", dismissed)
+    context.on("console", lambda message: did.append(f"console: {message.text}"))
+    context.on("weberror", lambda error: did.append(f"error: {error.error}"))
+    page = context.new_page()
+    page.on("popup", lambda popup: did.append(f"popup: {popup.url}"))
+    address = file.as_uri() + at
+    try:
+        page.goto(address)
+        if javascript:
+            page.wait_for_selector("#rows li")
+        yield page
+        assert page.url.partition("#")[0] == file.as_uri()
+    finally:
+        context.close()
+    assert did == [f"asks for {file.as_uri()}"]
+
+
+def written(conversation: stenolog.Conversation, file: Path) -> Path:
+    with file.open("w", encoding="utf-8") as stream:
+        write_page(conversation, stream)
+    return file
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with stenolog.open(":memory:") as log:
+        return written(record_all(log), tmp_path_factory.mktemp("file") / "demo.html")
+
+
+def test_the_request_of_the_last_call_is_shown_with_reasons_and_omissions(
+    browser: Browser, demo: Path
+) -> None:
+    with from_disk(browser, demo, at="#at=35&agent=coder") as page:
+        shown = page.inner_text("#side")
+
+        assert "Request for coder at 34" in shown
+        assert "answered by 35" in shown
+        assert "the same as the receipt says" in shown
+        assert "covered: a summary stands in its place" in shown
+        assert "over-budget: it is older than what the budget has room for" in shown
+        assert '<message sender="reviewer">' in shown
+        assert page.locator("#parts li.x").count() == 3
+        assert page.locator("#plain").count() == 0
+
+
+def test_keys_rows_and_addresses_lead_through_the_entries(browser: Browser, demo: Path) -> None:
+    with from_disk(browser, demo) as page:
+        assert page.inner_text("#place") == "36 of 36"
+        for key, place in (("g", 1), ("j", 2), ("]", 12), ("k", 11), ("e", 20), ("G", 36), ("[", 26)):
+            page.keyboard.press(key)
+            page.locator("#place", has_text=f"{place} of 36").wait_for()
+        page.click("#rows li[data-at='21']")
+        assert page.evaluate("location.hash") == "#at=21&agent=coder"
+        page.click("#side button:has-text('planner')")
+        assert "Request for planner at 20" in page.inner_text("#side")
+        page.click("#parts a >> nth=0")
+        page.locator("#place", has_text=re.compile("^(?!21 )")).wait_for()
+        page.keyboard.press("/")
+        page.keyboard.type("no token")
+        page.keyboard.press("Enter")
+        assert page.inner_text("#place") == "5 of 36"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_window(
+    browser: Browser, demo: Path, axe: str, scheme: Scheme
+) -> None:
+    with from_disk(browser, demo, scheme=scheme, at="#at=28&agent=coder") as page:
+        page.evaluate(axe)
+        for width in (1280, 700):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(FINDINGS) == [], width
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_javascript_the_timeline_is_there(browser: Browser, demo: Path) -> None:
+    with from_disk(browser, demo, javascript=False) as page:
+        shown = page.inner_text("body")
+        assert "Which test fails, and why?" in shown
+        assert "Thanks! What did we change in all?" in shown
+
+
+def test_hostile_texts_in_every_field_run_nothing(browser: Browser, tmp_path: Path) -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["</title><script>alert(1)</script>"]
+        for text in HOSTILE:
+            visible = text.replace("\x00", "").replace("/", "")
+            talk.join(visible, model=visible, instructions=text)
+            talk.append(ModeSwitch(mode=text, title=text), expected=len(talk))
+            talk.append(UserMessage(text, author=text, to=[visible]))
+            call = ToolCall(id=visible, name=visible, arguments=text)
+            talk.append(AssistantMessage(agent=visible, text=text, tool_calls=[call], model=text))
+            talk.append(ToolResult(call_id=visible, name=text, text=text))
+            talk.append(LlmError(agent=visible, category="other", message=text, text=text))
+        count, file = len(talk), written(talk, tmp_path / "hostile.html")
+
+    with from_disk(browser, file) as page:
+        assert page.locator("#side").inner_text()
+        for at in range(1, count + 1):
+            page.evaluate(f"location.hash = '#at={at}'")
+            page.locator("#place", has_text=re.compile(f"^{at} of")).wait_for()
+        assert (
+            page.evaluate(
+                "document.querySelectorAll('#page script, #page img, #page svg, #page style').length"
+            )
+            == 0
+        )
+        for agent in page.locator("#side button").all_inner_texts():
+            page.get_by_role("button", name=agent, exact=True).first.click()
+        assert "</script><script>alert(1)</script>" in page.evaluate("document.body.textContent")
+        assert "\\u202eevil" in page.evaluate("document.body.textContent")
+        assert "\u202e" not in page.inner_text("#list")
+    with from_disk(browser, file, javascript=False) as page:
+        assert page.locator("img, svg, #plain script").count() == 0
+
+
+def test_a_long_log_has_only_the_rows_that_are_seen(browser: Browser, tmp_path: Path) -> None:
+    with stenolog.open(":memory:") as log:
+        log["long"].extend(list(long_story(5_000)))
+        count, file = len(log["long"]), written(log["long"], tmp_path / "long.html")
+
+    with from_disk(browser, file) as page:
+        assert page.inner_text("#place") == f"{count} of {count}"
+        assert page.locator(f"#rows li[data-at='{count}']").is_visible()
+        for key in ("g", "G", "["):
+            page.keyboard.press(key)
+            assert page.locator("*").count() < 2_000
+        took = page.evaluate(
+            """() => {
+              const begin = performance.now();
+              document.dispatchEvent(new KeyboardEvent("keydown", { key: "k" }));
+              return performance.now() - begin;
+            }"""
+        )
+        assert took < 250  # 50 ms on an idle machine

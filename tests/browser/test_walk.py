@@ -1,0 +1,126 @@
+"""A walk over every screen, by mouse and by keyboard alone; and what axe-core finds there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from . import browsing, sessions
+from .browsing import FINDINGS, Scheme
+from .conftest import Open
+from .screens import AT, SCREENS, Screen
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST_TABS = 80
+LINKED = {name: screen for name, screen in SCREENS.items() if screen.link}
+SIZES: list[tuple[Scheme, int]] = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 700)]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    db = tmp_path_factory.mktemp("walk") / "talks.db"
+    sessions.example(db)
+    with browsing.inspected(db) as address:
+        yield address
+
+
+def address(page: Page) -> tuple[str, dict[str, str]]:
+    """Return the path and the query of a page."""
+    parts = urlsplit(page.url)
+    return parts.path, dict(parse_qsl(parts.query))
+
+
+def is_at(page: Page, screen: Screen) -> bool:
+    """Return whether a page is a screen; its address may say more than the screen's."""
+    parts = urlsplit(screen.path)
+    path, query = address(page)
+    return path == parts.path and dict(parse_qsl(parts.query)).items() <= query.items()
+
+
+def test_every_page_has_a_row_in_the_table_of_screens() -> None:
+    from stenolog.adapters.inspect.app import PAGES
+
+    walked = {screen.path.split("?")[0].split("/")[1] for screen in SCREENS.values()}
+    assert {page.name for page in PAGES if page.twin is not None} <= walked
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_every_screen_shows_what_it_is_for_with_and_without_scripts(visit: Open, name: str) -> None:
+    screen = SCREENS[name]
+    for javascript in (True, False):
+        page = visit(screen.path, javascript=javascript)
+        assert screen.shows in page.inner_text("body")
+        assert page.title()
+        assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_every_screen_is_reached_by_mouse(visit: Open, name: str) -> None:
+    screen = LINKED[name]
+    page = visit(screen.start)
+    page.get_by_role("link", name=screen.link, exact=True).first.click()
+    page.get_by_text(screen.shows).first.wait_for()
+    assert is_at(page, screen)
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_every_screen_is_reached_by_keyboard_alone(visit: Open, name: str) -> None:
+    screen = LINKED[name]
+    page = visit(screen.start)
+    wanted = page.get_by_role("link", name=screen.link, exact=True).first
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("link => link === document.activeElement"):
+            break
+    else:
+        pytest.fail(f"{screen.link!r} is not reached by {MOST_TABS} times Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none", "the focus is invisible"
+    page.keyboard.press("Enter")
+    page.get_by_text(screen.shows).first.wait_for()
+    assert is_at(page, screen)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_window(
+    visit: Open, axe: str, name: str
+) -> None:
+    page = visit(SCREENS[name].path)
+    page.evaluate(axe)
+    for scheme, width in SIZES:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(FINDINGS) == [], (scheme, width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_keys_move_through_a_conversation_and_the_address_follows(visit: Open) -> None:
+    page = visit(f"/c/demo?at={AT}&agent=coder")
+    last = int(page.locator("#slider").get_attribute("max") or 0)
+    for key, at in (("j", AT + 1), ("k", AT), ("]", AT + 10), ("[", AT), ("g", 1), ("G", last), ("e", 4)):
+        page.keyboard.press(key)
+        page.wait_for_function("at => new URL(location).searchParams.get('at') == at", arg=str(at))
+        page.locator(f"[aria-current=true][data-position='{at}']").wait_for()
+        page.get_by_text(f"What coder is sent at {at}").wait_for()
+
+
+def test_the_slider_moves_by_arrow_keys(visit: Open) -> None:
+    page = visit("/c/demo?at=9&agent=coder")
+    page.locator("#slider").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("What coder is sent at 10").wait_for()
+    assert address(page)[1]["at"] == "10"
+
+
+def test_a_search_by_keyboard_leads_to_the_entry(visit: Open) -> None:
+    page = visit("/")
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("parser")
+    page.keyboard.press("Enter")
+    page.get_by_text("The parser reads local time.").first.wait_for()
+    assert address(page) == ("/", {"q": "parser"})

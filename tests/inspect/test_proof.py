@@ -1,0 +1,98 @@
+"""The page of the proof: computed at each look from the file; a changed byte turns it red, at its place."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import stenolog
+from stenolog import AssistantMessage, TextPart, UserMessage
+from stenolog.adapters.inspect.pages import proof
+
+from .words import words
+
+
+@pytest.fixture
+def log(log: stenolog.Log) -> stenolog.Log:
+    talk = log["talk"]
+    talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    for question in ("Which test fails?", "And why?"):
+        talk.append(UserMessage(question, to=["coder"]))
+        receipt = talk.request("coder").receipt
+        talk.append(AssistantMessage(agent="coder", parts=[TextPart(text="test_dates")], receipt=receipt))
+    return log
+
+
+def test_each_request_that_has_a_receipt_is_built_again(web: TestClient, log: stenolog.Log) -> None:
+    page = web.get("/proof/talk").text
+    assert "✓ same 2, differs 0, not provable 0" in words(page)
+    assert f"{log['talk'].position} entries, each as it was written" in words(page)
+    assert 'class="result good"' in page
+    assert page.rstrip().endswith("</html>")
+
+
+def test_a_changed_word_turns_it_red_at_the_next_look_with_its_place(
+    web: TestClient, log: stenolog.Log, db: Path
+) -> None:
+    assert "✓ same 2" in words(web.get("/proof/talk").text)
+    with sqlite3.connect(db) as other:
+        [(number, state)] = other.execute(
+            "SELECT rowid, state FROM stored_events WHERE CAST(state AS TEXT) LIKE '%And why%'"
+        ).fetchall()
+        changed = bytes(state).replace(b"And why", b"And who")
+        other.execute("UPDATE stored_events SET state = ? WHERE rowid = ?", (changed, number))
+    other.close()
+    page = web.get("/proof/talk").text
+    assert 'class="result bad"' in page
+    assert "same 1, differs 1, not provable 0" in words(page)
+    assert '<a href="/entry/talk?at=4">4</a><td><code>/digest</code>' in page
+    assert re.search(r'<a href="/request/talk\?at=4&amp;agent=coder">4</a>', page)
+    assert web.get("/proof.json/talk").json()["status"] == "failed"
+
+
+def test_a_changed_byte_of_the_file_itself_is_seen_though_the_log_is_open(
+    web: TestClient, log: stenolog.Log, db: Path
+) -> None:
+    log.recorder.compact()
+    assert "✓ same 2" in words(web.get("/proof/talk").text)
+    content = db.read_bytes()
+    assert content.count(b"And why?") >= 1
+    at = content.index(b"And why?")
+    with db.open("r+b") as file:
+        file.seek(at)
+        file.write(b"End")
+    page = web.get("/proof/talk").text
+    assert 'class="result bad"' in page
+    assert '<a href="/entry/talk?at=4">4</a>' in page
+
+
+def test_a_conversation_without_receipts_says_that_nothing_proves_it(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    log["other"].append(UserMessage("Which test fails?"))
+    log["other"].append(AssistantMessage(agent="coder", parts=[TextPart(text="test_dates")]))
+    shown = words(web.get("/proof/other").text)
+    assert "No request has a receipt" in shown
+    assert "nothing proves what was sent" in shown
+
+
+def test_a_long_conversation_says_what_is_done_so_far(web: TestClient, log: stenolog.Log) -> None:
+    log["long"].extend([UserMessage(f"question {n}") for n in range(4_100)])
+    page = web.get("/proof/long").text
+    assert "2,000 of 4,101 entries are as they were written" in page
+    assert page.index("2,000 of") < page.index("4,000 of") < page.index('class="result good"')
+
+
+def test_a_check_that_fails_otherwise_is_told_on_the_page_and_not_in_a_thread_alone(
+    web: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*given: object) -> None:
+        raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+
+    monkeypatch.setattr(proof, "checked_anew", failing)
+    shown = words(web.get("/proof/talk").text)
+    assert "It could not be checked: ProgrammingError: Cannot operate on a closed database." in shown

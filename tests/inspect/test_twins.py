@@ -1,0 +1,82 @@
+"""The twin of a page in JSON: the same envelope as the command prints that shows the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import stenolog
+from stenolog.adapters.cli import run
+from stenolog.adapters.inspect.app import PAGES
+
+TWINS = {
+    "/index.json": ["ls"],
+    "/index.json?q=parser": ["search", "parser", "-n", "100"],
+    "/c.json/demo?at=5": ["log", "demo", "-n", "200", "--at", "5"],
+    "/request.json/demo?agent=coder&at=9": ["request", "demo", "--agent", "coder", "--at", "9"],
+    "/request.json/demo?agent=coder&why=1": ["request", "demo", "--agent", "coder", "--why"],
+    "/diff.json/demo?agent=coder&at=9&before=6": [
+        *("request", "demo", "--agent", "coder", "--at", "9", "--diff", "6")
+    ],
+    "/diff.json/demo?agent=coder": ["request", "demo", "--agent", "coder", "--diff", "call"],
+    "/diff.json/demo?agent=coder&other=reviewer&api=anthropic": [
+        *("request", "demo", "--agent", "coder", "--other", "reviewer", "--api", "anthropic")
+    ],
+    "/compaction.json/demo?agent=coder": ["explain", "compaction", "demo", "--agent", "coder"],
+    "/context.json/demo?agent=coder&at=9": ["stats", "demo", "--agent", "coder", "--at", "9"],
+    "/machine.json/demo?at=9": ["state", "demo", "--at", "9"],
+    "/context.json/demo": ["stats", "demo"],
+    "/whatif.json/demo?agent=coder&at=9&without=3-4&mode=run&edit=2:What is new?&budget=16k": [
+        *("request", "demo", "--agent", "coder", "--at", "9", "--without", "3-4", "--mode", "run"),
+        *("--edit", "2:What is new?", "--budget", "16k"),
+    ],
+    "/proof.json/demo": ["check", "log", "demo", "--requests"],
+    "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
+}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    db = tmp_path_factory.mktemp("twins") / "talks.db"
+    printed(db, "demo")
+    return db
+
+
+def printed(db: Path, *command: str) -> Any:
+    """Return what a command prints with `--json`."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(out):
+        assert run([*command, "--json", "--db", str(db)]) == 0
+    out.seek(0)
+    return json.load(out)
+
+
+@pytest.mark.parametrize(("address", "command"), TWINS.items(), ids=TWINS)
+def test_a_twin_is_what_the_command_prints(db: Path, address: str, command: list[str]) -> None:
+    with (
+        stenolog.open(db) as log,
+        TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web,
+    ):
+        assert web.get(address).json() == printed(db, *command)
+
+
+def test_every_page_that_has_a_twin_is_compared() -> None:
+    compared = {address.split("?")[0].split("/")[1] for address in TWINS}
+    assert compared == {page.twin_path.split("/")[1] for page in PAGES if page.twin is not None}
+
+
+def test_an_error_is_told_in_the_envelope_too(db: Path) -> None:
+    with (
+        stenolog.open(db) as log,
+        TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web,
+    ):
+        answer = web.get("/request.json/dema")
+        assert answer.status_code == 404
+        [note] = answer.json()["diagnostics"]
+        assert (note["severity"], note["code"]) == ("error", "ConversationNotFoundError")

@@ -1,0 +1,314 @@
+"""What a store promises of conversations: their names and orders, renaming, archiving, deleting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.store_values import Cursor, Order, PendingEntry, Stream, Which
+from stenolog.domain.errors import (
+    ConversationExistsError,
+    ConversationNotFoundError,
+    InvalidEventError,
+)
+
+from .given import fork, key_of, positions, put, taken
+
+HOUR = 3_600_000_000
+NOT_EVERYWHERE = pytest.mark.parametrize("odd", ["a\0b", "\ud800"], ids=["a NUL", "a lone surrogate"])
+
+
+def began(recorder: LogRecorder, *names: str) -> None:
+    for name in names:
+        put(recorder, Stream(name), "a")
+
+
+def at(recorder: LogRecorder, name: str, time: int, text: bytes = b"{}") -> None:
+    """Append an entry of a given time, in microseconds since 1970."""
+    recorder.append(
+        [PendingEntry("user_message@1", text, f"at {time}", time, b"salt", True)], Stream(name), None
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("oldest", ["b", "a", "B", "ä", "a~1", "_", "Z", "😀", "é"]),
+        ("newest", ["é", "😀", "Z", "_", "a~1", "ä", "B", "a", "b"]),
+        ("a-z", ["B", "Z", "_", "a", "a~1", "b", "ä", "é", "😀"]),
+        ("z-a", ["😀", "é", "ä", "b", "a~1", "a", "_", "Z", "B"]),
+    ],
+)
+def test_names_are_ordered_by_their_bytes_and_not_by_a_language(
+    recorder: LogRecorder, order: Order, expected: list[str]
+) -> None:
+    began(recorder, "b", "a", "B", "ä", "a~1", "_", "Z", "😀", "é")
+
+    assert recorder.names(Which(), order=order) == expected
+    assert recorder.names(Which(), order=order, limit=3) == expected[:3]
+    assert recorder.names(Which(), order=order, limit=0) == []
+
+
+@pytest.mark.parametrize(
+    ("like", "expected"),
+    [
+        ("alpha", ["Alpha", "ALPHABET"]),
+        ("ALPHA", ["Alpha", "ALPHABET"]),
+        ("É", ["É"]),
+        ("é", ["café"]),
+        ("SS", ["a_ss"]),
+        ("%", ["50%"]),
+        ("_", ["a_ss"]),
+        ("\\", ["back\\slash"]),
+        ("a_", ["a_ss"]),
+        ("%a", []),
+        ("😀", ["smile 😀"]),
+        ("a\0", []),
+        ("\ud800", []),
+        ("'", ["it's"]),
+    ],
+    ids=ascii,
+)
+def test_a_part_of_a_name_is_found_in_latin_letters_of_either_case_and_literally(
+    recorder: LogRecorder, like: str, expected: list[str]
+) -> None:
+    began(
+        recorder, "Alpha", "ALPHABET", "É", "café", "a_ss", "50%", "back\\slash", "straße", "smile 😀", "it's"
+    )
+
+    assert recorder.names(Which(like=like)) == expected
+    assert recorder.count(Which(like=like)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("begins", "expected"),
+    [
+        ("al", ["al", "alpha"]),
+        ("Al", ["Alpha"]),
+        ("alpha", ["alpha"]),
+        ("%", ["%"]),
+        ("_", []),
+        ("ä", ["äöü"]),
+        ("\U0010ffff", []),
+        ("😀", ["😀", "😀!"]),
+        ("a\0", []),
+        ("\ud800", []),
+    ],
+    ids=ascii,
+)
+def test_names_that_begin_so_are_found_by_their_exact_letters(
+    recorder: LogRecorder, begins: str, expected: list[str]
+) -> None:
+    began(recorder, "al", "Alpha", "alpha", "a", "%", "äöü", "😀", "😀!")
+
+    assert recorder.names(Which(begins=begins)) == expected
+    assert recorder.count(Which(begins=begins)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        (Which(since=2 * HOUR), ["two", "three"]),
+        (Which(until=2 * HOUR), ["one", "two"]),
+        (Which(since=2 * HOUR, until=2 * HOUR), ["two"]),
+        (Which(since=4 * HOUR), []),
+        (Which(since=2 * HOUR, like="T"), ["two", "three"]),
+        (Which(since=2 * HOUR, begins="th"), ["three"]),
+        (Which(before="three"), ["two"]),
+        (Which(before="one"), ["two", "three"]),
+        (Which(before="three", by_time=True), ["one", "two"]),
+        (Which(before="two", by_time=True), ["one"]),
+        (Which(before="nobody"), []),
+        (Which(before="nobody", by_time=True), []),
+    ],
+    ids=str,
+)
+def test_conversations_are_selected_by_when_they_were_begun_and_last_appended_to(
+    recorder: LogRecorder, which: Which, expected: list[str]
+) -> None:
+    for name, hour in (("two", 2), ("three", 3), ("one", 1)):
+        at(recorder, name, hour * HOUR)
+
+    assert sorted(recorder.names(which)) == sorted(expected)
+    assert recorder.count(which) == len(expected)
+
+
+def test_the_latest_conversation_is_the_one_whose_last_entry_is_the_newest(recorder: LogRecorder) -> None:
+    for name, hour in (("b", 2), ("a", 2), ("c", 9), ("d", 1), ("c", 1)):
+        at(recorder, name, hour * HOUR)
+
+    # The last entry counts, and not the newest time; of equal times the one begun last comes first.
+    assert recorder.names(Which(), order="latest") == ["a", "b", "d", "c"]
+
+
+def test_a_receipt_of_an_erasure_makes_no_conversation_newer(recorder: LogRecorder) -> None:
+    receipt = b'{"x":{"stenolog":{"erasure":{"positions":[2]}}}}'
+    at(recorder, "old", HOUR)
+    at(recorder, "new", 2 * HOUR)
+    at(recorder, "old", 3 * HOUR, receipt)
+
+    assert recorder.names(Which(), order="latest") == ["new", "old"]
+    assert recorder.names(Which(since=2 * HOUR)) == ["new"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 500, "😀" * 200, "Ä", "a'; DROP TABLE conversations; --", '"quoted"', " ", "\n", "%s ?", "{s}"],
+    ids=["500 letters", "4 bytes each", "Ä", "SQL", "quotes", "a blank", "a line feed", "holes", "braces"],
+)
+def test_a_name_of_any_characters_comes_back_as_it_went_in(
+    recorder: LogRecorder, other: LogRecorder, name: str
+) -> None:
+    put(recorder, Stream(name), "a")
+    key = recorder.find(name)
+
+    assert key is not None
+    assert (other.name_of(key), other.names(Which())) == (name, [name])
+    assert other.names(Which(begins=name[:7])) == other.names(Which(like=name[:7])) == [name]
+    assert [row.name for row in other.committed(0)] == [name, name]
+
+
+def test_names_differ_by_case_and_by_how_an_accent_is_written(recorder: LogRecorder) -> None:
+    names = ["demo", "Demo", "é", "e\u0301"]
+    began(recorder, *names)
+
+    assert len({recorder.find(name) for name in names}) == 4
+    assert recorder.names(Which()) == names
+
+
+@NOT_EVERYWHERE
+def test_a_name_that_not_every_database_can_keep_is_refused_and_found_nowhere(
+    recorder: LogRecorder, odd: str
+) -> None:
+    demo = Stream("demo")
+    put(recorder, demo, "a")
+    refused: list[Callable[[], object]] = [
+        lambda: put(recorder, Stream(odd), "a"),
+        lambda: recorder.rename(key_of(recorder, demo), odd),
+        lambda: fork(recorder, demo, 2, odd),
+    ]
+    for write in refused:
+        with pytest.raises(InvalidEventError):
+            write()
+
+    assert recorder.find(odd) is None
+    assert recorder.resolve(Stream(odd)) is None
+    assert recorder.names(Which(), order="a-z") == ["demo"]
+    assert recorder.names(Which(before=odd)) == []
+
+
+@NOT_EVERYWHERE
+def test_an_entry_id_that_not_every_database_can_keep_is_refused_and_found_nowhere(
+    recorder: LogRecorder, odd: str
+) -> None:
+    with pytest.raises(InvalidEventError):
+        recorder.append([PendingEntry("t@1", b"{}", odd, 0, b"", True)], Stream("demo"), None)
+    put(recorder, Stream("demo"), "a")
+
+    assert recorder.record_by_id(Stream("demo"), odd) is None
+    assert positions(recorder, "demo") == [1, 2]
+
+
+@pytest.mark.parametrize("id", ["x" * 500, "😀" * 100, "M-1", "%", " ", "'", "ä"], ids=ascii)
+def test_an_entry_id_of_any_characters_is_found_exactly(recorder: LogRecorder, id: str) -> None:
+    demo = Stream("demo")
+    (record,) = recorder.append([PendingEntry("t@1", b"{}", id, 0, b"", True)], demo, None)
+
+    assert recorder.record_by_id(demo, id) == record
+    assert recorder.record_by_id(demo, id.swapcase() + "x") is None
+
+
+def test_renaming_to_the_name_it_has_changes_nothing_and_a_free_name_is_free_again(
+    recorder: LogRecorder,
+) -> None:
+    began(recorder, "one", "two")
+    one, two = recorder.find("one"), recorder.find("two")
+    assert one is not None
+    assert two is not None
+    recorder.rename(one, "one")
+    recorder.rename(one, "three")
+    recorder.rename(two, "one")
+
+    assert (recorder.find("three"), recorder.find("one"), recorder.find("two")) == (one, two, None)
+    assert recorder.names(Which()) == ["three", "one"]
+
+
+def test_an_archived_conversation_is_read_and_appended_to_as_before(recorder: LogRecorder) -> None:
+    began(recorder, "demo")
+    key = recorder.find("demo")
+    assert key is not None
+    recorder.archive(key, 5)
+    recorder.archive(key, 7)
+    put(recorder, Stream("demo"), "b")
+
+    assert positions(recorder, "demo") == [1, 2, 3]
+    assert recorder.names(Which()) == []
+    assert recorder.names(Which(archived=True)) == ["demo"]
+
+
+@pytest.mark.parametrize("what", ["rename", "archive", "unarchive", "delete"])
+def test_what_was_deleted_meanwhile_cannot_be_changed_and_its_history_does_not_go_on(
+    recorder: LogRecorder, other: LogRecorder, what: str
+) -> None:
+    began(recorder, "demo")
+    key = recorder.find("demo")
+    assert key is not None
+    other.delete(key, "demo")
+    with recorder.inspect() as inspection:
+        before = [*inspection.history()]
+
+    with pytest.raises(ConversationNotFoundError):
+        {
+            "rename": lambda: recorder.rename(key, "new"),
+            "archive": lambda: recorder.archive(key, 5),
+            "unarchive": lambda: recorder.archive(key, None),
+            "delete": lambda: recorder.delete(key, "demo"),
+        }[what]()
+    with recorder.inspect() as inspection:
+        assert [*inspection.history()] == before
+
+
+def test_a_deletion_takes_what_stands_beside_the_entries_and_no_blob(recorder: LogRecorder) -> None:
+    demo, sha = Stream("demo"), "ab" * 32
+    put(recorder, demo, f"see {sha}")
+    recorder.put_blobs([(sha, b"x")])
+    key = key_of(recorder, demo)
+    held = taken(recorder, demo)
+    recorder.add_drafts([(held.fence, b"said")])
+    recorder.save_cursor("follower", Cursor(2), key)
+    recorder.save_cursor("follower", Cursor(9))
+    recorder.delete(key, "demo")
+
+    assert recorder.all_claims() == []
+    assert recorder.drafts(held.fence) == []
+    assert (recorder.load_cursor("follower", key), recorder.load_cursor("follower")) == (Cursor(), Cursor(9))
+    assert recorder.blob_shas() == [sha]
+    assert recorder.committed(0) == []
+    assert recorder.last_position(Stream("demo", key)) == 0
+
+
+def test_forks_are_named_where_they_keep_a_conversation_from_being_deleted(recorder: LogRecorder) -> None:
+    demo = Stream("demo")
+    put(recorder, demo, "a")
+    forks = [fork(recorder, demo, 2) for _ in range(7)]
+    key = key_of(recorder, demo)
+
+    with pytest.raises(ConversationExistsError, match=r"demo~1, demo~2, demo~3, demo~4, demo~5$"):
+        recorder.delete(key, "demo")
+    for each in forks:
+        recorder.delete(key_of(recorder, each), each.name)
+    recorder.delete(key, "demo")
+    assert recorder.names(Which(archived=True)) == []
+
+
+def test_each_deletion_gives_another_number(recorder: LogRecorder, other: LogRecorder) -> None:
+    seen = {recorder.deletions()}
+    for number in range(5):
+        began(recorder, "demo")
+        other.delete(key_of(other, Stream("demo")), "demo")
+        seen.add(recorder.deletions())
+        assert len(seen) == number + 2
+    began(recorder, "more")
+    assert recorder.deletions() in seen

@@ -1,0 +1,212 @@
+"""What a store promises of erasing: the words are gone everywhere at once, and every digest holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.store_values import LAST, Stream
+from stenolog.domain.entry import GENESIS, content_hash, digest_of
+from stenolog.domain.errors import VersionConflictError
+from stenolog.domain.history import BEGUN, ERASED, Change
+
+from .given import fork, item, key_of, put, taken
+from .inspecting import faults
+from .stores import Store
+
+SHA = "ab" * 32
+
+
+@pytest.fixture
+def demo(recorder: LogRecorder) -> Stream:
+    stream = Stream("demo")
+    put(recorder, stream, "secret one", f"secret two, in {SHA}", "three")
+    return stream
+
+
+def erase(recorder: LogRecorder, stream: Stream, *positions: int) -> dict[int, int]:
+    """Erase entries of a stream, with a word of it in each conversation that has the first of them."""
+    having = recorder.conversations_with(stream, positions[0])
+    at = {key: recorder.head(Stream(name, key)).position for key, name in having.items()}
+    return recorder.erase(stream, positions, having, {key: (at[key], [item("erased")]) for key in having})
+
+
+@pytest.mark.parametrize("positions", [(2,), (1,), (4,), (2, 3), (1, 2, 3, 4)], ids=str)
+def test_of_erased_entries_lengths_and_hashes_stay_and_the_chain_holds(
+    recorder: LogRecorder, other: LogRecorder, demo: Stream, positions: tuple[int, ...]
+) -> None:
+    before = recorder.select_records(demo, 0, LAST)
+    assert erase(recorder, demo, *positions) == {key_of(recorder, demo): 5}
+    after, digest = other.select_records(Stream("demo"), 0, LAST), GENESIS
+
+    for record in after:
+        digest = digest_of(digest, record)
+        assert record.digest == digest
+    for old, new in zip(before, after[:4], strict=True):
+        if new.position in positions:
+            erased = content_hash(old.salt, old.payload)
+            assert new == old._replace(salt=b"", payload=b"", erased=erased)
+        else:
+            assert new == old
+    assert (after[-1].position, after[-1].payload != b"") == (5, True)
+
+
+def test_what_was_erased_is_not_erased_again(recorder: LogRecorder, demo: Stream) -> None:
+    erase(recorder, demo, 2)
+    before = recorder.select_records(demo, 0, LAST)
+    erase(recorder, demo, 2, 3)
+
+    after = recorder.select_records(demo, 0, LAST)
+    assert after[:2] == before[:2]
+    assert after[2].erased == content_hash(before[2].salt, before[2].payload)
+    assert faults(recorder) == []
+
+
+def test_what_is_erased_reads_as_erased_in_every_way_of_reading(recorder: LogRecorder, demo: Stream) -> None:
+    mark = recorder.committed(0)[1].notification
+    old = recorder.select_records(demo, 1, 2)[0]
+    erase(recorder, demo, 2)
+    (record,) = recorder.select_records(demo, 1, 2)
+    (event,) = recorder.select_events("demo", gt=1, lte=2)
+    (paged,) = recorder.select_events(demo, gt=1, lte=2, page=True)
+    (notified,) = recorder.select_notifications(mark, 1)
+    (committed,) = recorder.committed_at([mark])
+    (_, recent, *_) = recorder.recent(demo, 1, 9)
+
+    assert {(each.topic, each.state) for each in (event, paged, notified)} == {("erased", b"")}
+    assert (committed.payload, committed.topic, committed.digest) == (None, old.topic, old.digest)
+    assert recorder.record_by_id(demo, old.id) == record
+    assert recent[1] == old.id
+    assert recorder.header(demo, 2) == (old.id, old.time, old.digest)
+
+
+def test_erased_entries_are_left_out_where_some_topics_are_asked_for(
+    recorder: LogRecorder, demo: Stream
+) -> None:
+    erase(recorder, demo, 2)
+
+    for page in (False, True):
+        found = recorder.select_events("demo", topics=["user_message@1"], page=page)
+        assert [event.originator_version for event in found] == [3, 4, 5]
+
+
+def test_forks_that_have_the_entry_get_an_entry_of_their_own(recorder: LogRecorder, demo: Stream) -> None:
+    child = fork(recorder, demo, 3, "child")
+    grandchild = fork(recorder, child, 4, "grandchild")
+    early = fork(recorder, demo, 1, "early")
+    come_to = erase(recorder, demo, 2)
+
+    keys = [key_of(recorder, stream) for stream in (demo, child, grandchild)]
+    assert come_to == dict(zip(keys, (5, 5, 6), strict=True))
+    assert recorder.head(early).position == 2
+    for name in ("demo", "child", "grandchild"):
+        assert recorder.select_events(name)[1].topic == "erased"
+
+
+def test_an_entry_of_a_fork_itself_is_erased_there_alone(recorder: LogRecorder, demo: Stream) -> None:
+    child = fork(recorder, demo, 3, "child")
+    put(recorder, child, "secret of the child")
+
+    assert erase(recorder, child, 5) == {key_of(recorder, child): 6}
+    assert recorder.head(demo).position == 4
+
+
+@pytest.mark.parametrize(
+    "what", ["another fork", "another position", "another position of a fork", "a fork less"]
+)
+def test_an_erasure_decided_on_an_older_state_changes_nothing(
+    recorder: LogRecorder, other: LogRecorder, demo: Stream, what: str
+) -> None:
+    child = fork(recorder, demo, 3, "child")
+    having = recorder.conversations_with(demo, 2)
+    written = {key_of(recorder, demo): (4, [item("erased")]), key_of(recorder, child): (4, [item("erased")])}
+    before, seal_key = recorder.select_records(demo, 0, LAST), recorder.seal_key
+    match what:
+        case "another fork":
+            fork(other, Stream("demo", demo.key), 2, "late")
+        case "another position":
+            put(other, Stream("demo"), "late")
+        case "another position of a fork":
+            put(other, Stream("child"), "late")
+        case _:
+            other.delete(key_of(recorder, child), "child")
+    count = len(recorder.committed(0))
+
+    with pytest.raises(VersionConflictError):
+        recorder.erase(demo, [2], having, written)
+    assert recorder.select_records(demo, 0, 4) == before
+    assert len(recorder.committed(0)) == count
+    assert recorder.seal_key == seal_key
+    assert recorder.unfinished_erasures() == (set(), set(), 0)
+
+
+def test_drafts_of_whoever_was_shown_the_words_go_with_them(recorder: LogRecorder, demo: Stream) -> None:
+    child, beside = fork(recorder, demo, 3, "child"), Stream("beside")
+    put(recorder, beside, "a")
+    claims = [taken(recorder, stream) for stream in (demo, child, beside)]
+    recorder.add_drafts([(each.fence, b"repeats secret one") for each in claims])
+    erase(recorder, demo, 2)
+
+    assert [recorder.drafts(each.fence) for each in claims] == [[], [], [b"repeats secret one"]]
+    assert [name for name, _ in recorder.all_claims()] == ["demo", "child", "beside"]
+
+
+def test_each_erasure_marks_its_streams_and_blobs_until_it_is_ended(
+    recorder: LogRecorder, other: LogRecorder, demo: Stream
+) -> None:
+    child = fork(recorder, demo, 2, "child")
+    erase(recorder, demo, 2)
+    first = other.unfinished_erasures()
+    erase(recorder, demo, 3)
+    second = other.unfinished_erasures()
+    keys = {key_of(recorder, stream) for stream in (demo, child)}
+
+    assert first[:2] == (keys, set())
+    assert second[:2] == (keys, {SHA})
+    assert first[2] < second[2]
+    other.end_erasures(first[2])
+    # The later erasure has a mark of its own on the stream of both.
+    assert recorder.unfinished_erasures() == ({key_of(recorder, demo)}, {SHA}, second[2])
+    recorder.end_erasures(second[2])
+    assert other.unfinished_erasures() == (set(), set(), 0)
+
+
+def test_the_key_of_what_stands_beside_the_log_is_another_after_an_erasure(
+    recorder: LogRecorder, demo: Stream, store: Store
+) -> None:
+    before = recorder.seal_key
+    erase(recorder, demo, 2)
+
+    assert recorder.seal_key != before
+    assert len(recorder.seal_key) == 32
+    assert store.open().seal_key == recorder.seal_key
+
+
+def test_the_words_are_nowhere_in_what_the_store_gives_out(recorder: LogRecorder, demo: Stream) -> None:
+    erase(recorder, demo, 2, 3)
+    key = key_of(recorder, demo)
+    with recorder.inspect() as inspection:
+        told = repr([*inspection.records(key, 0, LAST), *inspection.history()])
+
+    assert "secret" not in told
+    assert "secret" not in repr(recorder.committed(0))
+    assert "secret" not in repr([*recorder.select_events("demo")])
+    assert recorder.blobs_named_by(key) == set()
+
+
+def test_an_erasure_is_told_by_the_history(recorder: LogRecorder, demo: Stream) -> None:
+    erase(recorder, demo, 2, 4)
+    with recorder.inspect() as inspection:
+        changes = [change for change in inspection.history() if isinstance(change, Change)]
+
+    assert [(change.what, change.value) for change in changes] == [(BEGUN, 0), (ERASED, 2), (ERASED, 4)]
+
+
+def test_whoever_expects_the_position_before_an_erasure_is_refused(
+    recorder: LogRecorder, other: LogRecorder, demo: Stream
+) -> None:
+    erase(other, Stream("demo", demo.key), 2)
+
+    with pytest.raises(VersionConflictError):
+        put(recorder, demo, "x", expected=4)
+    assert put(recorder, demo, "x") == [6]

@@ -1,0 +1,60 @@
+"""The contract itself: every method is told in words, is tested here, and knows no database."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from eventsourcing.persistence import ApplicationRecorder, TrackingRecorder
+
+from stenolog.adapters.store import recorder as port
+from stenolog.adapters.store import store_values
+from stenolog.adapters.store.inspection import Inspection
+from stenolog.adapters.store.recorder import LogRecorder
+
+HERE = Path(__file__).parent
+LIBRARY = {
+    name for recorder in (ApplicationRecorder, TrackingRecorder) for name in recorder.__abstractmethods__
+}
+"""The methods that the eventsourcing library asks of a recorder."""
+
+
+def called() -> set[str]:
+    """Return every attribute that a test of the contract asks for."""
+    trees = [ast.parse(path.read_text()) for path in HERE.glob("*.py")]
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("contract", [LogRecorder, Inspection], ids=lambda each: each.__name__)
+def test_every_method_of_the_contract_is_called_by_some_test_of_it(contract: type) -> None:
+    promised: set[str] = {*getattr(contract, "__abstractmethods__", ())}
+    if contract is LogRecorder:
+        promised |= LIBRARY | {"path", "is_private", "collects_blobs"}
+
+    assert len(promised) > 10
+    assert sorted(promised - called()) == []
+
+
+def test_nothing_of_a_database_is_in_the_contracts_types() -> None:
+    for module in (port, store_values):
+        tree = ast.parse(Path(inspect.getsourcefile(module) or "").read_text())
+        imported = {
+            name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+        } | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not [name for name in imported if "sqlite" in name or "psycopg" in name]
+        assert imported & {"database", "event_rows", "conversation_rows", "group_commit"} == set()
+    for name in LogRecorder.__abstractmethods__:
+        method = getattr(LogRecorder, name)
+        hints = get_type_hints(method.fget if isinstance(method, property) else method)
+        assert "sqlite" not in str(hints), name
+
+
+def test_every_rule_of_the_contract_is_told() -> None:
+    untold = [
+        name for name in sorted(LogRecorder.__abstractmethods__) if not getattr(LogRecorder, name).__doc__
+    ]
+
+    assert untold == []

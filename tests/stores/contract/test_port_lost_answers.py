@@ -1,0 +1,227 @@
+"""What a store promises of an append whose answer is lost: whoever appended is told what became of it.
+
+On PostgreSQL each round trip of an append is lost in turn, before it reached the server and after it was
+answered. Whatever is told as written stands in the log once; for what stands there no error is told.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from eventsourcing.persistence import StoredEvent
+
+from stenolog.adapters.store.appends import Sources
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
+from stenolog.domain.errors import ClaimLostError, OperationalError, VersionConflictError
+from tests.postgres.proxy import Cut, Lost, Proxy, proxied
+from tests.postgres.server import VERSIONS
+
+from .given import claim, item, key_of, positions, put, taken
+from .stores import Postgres, Servers
+
+ID = "m-lost"
+TRIPS = 40
+"""More round trips than any append makes from the one on that has the id in it."""
+
+
+class Way(NamedTuple):
+    """A log behind a proxy, and the same log without it."""
+
+    behind: LogRecorder
+    beside: LogRecorder
+    proxy: Proxy
+    address: str
+
+
+@pytest.fixture(params=VERSIONS)
+def way(request: pytest.FixtureRequest, postgres: Servers) -> Iterator[Way]:
+    pytest.importorskip("psycopg")
+    server = postgres(request.param)
+    with (
+        server.schema() as address,
+        tempfile.TemporaryDirectory(prefix="pg") as folder,
+        proxied(server, Path(folder)) as proxy,
+    ):
+        schema = address.rpartition("=")[2]
+        stores = Postgres(server._replace(folder=folder).address(schema=schema)), Postgres(address)
+        try:
+            beside, behind = stores[1].open(), stores[0].open(Sources(id=lambda: ID))
+            put(beside, Stream("demo"), "first")
+            yield Way(behind, beside, proxy, stores[0].address)
+        finally:
+            for store in stores:
+                store.close()
+
+
+def lost_entry() -> PendingEntry:
+    return item("lost?", ID)
+
+
+def drawn_entry() -> PendingEntry:
+    """Return an entry whose id no caller chose."""
+    return PendingEntry("user_message@1", b"{}", ID, 5, b"salt")
+
+
+def known(recorder: LogRecorder) -> Stream:
+    """Return the conversation with its head, as one has it who has just appended."""
+    stream = Stream("demo")
+    put(recorder, stream, "known")
+    return stream
+
+
+def settle(way: Way, stream: Stream) -> object:
+    held = taken(way.beside, Stream("demo", way.beside.find("demo")), claim())
+    return way.behind.append([lost_entry()], stream, None, held.fence)
+
+
+def later(recorder: LogRecorder) -> object:
+    woken = threading.Event()
+    waiting = recorder.insert_later([lost_entry()], woken.set, stream=known(recorder))
+    assert woken.wait(20)
+    return waiting.result()
+
+
+APPENDS: dict[str, Callable[[Way], object]] = {
+    "the first": lambda way: way.behind.append([lost_entry()], Stream("new"), None),
+    "head unknown": lambda way: way.behind.append([lost_entry()], Stream("demo"), None),
+    "head known": lambda way: way.behind.append([lost_entry()], known(way.behind), None),
+    "expected": lambda way: way.behind.append([lost_entry()], known(way.behind), 3),
+    "expected, head unknown": lambda way: way.behind.append([lost_entry()], Stream("demo"), 2),
+    "an id that was drawn": lambda way: way.behind.append([drawn_entry()], known(way.behind), None),
+    "several": lambda way: way.behind.append([item("a"), lost_entry()], known(way.behind), None),
+    "settling": lambda way: settle(way, known(way.behind)),
+    "settling, head unknown": lambda way: settle(way, Stream("demo")),
+    "later": lambda way: later(way.behind),
+    "a batch": lambda way: way.behind.insert_batch([Share(Stream("demo"), [lost_entry()], 2)], []),
+    "a batch with a branch": lambda way: way.behind.insert_batch(
+        [Share(Stream("demo"), [lost_entry()], 2, [("branch", 3)])], []
+    ),
+    "the library's": lambda way: way.behind.insert_events([StoredEvent("demo", 3, "t@1", ID.encode())]),
+}
+
+
+def written(recorder: LogRecorder) -> int:
+    """Count the entries of the log that are the lost one."""
+    return sum(row.id == ID and row.topic != "mode_switch@1" for row in recorder.committed(0))
+
+
+FAST = {"the first", "head known", "settling", "a batch", "the library's"}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in APPENDS if name not in FAST]
+
+
+@pytest.mark.parametrize("lost", ["answer", pytest.param("request", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("append", [*sorted(FAST), *SLOW])
+def test_of_an_append_whose_connection_dies_is_told_what_became_of_it(
+    way: Way, append: str, lost: Lost
+) -> None:
+    rounds = 0
+    for number in range(TRIPS):
+        way.proxy.cut, way.proxy.was_cut = Cut(ID.encode(), lost, number), False
+        try:
+            APPENDS[append](way)
+            told = 1
+        except OperationalError:
+            told = 0
+        way.proxy.cut = None
+
+        assert (number, written(way.beside)) == (number, told)
+        assert way.beside.all_claims() == []
+        rounds += way.proxy.was_cut
+        if not way.proxy.was_cut:
+            break
+        for name in ("branch", "demo", "new"):
+            if key := way.beside.find(name):
+                way.beside.delete(key, name)
+        put(way.beside, Stream("demo"), "first")
+    assert 0 < rounds < TRIPS - 1
+
+
+@pytest.mark.parametrize("append", ["head known", pytest.param("settling", marks=pytest.mark.slow)])
+def test_an_append_is_looked_up_as_soon_as_the_server_is_there_again(way: Way, append: str) -> None:
+    way.proxy.away = 0.5
+    way.proxy.cut = Cut(ID.encode(), "answer", 0)
+    APPENDS[append](way)
+
+    assert way.proxy.was_cut
+    assert written(way.beside) == 1
+
+
+def test_where_the_server_stays_away_an_error_is_told_by_the_deadline(way: Way) -> None:
+    store = Postgres(way.address)
+    behind = store.open(deadline=1)
+    stream = known(behind)
+    way.proxy.away = 600.0
+    way.proxy.cut = Cut(ID.encode(), "request", 0)
+    begun = time.monotonic()
+
+    with pytest.raises(OperationalError):
+        behind.append([lost_entry()], stream, None)
+    assert time.monotonic() - begun < 5
+    assert written(way.beside) == 0
+    store.close()
+
+
+def test_whoever_is_told_that_an_append_stands_gets_the_entry_as_it_stands(way: Way) -> None:
+    stream = known(way.behind)
+    way.proxy.cut = Cut(ID.encode(), "answer", 0)
+    (record,) = way.behind.append([lost_entry()], stream, 3)
+
+    assert [record] == way.beside.select_records(Stream("demo"), 3, 4)
+    assert put(way.behind, stream, "and on", expected=4) == [5]
+
+
+def test_an_append_that_was_lost_on_its_way_is_refused_where_another_came_first(way: Way) -> None:
+    stream = known(way.behind)
+    way.proxy.away = 0.3
+    way.proxy.cut = Cut(ID.encode(), "request", 0)
+    with way.beside.listening(lambda: None):
+        other = threading.Timer(0.1, put, (way.beside, Stream("demo"), "another"))
+        other.start()
+        with pytest.raises(VersionConflictError):
+            way.behind.append([lost_entry()], stream, 3)
+        other.join()
+    assert written(way.beside) == 0
+
+
+def test_a_claim_that_was_lost_meanwhile_is_told_and_nothing_is_written(way: Way) -> None:
+    stream = known(way.behind)
+    beside = Stream("demo", key_of(way.beside, Stream("demo")))
+    held = taken(way.beside, beside)
+    way.proxy.away = 0.3
+    way.proxy.cut = Cut(ID.encode(), "request", 0)
+    other = threading.Timer(0.1, way.beside.take_over_claim, (beside, held, "two"))
+    other.start()
+    with pytest.raises(ClaimLostError):
+        way.behind.append([lost_entry()], stream, None, held.fence)
+    other.join()
+    assert written(way.beside) == 0
+
+
+def test_a_recorder_that_never_looks_again_would_be_caught(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stenolog.adapters.postgres_store import appends, datastore
+
+    stream = known(way.behind)
+    monkeypatch.setattr(appends, "is_lost", lambda _: False)
+    monkeypatch.setattr(datastore, "may_be_repeated", lambda _: False)
+    way.proxy.cut = Cut(ID.encode(), "answer", 0)
+
+    with pytest.raises(OperationalError):
+        way.behind.append([lost_entry()], stream, None)
+    assert written(way.beside) == 1
+
+
+def test_an_append_that_is_repeated_by_its_id_answers_the_entry_that_stands(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    (first,) = recorder.append([lost_entry()], Stream("demo"), 0)
+    put(other, Stream("demo"), "meanwhile")
+
+    assert recorder.append([lost_entry()], Stream("demo"), 0) == [first]
+    assert positions(other, "demo") == [1, 2, 3]
