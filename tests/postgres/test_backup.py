@@ -20,7 +20,7 @@ from stenolog.adapters.verify.integrity import restore, verify
 from stenolog.errors import CorruptLogError, StoreError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 
 psycopg = pytest.importorskip("psycopg")
 from stenolog.adapters.postgres_store.backup import PostgresLogRows  # noqa: E402
@@ -28,7 +28,7 @@ from stenolog.adapters.postgres_store.backup import PostgresLogRows  # noqa: E40
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def address(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> Iterator[str]:
     with postgres(request.param).schema() as found:
         yield found

@@ -16,7 +16,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.report import Report
 from stenolog.errors import StoreTimeoutError
 from stenolog.events import UserMessage
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 
 psycopg = pytest.importorskip("psycopg")
 Damage = Callable[..., Report]
@@ -24,7 +24,7 @@ PICTURE = b"a picture"
 Found = set[tuple[str, int, str, str]]
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def address(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> Iterator[str]:
     with postgres(request.param).schema() as found:
         yield found

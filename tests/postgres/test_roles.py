@@ -16,7 +16,7 @@ from stenolog.adapters.store.store_values import Claim, Cursor, Stream
 from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 
 psycopg = pytest.importorskip("psycopg")
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
@@ -32,7 +32,7 @@ class Roles(NamedTuple):
     reader: str
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def roles(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> Iterator[Roles]:
     """Return a log that the owner has made, and that is granted to the others as the page says."""
     server = postgres(request.param)

@@ -16,14 +16,14 @@ from stenolog.errors import StenologError, UnknownFormatError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
 from stenolog.plugins import APIS
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS
 
 pytest.importorskip("psycopg")
 REAL = ("claude_code/ec-38b74f08e3-3.jsonl", "codex/rollout-e598363d10f4.jsonl")
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def address(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> Iterator[str]:
     with postgres(request.param).schema() as found:
         yield found

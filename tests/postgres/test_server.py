@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres.server import VERSIONS, Server, from_wheel, running
+from tests.postgres.server import EACH_VERSION, VERSIONS, Server, from_wheel, running
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -18,7 +18,7 @@ def version(address: str) -> int:
         return int(connection.info.server_version) // 10_000
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("name", EACH_VERSION)
 def test_each_version_serves_and_a_schema_goes_with_its_block(
     postgres: Callable[[str], Server], name: str
 ) -> None:

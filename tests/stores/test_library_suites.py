@@ -31,7 +31,7 @@ from eventsourcing.persistence import Notification, StoredEvent
 
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import LAST
-from tests.postgres.server import VERSIONS
+from tests.postgres.server import NEWEST, VERSIONS
 from tests.stores.contract.stores import Servers, opened
 
 CIPHER = ModuleType("eventsourcing.cipher")
@@ -134,4 +134,5 @@ class ProcessSuite(Named, suites.ProcessRecorderTestCase):
 for suite in (ApplicationSuite, OrderSuite, TrackingSuite, ProcessSuite):
     for name in ("sqlite file", *VERSIONS):
         title = f"Test{suite.__name__}On{name.title().replace(' ', '')}"
-        globals()[title] = type(title, (suite,), {"implementation": name, "__test__": True})
+        made = type(title, (suite,), {"implementation": name, "__test__": True})
+        globals()[title] = made if name in ("sqlite file", NEWEST) else pytest.mark.slow(made)

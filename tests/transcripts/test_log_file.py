@@ -24,12 +24,12 @@ from stenolog.errors import CallerError, ConversationExistsError, CorruptLogErro
 from stenolog.events import UserMessage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 
 
-@pytest.fixture(params=["sqlite", *VERSIONS])
+@pytest.fixture(params=["sqlite", *EACH_VERSION])
 def target(
     request: pytest.FixtureRequest, postgres: Callable[[str], Server], tmp_path: Path
 ) -> Iterator[str]:

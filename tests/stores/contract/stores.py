@@ -15,7 +15,7 @@ import pytest
 from stenolog.adapters.store.appends import Sources
 from stenolog.adapters.store.eventsourcing_app import LogApplication
 from stenolog.adapters.store.recorder import LogRecorder
-from tests.postgres.server import VERSIONS, Server
+from tests.postgres.server import EACH_VERSION, Server
 
 Servers: TypeAlias = Callable[[str], Server]
 Env: TypeAlias = Mapping[str, str]
@@ -200,8 +200,8 @@ def reused(server: Server) -> Iterator[Postgres]:
             stack.pop_all()  # the schema goes with its server
 
 
-MEMORY = "sqlite memory"
-IMPLEMENTATIONS = ("sqlite file", MEMORY, *VERSIONS)
+FILE, MEMORY = "sqlite file", "sqlite memory"
+IMPLEMENTATIONS = (FILE, MEMORY, *EACH_VERSION)
 """The names of the stores; those of PostgreSQL's versions are those of its servers."""
 SHARED: list[Any] = [
     pytest.param(name, marks=pytest.mark.skip("a log in memory is private to its process"))

@@ -17,7 +17,7 @@ import pytest
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import Stream
 from stenolog.domain.errors import OperationalError
-from tests.postgres.server import DURABLE, VERSIONS, Server, running
+from tests.postgres.server import DURABLE, EACH_VERSION, VERSIONS, Server, running
 
 from .given import item, positions
 from .inspecting import faults
@@ -29,12 +29,12 @@ KILL = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = 'stenolog' AND pid <> pg_backend_pid() AND random() < 0.5"""
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def server(request: pytest.FixtureRequest, postgres: Servers) -> Server:
     return postgres(request.param)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def durable(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Return a server that keeps what it has acknowledged, whatever becomes of it."""
     found, reason = VERSIONS[request.param]

@@ -21,7 +21,7 @@ from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
 from stenolog.domain.errors import ClaimLostError, OperationalError, VersionConflictError
 from tests.postgres.proxy import Cut, Lost, Proxy, proxied
-from tests.postgres.server import VERSIONS
+from tests.postgres.server import EACH_VERSION
 
 from .given import claim, item, key_of, positions, put, taken
 from .stores import Postgres, Servers
@@ -40,7 +40,7 @@ class Way(NamedTuple):
     address: str
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def way(request: pytest.FixtureRequest, postgres: Servers) -> Iterator[Way]:
     pytest.importorskip("psycopg")
     server = postgres(request.param)

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres.server import VERSIONS
+
 from .histories import History, sources
 from .inspecting import faults
-from .stores import IMPLEMENTATIONS, Servers, opened
+from .stores import FILE, IMPLEMENTATIONS, MEMORY, Servers, opened
 
 SEQUENCES = int(os.environ.get("STENOLOG_SEQUENCES", "500"))
 STEPS = 40
 OTHERS = IMPLEMENTATIONS[1:]
+NAMES = (MEMORY, *VERSIONS)
+"""The others: each begins with seeds of its own."""
 
 
 def answers(name: str, seed: int, folder: Path, postgres: Servers) -> list[object]:
@@ -28,7 +32,7 @@ def answers(name: str, seed: int, folder: Path, postgres: Servers) -> list[objec
 
 
 def compare(name: str, seed: int, folder: Path, postgres: Servers) -> None:
-    expected = answers(IMPLEMENTATIONS[0], seed, folder / str(seed), postgres)
+    expected = answers(FILE, seed, folder / str(seed), postgres)
     found = answers(name, seed, folder, postgres)
     for step, (one, other) in enumerate(zip(expected, found, strict=True)):
         assert (seed, step, other) == (seed, step, one)
@@ -39,7 +43,7 @@ def compare(name: str, seed: int, folder: Path, postgres: Servers) -> None:
 def test_random_calls_are_answered_as_by_a_file(
     name: str, seed: int, tmp_path: Path, postgres: Servers
 ) -> None:
-    compare(name, 3 * seed + OTHERS.index(name), tmp_path, postgres)
+    compare(name, 3 * seed + NAMES.index(name), tmp_path, postgres)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from eventsourcing.persistence import StoredEvent
 
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import Share, Stream, Written
-from tests.postgres.server import VERSIONS
+from tests.postgres.server import EACH_VERSION
 
 from .given import claim, fork, item, key_of, put
 from .stores import Postgres
@@ -30,7 +30,7 @@ CLAIM = """INSERT INTO claims (stream, lane, effect, cause, attempt, key, owner,
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
 
 
-pytestmark = pytest.mark.parametrize("store", VERSIONS, indirect=True)
+pytestmark = pytest.mark.parametrize("store", EACH_VERSION, indirect=True)
 
 
 @contextmanager
