@@ -49,6 +49,9 @@ PREFACE = """\
 | `explain value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
 | `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
+| `worker` | no envelope |
+| `submit` | `conversation`, `position`; with `--wait` `answers` too: of each `agent` and `text` |
+| `workers` | `workers`, `queues`, `held`; of each worker `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; of each queue `team`, `waiting`, `oldest`; of each session that holds followers back `pid`, `application`, `state`, `seconds` |
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `check`, `check all` | `log`, `requests`: the data of both |
 | `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |

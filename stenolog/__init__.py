@@ -11,8 +11,8 @@ sent next, `conversation.timeline()` what a person sees, `conversation.state()` 
 
 The other public names stand in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
 `.importers`, `.analysis`, `.engine`, `.models`, `.tools`, `.tables`, `.chats`, `.frameworks`, `.maintenance`,
-`.plugins` and `.testing`. The modules of `stenolog.domain`, `.projections` and `.adapters` are private and
-move without notice: import from a face.
+`.plugins`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections` and `.adapters` are
+private and move without notice: import from a face.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from . import tables as tables
     from . import testing as testing
     from . import tools as tools
+    from . import workers as workers
     from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
     from .adapters.engine.team import Team
@@ -130,6 +131,7 @@ _FACES = (
     "tables",
     "testing",
     "tools",
+    "workers",
 )
 
 

@@ -36,7 +36,7 @@ from .store.appends import Sources, new_id, now
 from .store.cursors import follow
 from .store.database import DEADLINE, Synchronous
 from .store.handle import LogHandle
-from .store.store_values import PendingEntry, Stream
+from .store.store_values import InTransaction, PendingEntry, Stream
 
 if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
@@ -212,17 +212,24 @@ class Conversation(ReadableConversation):
         return self._entry(record, new)
 
     def extend(
-        self, events: Iterable[Event | NewEntry], *, expected: int | None = None, fence: int | None = None
+        self,
+        events: Iterable[Event | NewEntry],
+        *,
+        expected: int | None = None,
+        fence: int | None = None,
+        also: InTransaction | None = None,
     ) -> list[Entry]:
         """Append several events in one transaction: all of them or none. Otherwise as `append`.
 
         `fence` is the engine's claim that they settle; raises `ClaimLostError` where somebody else has it
-        now.
+        now. `also`, in PostgreSQL alone, is called with the connection and the conversation's key in that
+        transaction, if anything is written.
         """
         new = new_entries(events)
         if not new:
             return []
-        return self.written(new, self._recorder.append(self.prepared(new), self.stream, expected, fence))
+        records = self._recorder.append(self.prepared(new), self.stream, expected, fence, also)
+        return self.written(new, records)
 
     def prepared(self, new: Sequence[NewEntry]) -> list[PendingEntry]:
         """Return the entries-to-be with everything that is drawn at the edge."""

@@ -39,6 +39,9 @@ SECTIONS = {
         "run": "run_commands",
         "rerun": "run_commands",
         "claims": "run_commands",
+        "worker": "worker_commands",
+        "submit": "worker_commands",
+        "workers": "worker_commands",
         "serve": "serve_command",
     },
     "Prove": {"check": ""},
@@ -218,7 +221,7 @@ class App(Commands):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: a screen of forty lines, each command behind what it is for."""
-        formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n\n")
+        formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n")
         formatter.write(f"{(self.help or '').strip()}\n\n")
         for title, section in SECTIONS.items():
             for at, name in enumerate(section):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries import folds
+from stenolog.adapters.store.store_values import InTransaction
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
@@ -31,6 +32,8 @@ class LiveState:
     settings: Settings
     accounts: UsageByLane
     queue: tuple[int, ...]
+    also: InTransaction | None = None
+    """Called in the transaction of each append; see `Conversation.extend`."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -63,7 +66,7 @@ class LiveState:
         Raises `VersionConflictError`, `ClaimLostError`.
         """
         before = self.state.position
-        entries = self.conversation.extend(events, expected=before, fence=fence)
+        entries = self.conversation.extend(events, expected=before, fence=fence, also=self.also)
         for entry in entries:
             # An entry of a known id stands at its earlier position, and was taken in before.
             if entry.position > before:

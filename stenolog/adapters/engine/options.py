@@ -76,6 +76,10 @@ class Options:
         # The model is kept beside its breaker, so that its id is not given to another one.
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
 
+    def breakers(self) -> list[tuple[Model, CircuitBreaker]]:
+        """Return the models that were asked so far, with their breakers."""
+        return [*self._breakers.values()]
+
 
 class EntryAppended(NamedTuple):
     """An entry stands in the log, whoever appended it."""

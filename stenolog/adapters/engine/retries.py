@@ -86,6 +86,14 @@ class CircuitBreaker:
         self.is_tried = True
         return 0.0
 
+    def seconds_open(self, now: float) -> float:
+        """Return the seconds for which the provider is left alone yet; 0 if it is not."""
+        return max(0.0, (self._open_until or now) - now)
+
+    def hold(self, now: float, seconds: float) -> None:
+        """Leave the provider alone for so many seconds at least: calls elsewhere have failed."""
+        self._open_until = max(self._open_until or now, now + seconds)
+
     def succeeded(self) -> None:
         """Count an answered call."""
         self._in_a_row, self._open_until, self.is_tried = 0, None, False

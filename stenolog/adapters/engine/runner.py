@@ -84,6 +84,8 @@ class Runner:
         self._upkeep = UpkeepSchedule(conversation, agents)
         self._ident = 0
         self._journal: Journal | None = None
+        self.is_draining = False  # once True, nothing more is begun, and `run` ends with what is under way
+        self.due: float | None = None  # after `run`: seconds until more is to do; None: a person goes first
 
     @property
     def journal(self) -> Journal:
@@ -95,13 +97,13 @@ class Runner:
         """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
         await self.write(self._begin, begin)
 
-    async def run(self) -> AsyncGenerator[RunEvent, None]:
-        """Go on until every lane waits for a person, or has stopped."""
+    async def run(self, patience: float = float("inf")) -> AsyncGenerator[RunEvent, None]:
+        """Go on until every lane waits for a person, has stopped, or waits longer than `patience` seconds."""
         with self.conversation.log.recorder.listening(self._listener()):
             # Not empty, so that the first poll recovers: whose claims there are is not known yet.
             held: Collection[Key] = (("", ""),)
             while True:
-                poll = await self._poll(self.options.parallel, recover=bool(held))
+                poll = await self._poll(0 if self.is_draining else self.options.parallel, bool(held))
                 held = poll.held
                 # Asked before `_streamed`, which clears it: an effect may have ended during the poll.
                 again = poll.again or self._is_woken
@@ -111,7 +113,8 @@ class Runner:
                     yield EntryAppended(entry)
                 if again or await self._dequeue(poll):
                     continue
-                if not self._is_at_work(poll) and not self._is_woken:
+                if not self._is_at_work(poll, patience) and not self._is_woken:
+                    self.due = 0.0 if self.is_draining else poll.due
                     return
                 async for delta in self._until_woken(poll):
                     yield delta
@@ -307,13 +310,14 @@ class Runner:
 
     async def _dequeue(self, poll: Poll) -> bool:
         """Append a queued message if the lanes are at rest; return whether one was appended."""
-        if self._is_at_work(poll) or not self.journal.queue:
+        if self.is_draining or self._is_at_work(poll) or not self.journal.queue:
             return False
         return await self.write(self._append_queued)
 
-    def _is_at_work(self, poll: Poll) -> bool:
-        """Return whether anything is under way, here or in another process, or due later."""
-        return bool(self._tasks or self._asks or poll.held or poll.due is not None)
+    def _is_at_work(self, poll: Poll, patience: float = float("inf")) -> bool:
+        """Return whether anything is under way, here or in another process, or due within `patience`."""
+        waits = not self.is_draining and (poll.held or (poll.due is not None and poll.due <= patience))
+        return bool(self._tasks or self._asks or waits)
 
     def _start(self, claimed: ClaimedEffect) -> None:
         name = key(claimed.effect)

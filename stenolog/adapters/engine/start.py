@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.tools.base import BaseTool
+from stenolog.domain.card import AgentCard
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
@@ -80,15 +81,30 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
         return entries
 
 
+def settings_of(setting: TeamSettings, tools: Tools) -> ModeSwitch:
+    """Return the settings that a team records in a new conversation."""
+    turns = _rule(setting)
+    return ModeSwitch(
+        mode=setting.mode,
+        cards=_cards(setting, tools),
+        joins=[*setting.agents] if setting.join else [],
+        turns=UNCHANGED if turns is None else turns,
+    )
+
+
+def _cards(setting: TeamSettings, tools: Tools) -> dict[str, AgentCard | None]:
+    agents = setting.agents.items()
+    return {name: agent.card([tool.spec for tool in tools[name].values()]) for name, agent in agents}
+
+
+def _rule(setting: TeamSettings) -> TurnPolicy | None:
+    return setting.turns.turns if isinstance(setting.turns, TurnRule) else setting.turns
+
+
 def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
     """Return the settings that the conversation lacks: cards, members, the turn rule."""
     settings, state, agents = standing.settings, standing.state, setting.agents
-    cards = {name: agent.card([tool.spec for tool in tools[name].values()]) for name, agent in agents.items()}
-    turns = (
-        setting.turns
-        if setting.turns is None or isinstance(setting.turns, TurnPolicy)
-        else setting.turns.turns
-    )
+    cards, turns = _cards(setting, tools), _rule(setting)
     if turns is not None:
         _check_names(standing, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
     # A person closed such a lane, and the start of a program must not open it again.
@@ -151,6 +167,7 @@ def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str
     state = standing.state
     lanes = (lane.agent for lane in state.lanes.values())
     known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])
-    for name in names:
+    # Without a team, in a conversation that none has worked in, nobody knows who there will be.
+    for name in names if known else ():
         if name.partition("/")[0] not in known:
             raise AgentNotFoundError(f"{what}: {no_agent(name, [*known])}")

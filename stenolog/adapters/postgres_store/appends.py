@@ -28,7 +28,7 @@ from stenolog.adapters.store.appends import (
     switches,
     unexpected_switch,
 )
-from stenolog.adapters.store.store_values import Head, PendingEntry, Stream
+from stenolog.adapters.store.store_values import Head, InTransaction, PendingEntry, Stream
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import is_receipt
 from stenolog.domain.errors import (
@@ -91,6 +91,7 @@ class AskedAppend(NamedTuple):
     edge: Sources
     fence: int | None = None
     exact: bool = False
+    also: InTransaction | None = None
 
 
 class Appended(NamedTuple):
@@ -127,7 +128,7 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> l
     if key is not None and head is not None and _may_be_fast(asked, head) and key not in crowds:
         records = make_records(head, asked.items)
         try:
-            if store.once(lambda connection: write_behind(connection, key, head, records, asked.fence)):
+            if store.once(lambda connection: _write_fast(connection, key, head, records, asked)):
                 stream.head = _last(records)
                 return records
             crowds.note(key)
@@ -141,6 +142,17 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> l
     )
     stream.key, stream.head = done.key, done.head
     return done.records
+
+
+def _write_fast(
+    connection: LogConnection, key: int, head: Head, records: Sequence[Record], asked: AskedAppend
+) -> bool:
+    if asked.also is None:
+        return write_behind(connection, key, head, records, asked.fence)
+    with connection.transaction():
+        if is_written := write_behind(connection, key, head, records, asked.fence):
+            asked.also(connection, key)
+        return is_written
 
 
 def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
@@ -224,6 +236,8 @@ def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool
             raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
         records = make_records(head, fresh)
         write_rows(connection, key, head, records)
+        if asked.also is not None:
+            asked.also(connection, key)
         head = _last(records)
         standing.update((record.id, record) for record in records)
         if asked.fence is not None:

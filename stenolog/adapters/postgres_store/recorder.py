@@ -28,6 +28,7 @@ from stenolog.adapters.store.store_values import (
     ExportPart,
     Head,
     Inserted,
+    InTransaction,
     LogMoment,
     PendingEntry,
     Row,
@@ -87,6 +88,7 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         stream: Stream | None = None,
         expected: int | None = None,
         fence: int | None = None,
+        also: InTransaction | None = None,
         tracking: Tracking | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
@@ -98,7 +100,7 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         if not stored_events and fence is None:
             # Otherwise a conversation without entries would begin.
             return Inserted([], partial(self._notifications, stream))
-        asked = AskedAppend(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
+        asked = AskedAppend(stream, stored_events, expected, self.edge, fence, also=also)  # type: ignore[arg-type]
         records = appends.append(self.datastore, self._crowds, asked)
         self.bell.ring()
         return Inserted(records, partial(self._notifications, stream))

@@ -37,6 +37,7 @@ from .store_values import (
     ExportPart,
     Head,
     Inserted,
+    InTransaction,
     LogMoment,
     Order,
     PendingEntry,
@@ -78,6 +79,7 @@ class LogRecorder(ClaimRecorder, ProcessRecorder):
         stream: Stream | None = None,
         expected: int | None = None,
         fence: int | None = None,
+        also: InTransaction | None = None,
         **kwargs: Any,
     ) -> Sequence[int] | None:
         """Append events; return their notification ids.
@@ -90,17 +92,23 @@ class LogRecorder(ClaimRecorder, ProcessRecorder):
         `Inserted`. A conversation without entries is opened by a mode switch. An event whose id stands there
         already with the same content is not written again. `expected` is the position that the conversation
         must stand at if anything is to be written. `fence` is the claim that the events settle: it goes in
-        the same transaction, with its draft.
+        the same transaction, with its draft. `also` is called in the transaction that writes the events, and
+        only if it writes one; a store in a file has no use for it, and raises `StoreError`.
 
         Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
         `ClaimLostError`, `StoreTimeoutError`, `StoreError`.
         """
 
     def append(
-        self, items: Sequence[PendingEntry], stream: Stream, expected: int | None, fence: int | None = None
+        self,
+        items: Sequence[PendingEntry],
+        stream: Stream,
+        expected: int | None,
+        fence: int | None = None,
+        also: InTransaction | None = None,
     ) -> list[Record]:
         """Call `insert_events` as the log does, and return the records as they are in the log."""
-        inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence)
+        inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence, also=also)
         assert isinstance(inserted, Inserted)
         return inserted.records
 

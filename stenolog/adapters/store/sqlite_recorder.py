@@ -14,7 +14,7 @@ from eventsourcing.persistence import ListenNotifySubscription, Notification, St
 from eventsourcing.sqlite import SQLiteApplicationRecorder
 
 from stenolog.domain.entry import GENESIS, Record
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, StoreError
 
 from . import blob_rows, conversation_rows, event_rows, sqlite_batches
 from .appends import Sources
@@ -31,6 +31,7 @@ from .store_values import (
     ExportPart,
     Head,
     Inserted,
+    InTransaction,
     LogMoment,
     PendingEntry,
     Row,
@@ -94,9 +95,12 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         stream: Stream | None = None,
         expected: int | None = None,
         fence: int | None = None,
+        also: InTransaction | None = None,
         tracking: Tracking | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
+        if also is not None:
+            raise StoreError(f"{self.path}: an append to a file takes nothing else into its transaction")
         if stream is None:
             return self.datastore.group.write(ExactAppend(stored_events, tracking, self.edge).write)
         if not stored_events and fence is None:

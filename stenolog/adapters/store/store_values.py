@@ -11,6 +11,8 @@ from eventsourcing.persistence import StoredEvent
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.erasure import ERASED
 
+InTransaction: TypeAlias = Callable[[Any, int], object]
+"""A function that is given the connection of a transaction, and the key of the stream that it appends to."""
 LAST = 2**62
 """A position beyond any there can be."""
 EVERYWHERE = 0

@@ -1,0 +1,41 @@
+"""Runs of a team as a worker makes them: nobody listens, and they end where there is only waiting left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.codec import REGISTRY
+
+from .start import settings_of
+from .team import Team
+
+
+async def version_of(team: Team) -> str:
+    """Return the digest of what a team records before it works: its cards, its rule and its mode.
+
+    It connects to the servers of the team's tools, as a run does.
+    """
+    _, payload = REGISTRY.dump(settings_of(team._setting, await team.tools()))
+    return sha256(payload).hexdigest()
+
+
+async def visit(
+    team: Team, conversation: Conversation, patience: float, begun: Callable[[Callable[[], None]], object]
+) -> float | None:
+    """Do what is due in a conversation; return the seconds until more is, None if a person has to go first.
+
+    It ends where everything else waits longer than `patience` seconds. `begun` is given a function that has
+    the run end with what is under way. Raises as `Team.run`.
+    """
+    async with team._runner(conversation) as runner:
+
+        def drain() -> None:
+            runner.is_draining = True
+            runner.wake()
+
+        begun(drain)
+        async for _ in runner.run(patience):
+            pass
+        return runner.due

@@ -1,0 +1,87 @@
+"""The queue of a log in a file or in memory: the log itself, whose news of commits wakes the worker.
+
+Nothing is stored beside the log. A worker that begins looks at every conversation once, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from stenolog.adapters.log import Log
+
+from .queue import Advance
+
+TOPIC = "user_message@"
+"""The topics of what a worker is woken for: words and commands. The other entries are the work of runs."""
+
+
+class LocalQueue:
+    """Wakes the workers of this machine. See `Queue`."""
+
+    names_teams = False
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def defer(self, key: int, team: str, within: Any) -> None:
+        """Do nothing: the append itself is the wake-up."""
+
+    async def janitor(self) -> int:
+        """Do nothing: a worker looks at every conversation when it begins."""
+        return 0
+
+    async def work(self, team: str, advance: Advance, *, concurrency: int, stopping: asyncio.Event) -> None:
+        """Run what has something new. See `Queue`."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        waiting: dict[int, None] = {}
+        running: dict[int, asyncio.Task[float | None]] = {}
+
+        def put(key: int) -> None:
+            waiting[key] = None
+            woken.set()
+
+        def ended(key: int, task: asyncio.Task[float | None]) -> None:
+            del running[key]
+            woken.set()
+            if not task.cancelled() and (after := task.result()) is not None:
+                loop.call_later(after, put, key)
+
+        with self._log.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+            # Read before the look at all: what is appended from here on is met by the mark.
+            mark = await asyncio.to_thread(lambda: self._log.last_sequence)
+            waiting.update(dict.fromkeys(await asyncio.to_thread(self._all)))
+            while not stopping.is_set():
+                for key in [key for key in waiting if key not in running][: concurrency - len(running)]:
+                    del waiting[key]
+                    running[key] = asyncio.create_task(advance(key))
+                    running[key].add_done_callback(partial(ended, key))
+                await _first(woken, stopping)
+                woken.clear()
+                mark, keys = await asyncio.to_thread(self._news, mark)
+                waiting.update(dict.fromkeys(keys))
+        if running:
+            await asyncio.wait(running.values())
+
+    def _all(self) -> list[int]:
+        found = map(self._log.recorder.find, self._log.names(order="latest"))
+        return [key for key in found if key is not None]
+
+    def _news(self, mark: int) -> tuple[int, list[int]]:
+        """Return the last notification id, and the keys of conversations with messages behind `mark`."""
+        keys = []
+        while rows := self._log.recorder.committed(mark):
+            mark = rows[-1].notification
+            keys += [row.key for row in rows if row.topic.startswith(TOPIC)]
+        return mark, keys
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()

@@ -1,0 +1,16 @@
+"""The conversation that a run belongs to: a worker agent's conversation is run by that of its caller."""
+
+from __future__ import annotations
+
+from stenolog.adapters.engine.approvals import workers
+from stenolog.adapters.log import Conversation
+
+
+def root_of(conversation: Conversation) -> Conversation:
+    """Return the conversation whose run goes on where something is said in this one."""
+    parent = conversation.settings().parent
+    if parent is None or parent.conversation not in conversation.log:
+        return conversation
+    above = conversation.log[parent.conversation]
+    # A fork that a person made, and a worker that has ended, are run by themselves.
+    return root_of(above) if conversation.name in workers(above) else conversation

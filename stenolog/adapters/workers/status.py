@@ -1,0 +1,45 @@
+"""The state of the workers of a log: who lives, what waits, and what holds followers back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.log import Log
+from stenolog.adapters.store.address import is_postgres
+
+if TYPE_CHECKING:
+    from stenolog.adapters.postgres_store.holders import Holder
+
+    from .worker_rows import LivingWorker, QueueDepth
+
+
+class WorkersStatus(NamedTuple):
+    """The living workers, the wake-ups that wait, and the transactions that followers wait for."""
+
+    workers: list[LivingWorker]
+    queues: list[QueueDepth]
+    holders: list[Holder]
+    names: dict[int, str]
+    """The names of the conversations that workers are at, by their keys."""
+
+
+def workers_status(log: Log) -> WorkersStatus | None:
+    """Return the state of the workers; None for a log in a file, which keeps no list of them."""
+    if not is_postgres(log.recorder.address):
+        return None
+    from stenolog.adapters.postgres_store.holders import holders
+    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+
+    from .job_schema import found
+    from .worker_rows import living_workers, queue_depths
+
+    assert isinstance(log.recorder, PostgresLogRecorder), "its address says so"
+    store = log.recorder.datastore
+    held = store.read(holders)
+    schema = found(store)
+    if schema is None:
+        return WorkersStatus([], [], held, {})
+    workers = living_workers(store, schema)
+    keys = {key for worker in workers for key in worker.doing}
+    names = {key: name for key in keys if (name := log.recorder.name_of(key)) is not None}
+    return WorkersStatus(workers, queue_depths(store, schema), held, names)

@@ -1,0 +1,144 @@
+"""Words and commands for teams whose workers run elsewhere: an entry, and the wake-up in its transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from stenolog.adapters.aio import AsyncConversation
+from stenolog.adapters.engine.approvals import Arguments, approval
+from stenolog.adapters.engine.effects import agents_by_name, mentioned_agents
+from stenolog.adapters.engine.live_state import LiveState
+from stenolog.adapters.engine.start import Input, OnInput, TeamSettings, start_run
+from stenolog.adapters.engine.team import AnyConversation, Message
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.store.appends import check_storable
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.events import UserMessage
+from stenolog.domain.values import CallRef, Control
+
+from .queue import Queue
+from .queues import queue_of
+from .roots import root_of
+
+TEAM = "team"
+"""The name of a team whose workers were given no other."""
+MOST = 100
+"""Characters in the name of a team: Procrastinate's names of queues have 128."""
+NO_TEAM = TeamSettings({}, None, "agent", join=False)
+"""The settings that somebody records who has no team: the mode of a new conversation, and no card."""
+
+
+async def submit(
+    conversation: AnyConversation,
+    message: Message,
+    *,
+    to: str | Iterable[str] = (),
+    id: str = "",
+    on_input: OnInput = "next",
+    team: str = TEAM,
+) -> int:
+    """Say something to a team whose workers run elsewhere; return the position of the message.
+
+    The message and the wake-up of a worker are one transaction. A message with an `id` is said once, however
+    often it is submitted. `team` is the name that the workers have; `to` and `on_input` are those of
+    `Team.run` and `Team.send`. Raises `AgentNotFoundError`, `DuplicateIdError`, `MissingExtraError`,
+    `StoreTimeoutError`, `StoreError`.
+    """
+    opened = await _conversation(conversation)
+    return await asyncio.to_thread(submit_sync, opened, message, to=to, id=id, on_input=on_input, team=team)
+
+
+def submit_sync(
+    conversation: Conversation,
+    message: Message,
+    *,
+    to: str | Iterable[str] = (),
+    id: str = "",
+    on_input: OnInput = "next",
+    team: str = TEAM,
+) -> int:
+    """Say something as `submit` does, for programs without an event loop."""
+    names = (to,) if isinstance(to, str) and to else tuple(to)
+    said = UserMessage(text=message) if isinstance(message, str) else message
+    return _record(conversation, Input(replace(said, to=names) if names else said, id, on_input), team)
+
+
+async def cancel(conversation: AnyConversation, agent: str = "", task: str = "", *, team: str = TEAM) -> int:
+    """Stop a lane, or all that are at work, wherever they run; return the position of the command.
+
+    A worker stops within half a second. Raises `IllegalCommandError` where nothing is at work.
+    """
+    return await _control(conversation, Control(action="cancel", agent=agent, task=task), team)
+
+
+async def approve(
+    conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None, *, team: str = TEAM
+) -> int:
+    """Approve a call, and wake a worker that runs it; `arguments` replace its own where they are given.
+
+    Raises `InvalidEventError` where they do not fit the tool's schema, `IllegalCommandError`.
+    """
+    opened = await _conversation(conversation)
+    return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments), team)
+
+
+async def reject(conversation: AnyConversation, call: CallRef, *, team: str = TEAM) -> int:
+    """Refuse a call, and wake a worker; its agent sees that. Raises `IllegalCommandError`."""
+    return await _control(conversation, Control(action="refuse", call=call), team)
+
+
+async def _control(conversation: AnyConversation, control: Control, team: str) -> int:
+    opened = await _conversation(conversation)
+    return await asyncio.to_thread(_record, opened, Input(UserMessage(control=control)), team)
+
+
+def _record(conversation: Conversation, words: Input, team: str) -> int:
+    """Append the words with a wake-up; return the position of the message."""
+    queue = queue_of(conversation.log)
+    standing = LiveState(conversation)
+    if queue.names_teams:
+        standing.also = partial(_wake, queue, check_team(team), conversation, standing)
+    if not words.message.to and words.message.control is None:
+        # Only without `to`, which says it more plainly than the text.
+        names = mentioned_agents(words.message.text, agents_by_name(standing.settings.cards))
+        words = words._replace(message=replace(words.message, to=names) if names else words.message)
+    entries = start_run(standing, NO_TEAM, {}, words)
+    return _message(conversation, entries, words.id).position
+
+
+def _wake(
+    queue: Queue, team: str, conversation: Conversation, standing: LiveState, connection: object, key: int
+) -> None:
+    """Defer the wake-up in the transaction of an append."""
+    # Nearly every conversation is its own root, and no other one is looked at.
+    if standing.settings.parent is not None:
+        key = root_of(conversation).key or key
+    queue.defer(key, team, connection)
+
+
+def _message(conversation: Conversation, entries: list[Entry], id: str) -> Entry:
+    """Return the entry of the message: one of these, or the one that an earlier submit wrote."""
+    said = [entry for entry in entries if isinstance(entry.event, UserMessage)]
+    found = conversation.entry_by_id(id) if id else said[-1]
+    assert found is not None, "it is in the log"
+    return found
+
+
+def check_team(name: str) -> str:
+    """Return the name of a team, if a queue can have it. Raises `InvalidEventError`, `CallerError`."""
+    if not isinstance(name, str) or not 0 < len(name) <= MOST:
+        raise CallerError(f"team: expected a name of at most {MOST} characters, found {name!r:.120}")
+    check_storable("team", name)
+    return name
+
+
+async def _conversation(conversation: AnyConversation) -> Conversation:
+    if isinstance(conversation, Conversation):
+        return conversation
+    if isinstance(conversation, AsyncConversation):
+        return await conversation.sync()
+    raise CallerError(f'expected a conversation, such as log["demo"], found {conversation!r:.100}')

@@ -1,0 +1,170 @@
+"""A worker: takes wake-ups, and runs its team on their conversations until these rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.engine.visits import version_of, visit
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.store.store_values import Stream
+
+from .breakers import leave_alone, left_alone
+from .queue import Queue
+from .queues import queue_of, registry_of
+from .registry import WorkerRegistry
+from .roots import root_of
+from .submitting import TEAM, check_team
+
+LOGGER = logging.getLogger("stenolog.workers")
+PATIENCE = 30.0
+"""Seconds that a run waits for what is due later; what is due after them wakes a worker again."""
+HAND_BACK = 1.0
+"""Seconds after which a conversation that a worker may not run is given to another one."""
+BEAT = 1.0
+"""Seconds between two signs of life."""
+LOOK = 0.25
+"""Seconds between two looks for what dead workers have left."""
+MOST_PAUSE = 60.0
+"""Seconds after which a conversation whose run fails is tried again, at most."""
+
+
+class Worker:
+    """Runs a team on the conversations of a log that something was submitted to, on any number of machines.
+
+    `name` is that of the team in `submit`. At most `concurrency` conversations are run at once. A worker that
+    is told to stop begins nothing more, and has `grace` seconds for what is under way.
+    """
+
+    def __init__(
+        self, log: Log, team: Team, *, name: str = TEAM, concurrency: int = 50, grace: float = 30.0
+    ) -> None:
+        self.log = log
+        self.team = team
+        self.name = check_team(name)
+        self.concurrency = concurrency
+        self.grace = grace
+        self._stopping = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._visits: dict[int, asyncio.Task[float | None]] = {}
+        self._drains: dict[int, Callable[[], None]] = {}
+        self._failures: dict[int, int] = {}
+        self._digest = ""
+
+    @property
+    def doing(self) -> list[int]:
+        """The keys of the conversations that are run now."""
+        return [*self._visits]
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once `stop` was called."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Let what is under way end, and then stop; called again, close at once. What is left others do."""
+        if self._stopping.is_set():
+            self._closing.set()
+        self._stopping.set()
+        for drain in [*self._drains.values()]:
+            drain()
+
+    async def run(self) -> None:
+        """Work until `stop` is called. Raises `StoreError`, `MissingExtraError`, and what opens no tool."""
+        queue = await asyncio.to_thread(queue_of, self.log)
+        registry = await asyncio.to_thread(registry_of, self.log, self.name, self.concurrency)
+        # Before the first wake-up is taken: who is no longer current must know it.
+        await self._beat(registry)
+        sides = [
+            asyncio.create_task(_repeated(BEAT, lambda: self._beat(registry))),
+            asyncio.create_task(_repeated(LOOK, queue.janitor)),
+            asyncio.create_task(self._close_late()),
+        ]
+        try:
+            await queue.work(
+                self.name,
+                lambda key: self._advance(queue, registry, key),
+                concurrency=self.concurrency,
+                stopping=self._stopping,
+            )
+        finally:
+            for side in sides:
+                side.cancel()
+            await asyncio.wait(sides)
+            await asyncio.to_thread(registry.end)
+
+    async def _beat(self, registry: WorkerRegistry) -> None:
+        self._digest = await version_of(self.team)
+        await asyncio.to_thread(registry.beat, self._digest, self.doing)
+        opened = left_alone(self.team.options)
+        leave_alone(self.team.options, await asyncio.to_thread(registry.share_breakers, opened))
+
+    async def _advance(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
+        """Run a conversation; return the seconds until it is to be run again. See `queue.Advance`."""
+        running = asyncio.create_task(self._run(queue, registry, key))
+        self._visits[key] = running
+        try:
+            after = await running
+            self._failures.pop(key, None)
+            return after
+        except asyncio.CancelledError:
+            return 0.0
+        except Exception as error:
+            pause = min(MOST_PAUSE, 2.0 ** self._failures.setdefault(key, 0))
+            self._failures[key] += 1
+            LOGGER.warning(
+                "%s: the run has failed, and is tried again in %.0f s: %s: %s",
+                await asyncio.to_thread(self.log.recorder.name_of, key),
+                pause,
+                type(error).__name__,
+                error,
+            )
+            return pause
+        finally:
+            del self._visits[key]
+            self._drains.pop(key, None)
+
+    async def _run(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
+        if not await asyncio.to_thread(registry.is_current, self._digest):
+            return HAND_BACK
+        conversation = await asyncio.to_thread(self._conversation, key, queue.names_teams)
+        if conversation is None:
+            return None
+
+        def begun(drain: Callable[[], None]) -> None:
+            self._drains[key] = drain
+            if self._stopping.is_set():
+                drain()
+
+        return await visit(self.team, conversation, PATIENCE, begun)
+
+    def _conversation(self, key: int, is_for_team: bool) -> Conversation | None:
+        """Return the conversation of a key; None where it was deleted, or is another team's."""
+        name = self.log.recorder.name_of(key)
+        if name is None:
+            return None
+        found = root_of(self.log.handle(Stream(name, key)))
+        members = found.state().members
+        return found if is_for_team or not members or set(members) & set(self.team.agents) else None
+
+    async def _close_late(self) -> None:
+        """Close what is still under way when the grace is over, or `stop` was called twice."""
+        await self._stopping.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), self.grace)
+        for running in [*self._visits.values()]:
+            running.cancel()
+
+
+async def _repeated(pause: float, do: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Do something again and again; a server that is away is no reason to end."""
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            await do()
+        except Exception as error:
+            LOGGER.warning("%s: %s", type(error).__name__, " ".join(str(error).split()))

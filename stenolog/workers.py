@@ -1,0 +1,11 @@
+"""Workers: what was submitted to a log is run by processes of any number of machines.
+
+`submit` appends a message and wakes a worker, in one transaction; `Worker` runs a team on what was submitted,
+as `stenolog worker` does. In PostgreSQL the extra `workers` is needed; a log in a file needs none.
+"""
+
+from .adapters.workers.queue import Queue
+from .adapters.workers.submitting import approve, cancel, reject, submit, submit_sync
+from .adapters.workers.worker import Worker
+
+__all__ = ["Queue", "Worker", "approve", "cancel", "reject", "submit", "submit_sync"]

@@ -1,0 +1,156 @@
+"""What is submitted is in the log and wakes a worker, in one transaction, and is said once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+import stenolog
+from stenolog import Agent, Team
+from stenolog.errors import AgentNotFoundError, CallerError, DuplicateIdError, StoreError
+from stenolog.models import Scripted
+from stenolog.tools import tool
+from stenolog.workers import approve, cancel, reject, submit, submit_sync
+from tests.engine.given import call
+from tests.postgres.server import Server
+from tests.workers.given import answering, jobs, jobs_dropped, texts, until, working
+
+
+@tool(approval=True)
+def deploy() -> str:
+    """Deploy."""
+    return "deployed"
+
+
+def deploying(*answers: str) -> Team:
+    """Return a team whose agent deploys, which a person has to approve."""
+    return Team([Agent("coder", llm=Scripted(call("deploy"), *answers), tools=[deploy])])
+
+
+async def test_a_worker_answers_what_was_submitted(address: str) -> None:
+    with stenolog.open(address) as log:
+        async with working(log, answering("A cat.", "A dog.")):
+            first = await submit(log["demo"], "What is it?")
+            await until(lambda: "A cat." in texts(log["demo"]))
+            second = await submit(log["demo"], "And this?")
+            await until(lambda: "A dog." in texts(log["demo"]))
+
+        assert texts(log["demo"]) == ["What is it?", "A cat.", "And this?", "A dog."]
+        assert (log["demo"].entry(first).event.text, log["demo"].entry(second).event.text) == (
+            "What is it?",
+            "And this?",
+        )
+
+
+async def test_what_was_submitted_before_a_worker_began_is_answered(address: str) -> None:
+    with stenolog.open(address) as log:
+        for name in ("one", "two"):
+            submit_sync(log[name], "What is it?")
+        async with working(log, answering("A cat.", "A cat.")):
+            await until(lambda: all("A cat." in texts(log[name]) for name in ("one", "two")))
+
+
+async def test_a_message_with_an_id_is_said_once_and_answered_once(address: str) -> None:
+    with stenolog.open(address) as log:
+        positions = [await submit(log["demo"], "What is it?", id="m-1") for _ in range(2)]
+        async with working(log, answering("A cat.", "Another one.")):
+            await until(lambda: "A cat." in texts(log["demo"]))
+            positions.append(await submit(log["demo"], "What is it?", id="m-1"))
+            with pytest.raises(DuplicateIdError):
+                await submit(log["demo"], "What else?", id="m-1")
+
+        assert len(set(positions)) == 1
+        assert texts(log["demo"]) == ["What is it?", "A cat."]
+
+
+async def test_an_approval_wakes_a_worker_that_runs_the_call(address: str) -> None:
+    with stenolog.open(address) as log:
+        async with working(log, team := deploying("Done.")) as worker:
+            await submit(log["demo"], "Deploy it.")
+            await until(lambda: log["demo"].state().open_calls() and not worker.doing)
+            (waiting,) = await team.pending_approvals(log["demo"])
+            await approve(log["demo"], waiting.call)
+            await until(lambda: "Done." in texts(log["demo"]))
+
+
+async def test_a_refusal_wakes_a_worker_whose_agent_sees_it(address: str) -> None:
+    with stenolog.open(address) as log:
+        async with working(log, team := deploying("Then not.")):
+            await submit(log["demo"], "Deploy it.")
+            await until(lambda: log["demo"].state().open_calls())
+            (waiting,) = await team.pending_approvals(log["demo"])
+            await reject(log["demo"], waiting.call)
+            await until(lambda: "Then not." in texts(log["demo"]))
+
+
+async def test_a_command_to_cancel_stops_a_worker_within_half_a_second(address: str) -> None:
+    begun = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "waited"
+
+    team = Team([Agent("coder", llm=Scripted(call("wait")), tools=[wait])])
+    with stenolog.open(address) as log, stenolog.open(address) as elsewhere:
+        async with working(log, team) as worker:
+            await submit(elsewhere["demo"], "Wait.")
+            await asyncio.wait_for(begun.wait(), 20)
+            await cancel(elsewhere["demo"])
+
+            assert await until(lambda: not worker.doing) < 0.5
+
+
+async def test_a_name_that_nobody_has_is_refused_once_a_team_has_worked(address: str) -> None:
+    with stenolog.open(address) as log:
+        await submit(log["demo"], "What is it?", to="coder")
+        async with working(log, answering("A cat.")):
+            await until(lambda: "A cat." in texts(log["demo"]))
+        with pytest.raises(AgentNotFoundError):
+            await submit(log["demo"], "And this?", to="codr")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101])
+def test_a_name_that_no_queue_can_have_is_refused(server_log: str, name: str) -> None:
+    with stenolog.open(server_log) as log, pytest.raises(CallerError, match="team: expected a name"):
+        submit_sync(log["demo"], "What is it?", team=name)
+
+
+def test_a_job_has_keys_alone_and_nothing_that_somebody_chose(
+    postgres: Callable[[str], Server], server_log: str
+) -> None:
+    with stenolog.open(server_log) as log:
+        submit_sync(log["größe 'x' \\ %s"], "What is it?")
+        key = log["größe 'x' \\ %s"].key
+
+    (job,) = jobs(postgres("postgres 15"), server_log)
+    assert (job["args"], job["lock"], job["queueing_lock"]) == ({"key": key, "team": "team"}, str(key), None)
+
+
+def test_an_append_whose_wake_up_cannot_be_written_is_not_written(
+    postgres: Callable[[str], Server], server_log: str
+) -> None:
+    with stenolog.open(server_log) as log:
+        submit_sync(log["demo"], "What is it?")
+        before = log["demo"].position
+        jobs_dropped(postgres("postgres 15"), server_log)
+        for name in ("demo", "new"):
+            with pytest.raises(StoreError):
+                submit_sync(log[name], "And this?")
+
+        assert log["demo"].position == before
+        assert "new" not in log
+
+
+def test_a_repeated_submit_leaves_no_second_wake_up(
+    postgres: Callable[[str], Server], server_log: str
+) -> None:
+    with stenolog.open(server_log) as log:
+        for _ in range(3):
+            submit_sync(log["demo"], "What is it?", id="m-1")
+
+    assert len(jobs(postgres("postgres 15"), server_log)) == 1
