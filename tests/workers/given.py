@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 
-from stenolog import Agent, Conversation, Log, Team
+from stenolog import Agent, AssistantMessage, Conversation, Log, Team, UserMessage
 from stenolog.models import Scripted
 from stenolog.workers import Worker
 from tests.postgres.server import Server
@@ -49,7 +49,7 @@ async def until(what: Callable[[], object], seconds: float = PATIENCE) -> float:
 def texts(conversation: Conversation) -> list[str]:
     """Return the texts of a conversation's messages and answers."""
     events = [entry.event for entry in conversation]
-    return [event.text for event in events if event.kind in ("user_message", "assistant_message")]
+    return [event.text for event in events if isinstance(event, UserMessage | AssistantMessage)]
 
 
 def schema_of(address: str) -> str:

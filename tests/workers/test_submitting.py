@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import stenolog
-from stenolog import Agent, Team
+from stenolog import Agent, Team, UserMessage
 from stenolog.errors import AgentNotFoundError, CallerError, DuplicateIdError, StoreError
 from stenolog.models import Scripted
 from stenolog.tools import tool
@@ -38,10 +38,8 @@ async def test_a_worker_answers_what_was_submitted(address: str) -> None:
             await until(lambda: "A dog." in texts(log["demo"]))
 
         assert texts(log["demo"]) == ["What is it?", "A cat.", "And this?", "A dog."]
-        assert (log["demo"].entry(first).event.text, log["demo"].entry(second).event.text) == (
-            "What is it?",
-            "And this?",
-        )
+        said = [log["demo"].entry(position).event for position in (first, second)]
+        assert said == [UserMessage("What is it?"), UserMessage("And this?")]
 
 
 async def test_what_was_submitted_before_a_worker_began_is_answered(address: str) -> None:
