@@ -55,10 +55,10 @@ def worker_command(db: Database, file: Path, name: str, concurrency: int, grace:
     log = open_log(db, create=True)
     worker = Worker(log, described.team, name=name or file.stem, concurrency=concurrency, grace=grace)
     say(f"working as {worker.name!r} on {log.path}; Ctrl-C ends it", mark="·", style="cyan")
-    asyncio.run(_working(worker))
+    asyncio.run(work_until_told(worker))
 
 
-async def _working(worker: Worker) -> None:
+async def work_until_told(worker: Worker) -> None:
     """Work until a signal says to stop."""
     loop = asyncio.get_running_loop()
     for number in STOPS:
