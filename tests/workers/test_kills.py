@@ -40,7 +40,7 @@ SLACK = 1.0
 
 
 class Kill(NamedTuple):
-    """One kill: when, the conversations with the number of effects that the process was at, and all it had."""
+    """One kill: when, the effects that were under way by conversation, and the conversations that it had."""
 
     at: float
     pid: int
@@ -189,10 +189,8 @@ def recoveries(folder: Path, kills: list[Kill], freezes: list[tuple[float, float
     made, found = effects(folder), []
     for kill in kills:
         for name in kill.doing:
-            mine = (name, str(kill.pid))
-            after = [
-                at for at, pid, _, talk, _ in made if talk == name and (talk, pid) != mine and at > kill.at
-            ]
+            others = [(at, pid) for at, pid, _, talk, _ in made if talk == name and at > kill.at]
+            after = [at for at, pid in others if pid != str(kill.pid)]
             until = min(after, default=kill.at)
             killed = any(kill.at < other.at < until and name in other.had for other in kills)
             frozen = any(began < until and ended > kill.at for began, ended in freezes)

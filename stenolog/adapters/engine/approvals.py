@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.tools.calls import call_at
-from stenolog.domain.effects import RunTool, ref
+from stenolog.domain.effects import Effect, RunTool, effects, ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.state import LaneState, OpenCall, named_call
@@ -71,6 +71,24 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
             # Another process may have decided about the call since.
             with suppress(IllegalCommandError):
                 child.submit(reason)
+
+
+def only_waits(conversation: Conversation) -> bool:
+    """Return whether a person has to go first, here and in each worker's conversation that is waited for."""
+    children = {name.rpartition("~")[2]: name for name in workers(conversation)}
+    return all(_waits_below(conversation, effect, children) for effect in effects(conversation.state()))
+
+
+def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[str, str]) -> bool:
+    """Return whether an effect is the call of a worker that waits for a person."""
+    if not isinstance(effect, RunTool):
+        return False
+    worker = short_key(tool_key(conversation, effect))
+    if worker in children:
+        return only_waits(conversation.log[children[worker]])
+    # A worker in a scope has a lane here; while that works, it has effects of its own.
+    lanes = conversation.state().lanes.values()
+    return any(lane.task == worker and lane.status == "awaiting_approval" for lane in lanes)
 
 
 def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, LaneState | None]]:

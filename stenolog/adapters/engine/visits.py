@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from hashlib import sha256
 
 from stenolog.adapters.log import Conversation
 from stenolog.domain.codec import REGISTRY
 
+from .approvals import only_waits
+from .runner import Runner
 from .start import settings_of
 from .team import Team
 
@@ -26,8 +29,8 @@ async def visit(
 ) -> float | None:
     """Do what is due in a conversation; return the seconds until more is, None if a person has to go first.
 
-    It ends where everything else waits longer than `patience` seconds. `begun` is given a function that has
-    the run end with what is under way. Raises as `Team.run`.
+    It ends where everything else waits longer than `patience` seconds, workers of its agents too. `begun` is
+    given a function that has the run end with what is under way. Raises as `Team.run`.
     """
     async with team._runner(conversation) as runner:
 
@@ -36,6 +39,19 @@ async def visit(
             runner.wake()
 
         begun(drain)
-        async for _ in runner.run(patience):
-            pass
+        running = asyncio.create_task(_run(runner, patience))
+        try:
+            while not (await asyncio.wait({running}, timeout=patience))[0]:
+                # The tool of such an agent would wait for the person, however long that takes.
+                if await asyncio.to_thread(only_waits, conversation):
+                    return None
+            await running
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
         return runner.due
+
+
+async def _run(runner: Runner, patience: float) -> None:
+    async for _ in runner.run(patience):
+        pass

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stenolog.adapters.engine.options import Options
+from stenolog.adapters.engine.team import Team
+from stenolog.adapters.llms.base import Model
 
 
-def left_alone(options: Options) -> dict[str, float]:
+def left_alone(team: Team) -> dict[str, float]:
     """Return the models whose breakers are open, with the seconds that they stay so."""
-    now = options.world.stopwatch()
-    found = {model.name: breaker.seconds_open(now) for model, breaker in options.breakers()}
+    now = team.options.world.stopwatch()
+    found = {_key(model): breaker.seconds_open(now) for model, breaker in team.options.breakers()}
     return {name: seconds for name, seconds in found.items() if seconds > 0}
 
 
-def leave_alone(options: Options, opened: Mapping[str, float]) -> None:
+def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
     """Open the breakers of these models for so many seconds, where they are not open for longer."""
-    now = options.world.stopwatch()
-    for model, breaker in options.breakers():
-        if seconds := opened.get(model.name):
-            breaker.hold(now, seconds)
+    now = team.options.world.stopwatch()
+    asked = [model for model, _ in team.options.breakers()]
+    for model in (*asked, *(agent.llm for agent in team.agents.values() if agent.llm)):
+        if seconds := opened.get(_key(model)):
+            team.options.breaker_of(model).hold(now, seconds)
+
+
+def _key(model: Model) -> str:
+    """Return the name that a model has in every process: who serves it, and its own."""
+    return f"{model.provider} {model.name}"

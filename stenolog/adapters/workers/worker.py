@@ -100,8 +100,8 @@ class Worker:
     async def _beat(self, registry: WorkerRegistry) -> None:
         self._digest = await version_of(self.team)
         await asyncio.to_thread(registry.beat, self._digest, self.doing)
-        opened = left_alone(self.team.options)
-        leave_alone(self.team.options, await asyncio.to_thread(registry.share_breakers, opened))
+        opened = left_alone(self.team)
+        leave_alone(self.team, await asyncio.to_thread(registry.share_breakers, opened))
 
     async def _advance(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
         """Run a conversation; return the seconds until it is to be run again. See `queue.Advance`."""

@@ -1,0 +1,107 @@
+"""Workers that are told to stop, and runs that wait for a person: what is left is left for others, once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import Agent, LlmError, Team, ToolResult
+from stenolog.adapters.workers import worker
+from stenolog.domain.effects import UNKNOWN
+from stenolog.engine import AgentTool
+from stenolog.models import Scripted
+from stenolog.tools import tool
+from stenolog.workers import Worker, approve, submit
+from tests.engine.given import call
+from tests.workers.given import PATIENCE, texts, until, working
+
+
+class Slow:
+    """A team whose tool waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    def team(self, *answers: Any) -> Team:
+        """Return the team."""
+
+        @tool
+        async def wait() -> str:
+            """Wait."""
+            self.begun.set()
+            await self.may_end.wait()
+            return "waited"
+
+        return Team([Agent("coder", llm=Scripted(*answers), tools=[wait])])
+
+
+async def test_a_worker_that_stops_lets_an_effect_end_and_leaves_the_next_to_others(address: str) -> None:
+    slow = Slow()
+    with stenolog.open(address) as log:
+        stopping = Worker(log, slow.team(call("wait"), "Not by this one."))
+        running = asyncio.create_task(stopping.run())
+        await submit(log["demo"], "Wait.")
+        await asyncio.wait_for(slow.begun.wait(), PATIENCE)
+        stopping.stop()
+        await asyncio.sleep(0.2)
+        assert not running.done()
+        slow.may_end.set()
+        await asyncio.wait_for(running, PATIENCE)
+
+        assert texts(log["demo"]) == ["Wait.", ""]
+        assert log.claims() == []
+        async with working(log, slow.team("Done.")):
+            await until(lambda: "Done." in texts(log["demo"]))
+        results = [entry.event.text for entry in log["demo"] if isinstance(entry.event, ToolResult)]
+        assert results == ["waited"]
+
+
+@pytest.mark.parametrize("how", ["twice", "late"])
+async def test_what_a_worker_closes_is_in_the_log_and_others_go_on(address: str, how: str) -> None:
+    slow = Slow()
+    with stenolog.open(address) as log:
+        stopping = Worker(log, slow.team(call("wait")), grace=0.2 if how == "late" else 60.0)
+        running = asyncio.create_task(stopping.run())
+        await submit(log["demo"], "Wait.")
+        await asyncio.wait_for(slow.begun.wait(), PATIENCE)
+        for _ in range(2 if how == "twice" else 1):
+            stopping.stop()
+        await asyncio.wait_for(running, 10)
+
+        (result,) = [entry.event for entry in log["demo"] if isinstance(entry.event, ToolResult)]
+        assert (result.meta, log.claims()) == (UNKNOWN, [])
+        async with working(log, slow.team("I do not know.")):
+            await until(lambda: "I do not know." in texts(log["demo"]))
+        assert not any(isinstance(entry.event, LlmError) for entry in log["demo"])
+
+
+async def test_a_run_whose_worker_waits_for_a_person_holds_no_slot_and_the_approval_wakes_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "PATIENCE", 0.3)
+    deployed = []
+
+    @tool(approval=True)
+    def deploy() -> str:
+        """Deploy."""
+        deployed.append(1)
+        return "deployed"
+
+    helper = Agent("helper", llm=Scripted(call("deploy"), "It is deployed."), tools=[deploy])
+    asking = call("ask_helper", arguments='{"task": "Deploy it."}')
+    team = Team([Agent("coder", llm=Scripted(asking, "Done."), tools=[AgentTool(helper)])])
+    with stenolog.open(address) as log:
+        async with working(log, team) as at_work:
+            await submit(log["demo"], "Deploy it.")
+            await until(lambda: len(log.names()) == 2 and log[log.names()[1]].state().open_calls())
+            await until(lambda: not at_work.doing and not log.claims())
+            (waiting,) = await team.pending_approvals(log["demo"])
+            # At the worker's own conversation, whose caller goes on by that.
+            await approve(log[waiting.conversation], waiting.call)
+            await until(lambda: "Done." in texts(log["demo"]))
+
+    assert deployed == [1]
