@@ -81,5 +81,4 @@ def work(address: str, folder: str, pace: float = 1.0) -> None:
     """Work until a signal says to stop."""
     with stenolog.open(address) as log:
         worker = Worker(log, team(Path(folder), pace), concurrency=CONCURRENCY)
-        (Path(folder) / f"up-{os.getpid()}").touch()
         asyncio.run(work_until_told(worker))

@@ -103,6 +103,13 @@ class Crew:
         assert status is not None
         return [status.names[key] for each in status.workers if each.pid == pid for key in each.doing]
 
+    def until_alive(self, pid: int) -> None:
+        """Wait until a worker works, and heeds signals."""
+        give_up = time.monotonic() + workers.PATIENCE
+        while (status := workers_status(self.log)) and pid not in {each.pid for each in status.workers}:
+            assert time.monotonic() < give_up, "the worker has not begun"
+            time.sleep(0.05)
+
     def freeze(self, chance: Random) -> None:
         """Stop one of the workers for a while, and let it go on."""
         process = chance.choice(self.running)
@@ -241,6 +248,7 @@ def test_workers_that_are_told_to_stop_repeat_nothing(
             process = at_work.running.pop(0)
             assert process.pid is not None
             at_work.running.append(at_work.begun())
+            at_work.until_alive(process.pid)
             os.kill(process.pid, signal.SIGTERM)
             process.join(workers.PATIENCE)
             assert process.exitcode == 0

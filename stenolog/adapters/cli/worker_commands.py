@@ -23,6 +23,7 @@ from .terminal import say
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
     from stenolog.adapters.workers.worker import Worker
+    from stenolog.domain.state import State
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
@@ -124,13 +125,15 @@ def _answers(conversation: Conversation, position: int) -> Iterator[tuple[str, s
                 acted = acted or not isinstance(entry.event, UserMessage)
             case _:
                 pass
-        if acted and not _is_busy(conversation):
+        state = conversation.state()
+        # The state may be of later entries, which were not read yet.
+        if acted and state.position == entry.position and not _is_busy(state):
             return
 
 
-def _is_busy(conversation: Conversation) -> bool:
+def _is_busy(state: State) -> bool:
     """Return whether an agent has anything to do that needs no person."""
-    lanes = conversation.state().lanes.values()
+    lanes = state.lanes.values()
     return any(lane.status in BUSY and lane.status != "awaiting_approval" for lane in lanes)
 
 
