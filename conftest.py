@@ -41,6 +41,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "loadfile"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that has the tests' logs kept in PostgreSQL."""
+    parser.addoption(
+        "--log",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="Where logs are that a test opens by a path: in files, or on a server of the tests' own.",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep every test away from the database of whoever runs it; before a module reads the environment."""
     home = tempfile.TemporaryDirectory(prefix="stenolog-home-", ignore_cleanup_errors=True)
@@ -50,7 +60,23 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each program that runs compiles all anew
     config.add_cleanup(home.cleanup)
     config.add_cleanup(patch.undo)
+    # Of pytest-xdist, the process that hands out the tests runs none.
+    if config.option.log == "postgresql" and not getattr(config.option, "numprocesses", None):
+        from tests.postgres.in_schemas import served
+
+        stack = contextlib.ExitStack()
+        config.add_cleanup(stack.close)
+        for name, value in stack.enter_context(served()).items():
+            patch.setenv(name, value)
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     gc.disable()  # while tests are collected: nothing of that is garbage
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is about an SQLite log's file where logs are in PostgreSQL."""
+    for item in items if config.option.log == "postgresql" else ():
+        if marker := item.get_closest_marker("about_file"):
+            item.add_marker(pytest.mark.skip(f"it is about SQLite: {marker.args[0]}"))
 
 
 def pytest_collection_finish() -> None:
@@ -87,6 +113,18 @@ def registries_as_they_are() -> contextlib.ExitStack:
 def nothing_stays_registered() -> Iterator[None]:
     """Keep what a test module registers from the modules behind it."""
     with registries_as_they_are():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_schema_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Remove a test's logs from the server that `--log postgresql` runs."""
+    if request.config.option.log != "postgresql":
+        yield
+        return
+    from tests.postgres.in_schemas import dropped
+
+    with dropped():
         yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,19 +18,20 @@ from stenolog.errors import ModelError, StoreTimeoutError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import tool
 from tests.engine.given import Clock, answers, call, results, run, worked
+from tests.postgres import in_schemas
 
 
 @contextmanager
-def kept_busy(path: Path) -> Iterator[sqlite3.Connection]:
+def kept_busy(path: Path) -> Iterator[None]:
     """Hold the write lock of a log, as another program does until it commits."""
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        other.execute("BEGIN IMMEDIATE")
-        yield other
-    finally:
-        if other.in_transaction:
-            other.execute("COMMIT")
-        other.close()
+    if in_schemas.is_chosen():
+        with in_schemas.connected(path) as other:
+            other.execute("LOCK TABLE conversations, claims IN EXCLUSIVE MODE")
+            yield
+        return
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        yield
 
 
 def payer(paid: list[int], busy: list[asyncio.Event]) -> Team:

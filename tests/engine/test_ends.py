@@ -26,9 +26,9 @@ from stenolog.domain.values import Control
 from stenolog.engine import Agent, StreamDelta
 from stenolog.events import CallRef
 from stenolog.models import ResponseDelta, Scripted
-from stenolog.testing import crash_points
 from stenolog.tools import BaseTool, tool
 from tests.engine.given import call, errors, opened, results, run, told, worked
+from tests.postgres.crash_points import crash_points
 
 
 class TestDrafts:

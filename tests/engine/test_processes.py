@@ -194,6 +194,7 @@ class TestFrozenInATool(Frozen):
 del Frozen  # it is no test by itself
 
 
+@pytest.mark.about_file("PostgreSQL has a lease for each process")
 class TestPresence:
     """Whether a runner lives is seen from a lock on a file of its own."""
 

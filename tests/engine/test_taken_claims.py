@@ -11,7 +11,6 @@ from stenolog.adapters.engine.journal import Journal
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.engine.recovery import DIED, recover
 from stenolog.adapters.store.claims import Claims
-from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent
@@ -71,15 +70,15 @@ def test_a_call_that_began_after_the_last_look_and_whose_process_died_is_not_run
     with opened(tmp_path / "t.db") as conversation, stenolog.open(tmp_path / "t.db") as other:
         conversation.extend([ModeSwitch(mode="agent", joins=["coder"]), UserMessage(text="Go")])
         agents = {"coder": Agent("coder", llm=Scripted("never"), tools=[feed])}
-        lock = LivenessLock(conversation.log.datastore.file, "one")
-        journal = Journal(conversation, lock, agents, Options())
+        presence = conversation.log.recorder.presence("one")
+        journal = Journal(conversation, presence, agents, Options())
 
         other["demo"].append(AssistantMessage(agent="coder", tool_calls=[call("feed")]))
         begun = Claim(0, "coder", "tool 3/0", 3, 1, "", "somebody who died", 0)
         Claims(other.recorder, other["demo"].stream).take([begun], 3)
         for claim in journal.orphans():
             recover(journal, claim, agents, {"coder": {"feed": feed}}, Options(), DIED)
-        lock.close()
+        presence.close()
 
         (result,) = results(conversation)
         assert result.meta == UNKNOWN

@@ -1,0 +1,86 @@
+"""Logs of any test in PostgreSQL: the path of a file becomes a schema on a server of the tests' own.
+
+`pytest --log postgresql` names `install` as a plugin in the environment, so every process that opens a log,
+also one that a test starts, takes the same schema for the same path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from stenolog.adapters import log, opening
+from stenolog.adapters.store.address import is_address
+from stenolog.adapters.store.eventsourcing_app import LogApplication
+
+from .server import VERSIONS, running
+
+VARIABLE = "STENOLOG_TEST_SERVER"
+"""The variable of the environment with the folder of the server's socket."""
+PREFIX = "file_"
+"""The names of the schemas begin with this."""
+SCHEMAS = f"SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '{PREFIX}')"
+_open_application = opening.open_application
+
+
+def address_of(path: str | os.PathLike[str]) -> str:
+    """Return the address that a log in the file at `path` has on the server of the tests."""
+    digest = sha256(os.path.realpath(path).encode()).hexdigest()
+    return f"postgresql://tests@/postgres?host={os.environ[VARIABLE]}&schema={PREFIX}{digest[:16]}"
+
+
+def is_chosen() -> bool:
+    """Return whether the logs of this run are in schemas."""
+    return VARIABLE in os.environ
+
+
+@contextmanager
+def connected(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Yield another program's connection to the log of a path, in a transaction."""
+    import psycopg
+
+    server, _, schema = address_of(path).rpartition("&schema=")
+    with psycopg.connect(server) as connection:
+        connection.execute(f"SET search_path TO {schema}".encode())
+        yield connection
+
+
+def open_in_schema(path: str | os.PathLike[str], *given: Any, **options: Any) -> LogApplication:
+    """Do what `open_application` does, with a schema in place of a file."""
+    if is_address(path) or os.fspath(path) == ":memory:":
+        return _open_application(path, *given, **options)
+    # So that whoever looks finds a log at the path.
+    with suppress(OSError):
+        Path(path).touch()
+    return _open_application(address_of(path), *given, **options)
+
+
+def install() -> None:
+    """Open the logs of this process in schemas."""
+    opening.open_application = log.open_application = open_in_schema  # type: ignore[attr-defined]
+
+
+@contextmanager
+def served() -> Iterator[Mapping[str, str]]:
+    """Run a server, and yield the variables by which processes open their logs on it."""
+    bins = filter(None, (found() for found, _ in VERSIONS.values()))
+    with running(next(bins)) as server:
+        yield {VARIABLE: server.folder, "STENOLOG_PLUGINS": f"{__name__}:install"}
+
+
+@contextmanager
+def dropped() -> Iterator[None]:
+    """Drop the schemas that were made in the block."""
+    import psycopg
+
+    with psycopg.connect(f"host={os.environ[VARIABLE]} user=tests dbname=postgres", autocommit=True) as one:
+        before = {name for (name,) in one.execute(SCHEMAS)}
+        yield
+        one.execute("SET lock_timeout = '10s'; SET client_min_messages = warning")
+        for (name,) in one.execute(SCHEMAS).fetchall():
+            if name not in before:
+                one.execute(f'DROP SCHEMA "{name}" CASCADE'.encode())
