@@ -53,7 +53,9 @@ async def reset(told: CommandContext) -> str:
     """a new start for the agents; the log keeps everything, and is copied besides"""
     if told.id in {entry.id for entry in told.conversation.entries()}:
         return "(begun anew already)"
-    path = Path(told.conversation.log.path)
+    log = told.conversation.log.path
+    # Of a log on a server the copy is a file, too, in the folder that the program was started in.
+    path = Path("neurocrew.db" if "://" in log else log)
     copy = path.with_name(f"{path.stem}-{told.conversation.position}{path.suffix}")
     if not copy.exists():
         await asyncio.to_thread(told.conversation.log.backup, copy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from shutil import copy
 
 import pytest
 
@@ -13,6 +12,7 @@ from stenolog import LlmError
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.importers import import_file
 from tests.examples.harness import clean, finished, killed, outcome, run, said
+from tests.postgres.in_schemas import copy
 
 NAME = "crewagent"
 WIDE = {"COLUMNS": "200"}

@@ -53,6 +53,7 @@ def test_where_nobody_reads_on_it_ends_and_says_nothing() -> None:
     assert ended("print('x' * 50); sys.stdin.readline()", reads=0) == (0, "", "")
 
 
+@pytest.mark.about_file("a path without a folder")
 @pytest.mark.parametrize("name", NAMES)
 def test_what_cannot_be_a_log_is_said_in_a_line(name: str, tmp_path: Path) -> None:
     done = subprocess.run(

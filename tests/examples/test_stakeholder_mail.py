@@ -26,6 +26,7 @@ from stenolog.projections.usage import Price, usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 
+pytestmark = pytest.mark.about_file("its tables are in the log's own database, and read as a file")
 NAME = "stakeholder_mail"
 OCTOBER = "workflow = 'october'"
 FORK = "workflow LIKE 'email_writer~%'"

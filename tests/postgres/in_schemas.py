@@ -7,12 +7,15 @@ also one that a test starts, takes the same schema for the same path.
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import stenolog
 from stenolog.adapters import log, opening
 from stenolog.adapters.store.address import is_address
 from stenolog.adapters.store.eventsourcing_app import LogApplication
@@ -51,12 +54,42 @@ def connected(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 def open_in_schema(path: str | os.PathLike[str], *given: Any, **options: Any) -> LogApplication:
     """Do what `open_application` does, with a schema in place of a file."""
-    if is_address(path) or os.fspath(path) == ":memory:":
+    if is_address(path) or os.fspath(path) == ":memory:" or _is_sqlite(path):
         return _open_application(path, *given, **options)
     # So that whoever looks finds a log at the path.
     with suppress(OSError):
         Path(path).touch()
     return _open_application(address_of(path), *given, **options)
+
+
+def _is_sqlite(path: str | os.PathLike[str]) -> bool:
+    # A backup is a file of SQLite's, whatever it is of.
+    with suppress(OSError):
+        return Path(path).read_bytes()[:6] == b"SQLite"
+    return False
+
+
+def damage(path: Path, position: int, stream: int = 1) -> None:
+    """Overwrite the payload of an entry behind the store's back, wherever the log is."""
+    if is_chosen():
+        statement = "UPDATE stored_events SET state = %s WHERE position = %s AND stream = %s"
+        with connected(path) as schema:
+            schema.execute(statement, (b"\0\xff", position, stream))
+        return
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(
+            "UPDATE stored_events SET state = x'00ff' WHERE originator_version = ? AND originator_id = ?",
+            (position, stream),
+        )
+
+
+def copy(path: Path, folder: Path) -> None:
+    """Copy a log that nobody has open into a file of the same name in a folder."""
+    if not is_chosen():
+        shutil.copy(path, folder)
+        return
+    with stenolog.open(path) as one:
+        one.backup(folder / path.name)
 
 
 def install() -> None:

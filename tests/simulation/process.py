@@ -1,7 +1,7 @@
 """A simulated process: its own log, team and memory, all of which a kill takes away.
 
-This is the only module of the simulation that reaches into private parts of stenolog: fault points around
-transactions, the locks of runners, the notifier of commits, and the engine's memory of its process.
+With `in_postgres`, the only module of the simulation that reaches into private parts of stenolog: faults
+around transactions, locks of runners, the notifier of commits, and the engine's memory of its process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from stenolog.adapters.store.commit_notifier import CommitNotifier
 from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.engine import Runtime
 from stenolog.errors import StoreTimeoutError
+from tests.postgres.in_schemas import is_chosen
 
+from . import in_postgres
 from .clock_loop import OWNER, ClockLoop
 from .decisions import Decisions
 
@@ -51,6 +53,7 @@ class Host(Protocol):
     decisions: Decisions
     path: str
     odds: float
+    leases: dict[str, Process]
 
     def committed(self, by: Process) -> None:
         """Note that a process has committed a transaction."""
@@ -64,7 +67,7 @@ class Process:
         self.number = number
         self.name = name
         self.is_dead = False
-        self.held_until = 0.0
+        self.held_from = self.held_until = 0.0
         self.tasks: list[asyncio.Task[Any]] = []
         self.locks: list[LivenessLock] = []
         self.memory: dict[Any, Any] = {}
@@ -72,6 +75,7 @@ class Process:
         self._numbers = count(1)
         self._drawn = count(1)
         self._rings = False
+        self.notifier = _Notifier(self)
         self.context.run(OWNER.set, self)
         self.log: Log = self.context.run(self._open)
         self.team: Team = self.context.run(team, self)
@@ -96,7 +100,18 @@ class Process:
         if what == len(HOLDS):
             self.kill()
         elif what:
-            self.held_until = host.loop.now + HOLDS[what]
+            self.hold(HOLDS[what])
+
+    def hold(self, seconds: float) -> None:
+        """Stop the process for so long."""
+        self.held_from = self.host.loop.now
+        self.held_until = self.held_from + seconds
+
+    @property
+    def held_for(self) -> float:
+        """The seconds for which the process has been stopped."""
+        now = self.host.loop.now
+        return now - self.held_from if self.held_until > now else 0.0
 
     def kill(self) -> None:
         """End the process where it stands: no clean-up runs, and uncommitted work is lost."""
@@ -128,7 +143,7 @@ class Process:
 
     def _ring(self) -> None:
         self._rings = False
-        self.log.datastore.commit_notifier.notify()
+        self.notifier.notify()
 
     def _open(self) -> Log:
         log = stenolog.open(
@@ -140,8 +155,11 @@ class Process:
             ).digest(),
             synchronous="normal",
         )
+        if is_chosen():
+            in_postgres.hook(log, self, Killed)
+            return log
         store: Any = log.datastore
-        store.commit_notifier = _Notifier(self)
+        store.commit_notifier = self.notifier
         store.writing, store.reading = self._writing(store.writing), self._reading(store.reading)
         return log
 
@@ -151,27 +169,27 @@ class Process:
     def _writing(self, real: Callable[..., AbstractContextManager[Any]]) -> Any:
         @contextmanager
         def writing(*, lazily: bool = False) -> Iterator[Any]:
-            self._fault("write", busy=True)
+            self.fault("write", busy=True)
             with real(lazily=lazily) as connection:
                 yield connection
-                if self._dies("commit"):
+                if self.dies("commit"):
                     self.kill()
                     raise Killed
             self.host.committed(self)
-            self._fault("written")
+            self.fault("written")
 
         return writing
 
     def _reading(self, real: Callable[[], AbstractContextManager[Any]]) -> Any:
         @contextmanager
         def reading() -> Iterator[Any]:
-            self._fault("read")
+            self.fault("read")
             with real() as connection:
                 yield connection
 
         return reading
 
-    def _fault(self, where: str, *, busy: bool = False) -> None:
+    def fault(self, where: str, *, busy: bool = False) -> None:
         """Decide what happens here: the process is held up, is killed, or finds the store busy."""
         host = self.host
         if self.is_dead:
@@ -181,14 +199,16 @@ class Process:
         if busy and host.decisions.choose(f"{self.name}.busy", host.odds / 2):
             raise StoreTimeoutError(f"{host.path}: {AS_DECIDED}")
         if held := host.decisions.choose(f"{self.name}.{where}.held", host.odds, len(HOLDS) - 1):
+            self.hold(HOLDS[held])
             host.loop.play_others(self, HOLDS[held])
             if self.is_dead:
                 raise Killed
-        if where != "read" and self._dies(where):
+        if where != "read" and self.dies(where):
             self.kill()
             raise Killed
 
-    def _dies(self, where: str) -> bool:
+    def dies(self, where: str) -> bool:
+        """Decide whether the process is killed here."""
         host = self.host
         if self.is_dead or not host.loop.job or OWNER.get() is not self:
             return False
@@ -197,17 +217,23 @@ class Process:
 
 def crash(log: Log) -> None:
     """Close a log as the kernel does when its process ends: open transactions are rolled back."""
-    store: Any = log.datastore
+    if is_chosen():
+        in_postgres.crash(log)
+    else:
+        _crash_file(log.datastore)
+    for beside in (log.checkpoints, log.index):
+        with suppress(Exception):
+            beside.let_go()
+    log.recorder.close()
+
+
+def _crash_file(store: Any) -> None:
     store._closed = True
     while store._idle:
         store._idle.pop().close()
     store.writer.close()
     if store.file_lock:
         store.file_lock.close()
-    for beside in (log.checkpoints, log.index):
-        with suppress(Exception):
-            beside.let_go()
-    log.recorder.close()
 
 
 class _Notifier(CommitNotifier):
@@ -216,6 +242,9 @@ class _Notifier(CommitNotifier):
     def __init__(self, process: Process) -> None:
         super().__init__(None)
         self._process = process
+
+    # What a commit of its own does in PostgreSQL.
+    ring = CommitNotifier.notify
 
     @property
     def is_heard(self) -> bool:

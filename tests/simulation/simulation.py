@@ -31,6 +31,7 @@ from stenolog.errors import (
     ModelError,
     StoreTimeoutError,
 )
+from tests.postgres.in_schemas import is_chosen
 
 from . import actions
 from .actions import Action
@@ -94,7 +95,8 @@ def play(run: Run, *, thorough: bool = False, copy: Path | None = None) -> Outco
     `copy` is a path for a copy of the log as it is at the end.
     """
     with _quiet(), tempfile.TemporaryDirectory(dir=_memory(), prefix="stenolog-") as folder:
-        Path(folder, "log.db").write_bytes(_empty_log())
+        if not is_chosen():
+            Path(folder, "log.db").write_bytes(_empty_log())
         simulation = Simulation(run, Path(folder), thorough)
         try:
             fault = simulation.play()
@@ -122,6 +124,7 @@ class Simulation:
         self.commits = 0
         self.fault = ""
         self.processes: dict[int, Process] = {}
+        self.leases: dict[str, Process] = {}
         self.all: list[Process] = []
         self._running: dict[asyncio.Task[Any], tuple[Process, str]] = {}
         self._in_check = False

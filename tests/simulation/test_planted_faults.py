@@ -50,6 +50,7 @@ def stale_snapshot(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(folds, "load_checkpoint", stale)
 
 
+@pytest.mark.about_file("the faults are planted in its transactions")
 @pytest.mark.parametrize("plant", [lost_fence, skipped_commit, stale_snapshot])
 def test_a_planted_fault_is_found_within_a_thousand_seeds(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

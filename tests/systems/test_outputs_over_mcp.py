@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_large_output_is_read_by_its_alias_over_mcp(room: Room) -> None:
 
     async def reads(*asked: dict[str, object]) -> list[ToolOutput]:
         command = [sys.executable, "-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path)]
-        server = MCPServer.stdio(command)
+        server = MCPServer.stdio(command, env=dict(os.environ))
         try:
             tools = await opened([server])
             return [

@@ -29,6 +29,9 @@ Part = Callable[[Conversation, Team], AsyncIterator[RunEvent]]
 ROWS = "SELECT id, role, content, agent, createdAt FROM conversation_messages WHERE workflowId = 'october'"
 
 
+pytestmark = pytest.mark.about_file("its tables are in the log's own database, and read as a file")
+
+
 def model() -> Scripted:
     return Scripted(reply, name="scripted", endless=True)
 

@@ -17,6 +17,7 @@ from examples.stakeholder_mail.workflow import quality_of
 from stenolog import AssistantMessage
 from tests.examples.harness import PATIENCE, ROOT
 
+pytestmark = pytest.mark.about_file("its tables are in the log's own database, and read as a file")
 BAR = re.compile(r"email_writer/(mail-\d) +(━*╸?)")
 """A bar, as far as it is full; colours are taken out before."""
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from stenolog.engine import Agent
 from stenolog.errors import CorruptLogError
 from stenolog.maintenance import verify
 from stenolog.models import Scripted
+from tests.postgres.in_schemas import damage
 
 
 @pytest.fixture
@@ -31,10 +30,7 @@ def damaged(tmp_path: Path) -> Path:
                     AssistantMessage(agent="coder", text="No."),
                 ]
             )
-    with closing(sqlite3.connect(path)) as raw, raw:
-        raw.execute(
-            "UPDATE stored_events SET state = x'00ff' WHERE originator_version = 3 AND originator_id = 1"
-        )
+    damage(path, 3)
     return path
 
 
@@ -57,6 +53,7 @@ def test_all_other_events_are_read_and_other_conversations_and_forks_before_it_a
         assert team().ask_sync(log["menu"].fork(2), "Three?") == "Fine."
 
 
+@pytest.mark.about_file("it is salvaged by reading the file")
 def test_after_a_salvage_the_conversation_is_answered_with_all_but_the_damaged_event(
     damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ from stenolog.events import PositionRange
 from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import recall, recall_from
 from tests.engine.given import run, worked
+from tests.postgres.in_schemas import damage
 
 TRUST = recall_from("menu")
 
@@ -83,7 +84,7 @@ def test_words_that_never_stand_together_are_looked_for_one_by_one(log: Log) -> 
 
 
 @pytest.mark.parametrize("how", ["erased", "hidden", "reset", "edited", "private", "timeline", "damaged"])
-def test_what_an_agent_would_not_be_sent_there_is_not_recalled(log: Log, how: str) -> None:
+def test_what_an_agent_would_not_be_sent_there_is_not_recalled(log: Log, how: str, tmp_path: Path) -> None:
     menu = log["menu"]
     match how:
         case "erased":
@@ -100,21 +101,14 @@ def test_what_an_agent_would_not_be_sent_there_is_not_recalled(log: Log, how: st
         case "timeline":
             menu.append(AssistantMessage(agent="planner", text="A rye secret.", in_context=False))
         case _:
-            damage(log)
+            log.search("rye")  # the index has the words still
+            for stream in (1, 2):
+                damage(tmp_path / "t.db", 3, stream)
 
     found = asked(log["site"], TRUST, "rye")
 
     assert "secret" not in found.text
     assert ("4.80" in found.text) == (how in ("private", "timeline"))
-
-
-def damage(log: Log) -> None:
-    import sqlite3
-    from contextlib import closing
-
-    log.search("rye")  # the index has the words still
-    with closing(sqlite3.connect(log.path)) as raw, raw:
-        raw.execute("UPDATE stored_events SET state = x'00ff' WHERE originator_version = 3")
 
 
 def test_thoughts_and_private_notes_of_others_are_not_recalled(log: Log) -> None:

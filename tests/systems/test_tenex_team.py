@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +30,7 @@ from stenolog.errors import CorruptLogError, ModelError
 from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
 from tests.engine.given import opened, run, worked
+from tests.postgres.in_schemas import damage
 from tests.systems.given import Room, shown
 
 TENEX = Attribution(others="💬 {name}") | MissedMessages()
@@ -344,10 +343,7 @@ def test_one_corrupt_record_does_not_stop_the_rest_from_loading(room: Room) -> N
     other = Room(room.path, "other").write(
         ModeSwitch(joins=NAMES), UserMessage(text="Unharmed.", to=["coder"])
     )
-    with closing(sqlite3.connect(room.path)) as raw, raw:
-        raw.execute(
-            "UPDATE stored_events SET state = x'00ff' WHERE originator_version = 3 AND originator_id = 1"
-        )
+    damage(room.path, 3)
 
     with room.opened() as conversation:
         kinds = [entry.event.kind for entry in conversation.entries()]
