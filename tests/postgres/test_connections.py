@@ -118,7 +118,7 @@ def test_ctrl_c_ends_an_append_that_waits_and_leaves_nothing_behind(server: Serv
         key, waits, ends = stream.key, threading.Event(), threading.Event()
 
         def hold() -> None:
-            other.datastore.write(lambda c: waits.set() or ends.wait(PATIENCE), turns=[key])  # type: ignore[func-returns-value]
+            other.datastore.repeat(lambda *_: waits.set() or ends.wait(PATIENCE), [key])  # type: ignore[func-returns-value]
 
         holder = threading.Thread(target=hold)
         holder.start()

@@ -6,6 +6,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from stenolog.adapters.store.appends import Sources, fork_opening, make_records, once
 from stenolog.adapters.store.continued import ExportWriter
@@ -32,13 +33,27 @@ from . import blob_rows, conversation_rows, event_rows, tracking_rows
 from .appends import Appended, AskedAppend, append_checked, take_turns_of, write_rows
 from .datastore import HISTORY, LogConnection, take_turns
 
+MADE = """SELECT c.name, c.stream FROM {s}.conversations AS c JOIN {s}.stored_events AS e USING (stream)
+    WHERE c.parent = %s AND e.position = %s AND e.entry_id = %s"""
+
 
 def fork(
-    connection: LogConnection, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]
+    connection: LogConnection,
+    parent: Stream,
+    at: Head,
+    name: str | None,
+    items: Sequence[PendingEntry],
+    *,
+    again: bool = False,
 ) -> Stream:
-    """See `LogRecorder.fork`; the caller has the turn of the history."""
+    """See `LogRecorder.fork`; the caller has the turn of the history.
+
+    `again`: an attempt before this one may have made it.
+    """
     key = parent.key
     assert key is not None, "it has entries"
+    if again and items and (row := connection.run(MADE, (key, at.position + 1, items[0].id)).fetchone()):
+        return Stream(*row)
     if conversation_rows.name_of(connection, key) is None:
         raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
     if name is None:
@@ -118,32 +133,48 @@ def _is_branch(connection: LogConnection, key: int, parent: int, after: int) -> 
     return len(segments) > 1 and (segments[-2].key, segments[-1].after) == (parent, after)
 
 
-@contextmanager
-def spooled(parts: Iterator[ExportPart]) -> Iterator[tuple[set[str], Callable[[], Iterator[ExportPart]]]]:
-    """Yield the names of the conversations of an export, and a function that gives its parts once more.
+class Spooled(NamedTuple):
+    """An export: a function that gives its parts, and by its conversations' names where they end by it."""
 
-    The turns of all of them are taken before the first is written, and an export may be longer than memory.
+    parts: Callable[[], Iterator[ExportPart]]
+    ends: dict[str, Head | None]
+
+
+@contextmanager
+def spooled(parts: Iterator[ExportPart]) -> Iterator[Spooled]:
+    """Yield an export that can be read more than once.
+
+    The turns of its conversations are taken before the first is written, and it may be longer than memory.
     """
     with tempfile.TemporaryFile() as file:
-        names = set()
+        ends: dict[str, Head | None] = {}
+        name = ""
         for part in parts:
             pickle.dump(part, file)
             if isinstance(part, Continuation):
-                names.add(part.name)
+                name = part.name
+                ends[name] = None
+            elif isinstance(part, Record):
+                ends[name] = Head(part.position, part.digest)
 
-        def again() -> Iterator[ExportPart]:
+        def read() -> Iterator[ExportPart]:
             file.seek(0)
             with suppress(EOFError):
                 while True:
                     yield pickle.load(file)
 
-        yield names, again
+        yield Spooled(read, ends)
 
 
-def insert_export(connection: LogConnection, names: set[str], parts: Iterator[ExportPart]) -> None:
-    """Write the blobs, and the missing records of each of the conversations `names`."""
-    take_turns_of(connection, names)
-    PostgresExportWriter(connection).insert(parts)
+def insert_export(connection: LogConnection, export: Spooled, *, again: bool = False) -> None:
+    """Write the blobs, and the missing records of each conversation.
+
+    `again`: an attempt before this one may have been committed.
+    """
+    take_turns_of(connection, {*export.ends})
+    writer = PostgresExportWriter(connection)
+    if not (again and all(end is None or writer.has(name, end) for name, end in export.ends.items())):
+        writer.insert(export.parts())
 
 
 class PostgresExportWriter(ExportWriter):
@@ -151,6 +182,11 @@ class PostgresExportWriter(ExportWriter):
 
     def __init__(self, connection: LogConnection) -> None:
         self._connection = connection
+
+    def has(self, name: str, end: Head) -> bool:
+        """Return whether a conversation has an entry with that position and digest."""
+        key = self.find(name)
+        return key is not None and self.digest_at(key, end.position) == end.digest
 
     def put_blob(self, blob: BlobContent) -> None:
         blob_rows.insert(self._connection, [blob])

@@ -87,21 +87,23 @@ def collect(
     # Most of the log is read without a lock; what comes later, at the bound or above it, is read under it.
     bound = datastore.read(followed.bound)
     datastore.read(lambda c: _without_named(c, unnamed, 0))
-    blobs = size = 0
+    # The sizes of those that were removed. An attempt whose answer was lost has left them here, and the one
+    # after it finds the blobs gone.
+    sizes: dict[str, int] = {}
     kept: set[str] = set()
     while unnamed - kept:
         some = sorted(unnamed - kept)[:AT_ONCE]
-        removed, bytes_removed, still = datastore.write(lambda c, some=some: _remove(c, some, bound, lease))  # type: ignore[misc]
-        blobs, size = blobs + removed, size + bytes_removed
+        still = datastore.write(lambda c, some=some: _remove(c, some, sizes, bound, lease))  # type: ignore[misc]
         kept |= still
         unnamed -= set(some) - still
-    return Collected(blobs, size, len(kept))
+    removed = [size for sha, size in sizes.items() if sha not in kept]
+    return Collected(len(removed), sum(removed), len(kept))
 
 
 def _remove(
-    connection: LogConnection, some: list[str], bound: int, lease: float
-) -> tuple[int, int, set[str]]:
-    """Return how many blobs were removed, their bytes, and those that stay."""
+    connection: LogConnection, some: list[str], sizes: dict[str, int], bound: int, lease: float
+) -> set[str]:
+    """Remove blobs, note their sizes, and return those that stay."""
     connection.run(REMOVING)
     unnamed = set(some)
     # A claim's receipt and a draft name blobs of answers that are still under way.
@@ -111,8 +113,9 @@ def _remove(
     unnamed -= {sha.hex() for (sha,) in connection.run(PINNED, (keys, lease)).fetchall()}
     # Behind the pins: a process lets a pin go only once the entry that names the blob is durable.
     _without_named(connection, unnamed, bound - 1)
-    sizes = [row[0] for sha in unnamed for row in connection.run(REMOVE, (bytes.fromhex(sha),)).fetchall()]
-    return len(sizes), sum(sizes), set(some) - unnamed
+    for sha in unnamed:
+        sizes.update((sha, size) for (size,) in connection.run(REMOVE, (bytes.fromhex(sha),)).fetchall())
+    return set(some) - unnamed
 
 
 def _without_named(connection: LogConnection, shas: set[str], after: int) -> None:

@@ -31,7 +31,8 @@ DRAFT = """INSERT INTO {s}.drafts (fence, number, said)
         coalesce((SELECT max(number) FROM {s}.drafts AS d WHERE d.fence = c.fence), 0) + said.number,
         said.said
     FROM unnest(%s::bigint[], %s::bytea[]) WITH ORDINALITY AS said (fence, said, number)
-    JOIN {s}.claims AS c ON c.fence = said.fence"""
+    JOIN {s}.claims AS c ON c.fence = said.fence RETURNING fence, number"""
+STORED = "SELECT 1 FROM {s}.drafts WHERE fence = %s AND number = %s"
 DRAFTED = "SELECT said FROM {s}.drafts WHERE fence = %s ORDER BY number"
 MOVE = "UPDATE {s}.drafts SET fence = %s WHERE fence = %s"
 
@@ -59,12 +60,17 @@ def everywhere(connection: LogConnection) -> list[tuple[str, Claim]]:
     return [(name, _claim(row)) for name, *row in connection.run(EVERYWHERE).fetchall()]
 
 
-def take_over(connection: LogConnection, key: int, claim: Claim, owner: str) -> Claim | None:
-    """Return the claim under a new fence, with its drafts; None if it is no longer there."""
+def take_over(connection: LogConnection, key: int, claim: Claim, owner: str, *, again: bool) -> Claim | None:
+    """Return the claim under a new fence, with its drafts; None if it is no longer there.
+
+    `again`: an attempt before this one may have taken it over.
+    """
+    its = claim._replace(owner=owner)
     # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
     if connection.run("DELETE FROM {s}.claims WHERE fence = %s", (claim.fence,)).rowcount != 1:
-        return None
-    taken = _insert(connection, key, claim._replace(owner=owner), again=False)
+        row = connection.run(TAKEN, _values(key, its)).fetchone() if again else None
+        return its._replace(fence=row[0]) if row else None
+    taken = _insert(connection, key, its, again=False)
     assert taken is not None, "the effect's only claim was just removed"
     connection.run(MOVE, (taken.fence, claim.fence))
     return taken
@@ -75,10 +81,22 @@ def delete(connection: LogConnection, fence: int) -> bool:
     return connection.run(DELETE, {"fence": fence}).rowcount == 1
 
 
-def add_drafts(connection: LogConnection, said: Iterable[tuple[int, bytes]]) -> None:
-    """Store pieces of drafts, by fences; none for a claim that no longer exists."""
+def add_drafts(
+    connection: LogConnection,
+    said: Iterable[tuple[int, bytes]],
+    stored: list[tuple[int, int]],
+    *,
+    again: bool,
+) -> None:
+    """Store pieces of drafts, by fences; none for a claim that no longer exists.
+
+    `stored` gets the fences and numbers that they have. `again`: an attempt before this one, which has left
+    its own there, may have been committed: a fence's pieces are written by its one owner.
+    """
+    if again and stored and connection.run(STORED, stored[0]).fetchone():
+        return
     fences, pieces = map(list, zip(*said, strict=True))
-    connection.run(DRAFT, (fences, pieces))
+    stored[:] = connection.run(DRAFT, (fences, pieces)).fetchall()
 
 
 def drafts(connection: LogConnection, fence: int) -> list[bytes]:
@@ -87,14 +105,18 @@ def drafts(connection: LogConnection, fence: int) -> list[bytes]:
 
 
 def _insert(connection: LogConnection, key: int, claim: Claim, *, again: bool) -> Claim | None:
-    values = (
-        key, _bytes(claim.lane), _bytes(claim.effect), claim.cause, claim.attempt, _bytes(claim.key),
-        claim.owner, claim.at,
-    )  # fmt: skip
+    values = _values(key, claim)
     row = connection.run(TAKE, (*values, claim.receipt)).fetchone()
     if row is None and again:
         row = connection.run(TAKEN, values).fetchone()
     return claim._replace(fence=row[0]) if row else None
+
+
+def _values(key: int, claim: Claim) -> tuple[Any, ...]:
+    return (
+        key, _bytes(claim.lane), _bytes(claim.effect), claim.cause, claim.attempt, _bytes(claim.key),
+        claim.owner, claim.at,
+    )  # fmt: skip
 
 
 def _claim(row: Sequence[Any]) -> Claim:

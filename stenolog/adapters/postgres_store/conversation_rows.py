@@ -168,6 +168,12 @@ def rename(connection: LogConnection, key: int, name: str) -> None:
     add_change(connection, key, RENAMED, name=name)
 
 
+def is_archived(connection: LogConnection, key: int, at: int | None) -> bool:
+    """Return whether a stream is archived since that time; with None, whether it is current."""
+    row = connection.run("SELECT archived_at FROM {s}.conversations WHERE stream = %s", (key,)).fetchone()
+    return row == (at,)
+
+
 def archive(connection: LogConnection, key: int, at: int | None) -> None:
     """Mark as archived at that time (microseconds since 1970), or with None as current again.
 

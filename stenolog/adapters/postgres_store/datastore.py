@@ -22,12 +22,12 @@ import psycopg
 from eventsourcing.postgres import PostgresDatastore
 from psycopg.rows import tuple_row
 
-from stenolog.domain.errors import StoreError
+from stenolog.domain.errors import OperationalError, StoreError
 
 from . import schema
 from .address import Address
 from .connections import Connections
-from .errors import RAISED, may_be_repeated, to_store_error
+from .errors import RAISED, is_lost, may_be_repeated, to_store_error
 
 T = TypeVar("T")
 HISTORY = 0
@@ -182,45 +182,41 @@ class PostgresLogDatastore(PostgresDatastore):
 
         Each statement sees what was committed when it began.
         """
-        return self._with_connection(work, again=lambda: True)
+        return self._with_connection(work)
 
-    def write(
-        self, work: Callable[[LogConnection], T], turns: Collection[int] = (), *, twice: bool = False
+    def write(self, work: Callable[[LogConnection], T]) -> T:
+        """Do something in a transaction, and commit it: what does no harm when it is done twice."""
+        return self.repeat(lambda connection, _: work(connection))
+
+    def repeat(
+        self, work: Callable[[LogConnection, bool], T], turns: Collection[int] = (), *, again: bool = False
     ) -> T:
         """Do something in a transaction that has taken these turns first, and commit it.
 
-        Where the connection is lost before the commit, it is done again with another one. Raises
-        `StoreError` where it is lost during the commit: then nobody knows whether it was committed.
-        `twice`: then, too, it is done again, as the second time does no harm.
+        Where the connection is lost, it is done again with another one. `work` is told whether an attempt
+        before this one may have been committed, and must find out.
         """
-        committing = False
+        may_stand = again
 
         def transaction(connection: LogConnection) -> T:
-            nonlocal committing
-            committing, connection.placed = False, 0
+            nonlocal may_stand
+            connection.placed = 0
             with connection.transaction():
                 if turns:
                     take_turns(connection, turns)
-                result = work(connection)
-                committing = True
+                result = work(connection, may_stand)
+                may_stand = True
             return result
 
-        return self._with_connection(transaction, again=lambda: twice or not committing)
-
-    def repeat(self, work: Callable[[LogConnection, bool], T], *, again: bool = False) -> T:
-        """Do something in a transaction and commit it; again with another connection where that was lost.
-
-        `work` is told whether an attempt before this one may have been committed, and must find out.
-        """
-        attempts = int(again)
-
-        def transaction(connection: LogConnection) -> T:
-            nonlocal attempts
-            attempts, connection.placed = attempts + 1, 0
-            with connection.transaction():
-                return work(connection, attempts > 1)
-
-        return self._with_connection(transaction, again=lambda: True)
+        try:
+            return self._with_connection(transaction)
+        except OperationalError as error:
+            if may_stand and is_lost(error.__cause__):
+                raise StoreError(
+                    f"{error}. The connection was lost during a commit, so it may have been written: "
+                    "look before you do it again; an append with the same id finds itself"
+                ) from error
+            raise
 
     def once(self, work: Callable[[LogConnection], T]) -> T:
         """Do something with a connection. Raises `psycopg.Error`, unlike the others."""
@@ -237,9 +233,9 @@ class PostgresLogDatastore(PostgresDatastore):
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 return work(connection)
 
-        return self._with_connection(transaction, again=lambda: True)
+        return self._with_connection(transaction)
 
-    def _with_connection(self, work: Callable[[LogConnection], T], again: Callable[[], bool]) -> T:
+    def _with_connection(self, work: Callable[[LogConnection], T]) -> T:
         self.check()
         give_up, pause = time.monotonic() + self.deadline, PAUSE
         # A process that was frozen finds its connection dead when its deadline has passed.
@@ -250,7 +246,7 @@ class PostgresLogDatastore(PostgresDatastore):
             except RAISED as error:
                 self.check()
                 is_late = attempt > 0 and time.monotonic() + pause >= give_up
-                if is_late or not (may_be_repeated(error) and again()):
+                if is_late or not may_be_repeated(error):
                     raise to_store_error(error, self.path) from error
             # The first time the server may be there all the same.
             if attempt:

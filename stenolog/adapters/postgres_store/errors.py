@@ -27,7 +27,7 @@ WAITED = (pg.QueryCanceled, pg.LockNotAvailable, pg.DeadlockDetected, Connection
 DAMAGED = (pg.DataCorrupted, pg.IndexCorrupted, pg.IntegrityError)
 
 
-def is_lost(error: BaseException) -> bool:
+def is_lost(error: BaseException | None) -> bool:
     """Return whether the connection was lost, so that another one may do what this one could not."""
     if isinstance(error, ConnectionsInUse) or not isinstance(error, psycopg.Error):
         return False

@@ -52,7 +52,7 @@ class ProcessLease:
         """The name of this process in the table, which is alive from now on."""
         with self._turn:
             if self._thread is None:
-                self._store.write(self._beat, twice=True)
+                self._store.write(self._beat)
                 self._thread = threading.Thread(target=self._renew, name="stenolog-lease", daemon=True)
                 started(self._thread, self._store.path)
         return self._id
@@ -63,7 +63,7 @@ class ProcessLease:
             self._runners.add(runner)
             is_running = self._thread is not None
             if is_running:
-                self._store.write(self._beat, twice=True)
+                self._store.write(self._beat)
         if not is_running:
             _ = self.id  # it begins with this runner
 
@@ -73,7 +73,7 @@ class ProcessLease:
             self._runners.discard(runner)
             if self._thread is not None and not self._store.closed:
                 with suppress(StenologError):
-                    self._store.write(self._beat, twice=True)
+                    self._store.write(self._beat)
 
     def lives(self, owner: str) -> bool:
         """Return whether the owner of a claim is alive, by the clock of the database."""
@@ -94,7 +94,7 @@ class ProcessLease:
         thread.join()
         # Where it fails, the others wait for the end of the lease.
         with suppress(StenologError):
-            self._store.write(self._end, twice=True)
+            self._store.write(self._end)
 
     def _beat(self, connection: LogConnection) -> None:
         connection.execute("SET LOCAL synchronous_commit = off")
@@ -111,7 +111,7 @@ class ProcessLease:
             # The server may be away; others take this process for dead in the end.
             with self._turn, suppress(StenologError):
                 if not self._stop.is_set():
-                    self._store.write(self._beat, twice=True)
+                    self._store.write(self._beat)
 
 
 class RunnerPresence:

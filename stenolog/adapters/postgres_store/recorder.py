@@ -132,8 +132,8 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         return found
 
     def insert_export(self, parts: Iterator[ExportPart]) -> None:
-        with batches.spooled(parts) as (names, again):
-            self.datastore.write(lambda c: batches.insert_export(c, names, again()))
+        with batches.spooled(parts) as export:
+            self.datastore.repeat(lambda c, again: batches.insert_export(c, export, again=again))
         self.bell.ring()
 
     # Reading a conversation

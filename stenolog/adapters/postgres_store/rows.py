@@ -34,7 +34,7 @@ from stenolog.domain.errors import (
 from . import batches, blob_rows, claim_rows, conversation_rows, erasure_rows, event_rows, tracking_rows
 from .appends import write_rows
 from .bell import Bell
-from .datastore import HISTORY, LogConnection, PostgresLogDatastore, take_turns
+from .datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .presence import LEASE, ProcessLease, RunnerPresence
 from .schema import KEY_BYTES
 
@@ -63,31 +63,41 @@ class PostgresRows(LogRecorder):
         return self.datastore.read(lambda c: conversation_rows.count(c, which))
 
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        made = self.datastore.write(lambda c: batches.fork(c, parent, at, name, items), turns=[HISTORY])
+        made = self.datastore.repeat(
+            lambda c, again: batches.fork(c, parent, at, name, items, again=again), [HISTORY]
+        )
         self.bell.ring()
         return made
 
     def rename(self, key: int, name: str) -> None:
-        def rename(connection: LogConnection) -> None:
+        def rename(connection: LogConnection, again: bool) -> None:
+            if again and conversation_rows.name_of(connection, key) == name:
+                return
             # A conversation may get its own name again.
             if conversation_rows.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             conversation_rows.rename(connection, key, name)
 
-        self.datastore.write(rename, turns=[HISTORY])
+        self.datastore.repeat(rename, [HISTORY])
         self.bell.ring()
 
     def archive(self, key: int, at: int | None) -> None:
-        self.datastore.write(lambda c: conversation_rows.archive(c, key, at), turns=[HISTORY])
+        def archive(connection: LogConnection, again: bool) -> None:
+            if not (again and conversation_rows.is_archived(connection, key, at)):
+                conversation_rows.archive(connection, key, at)
+
+        self.datastore.repeat(archive, [HISTORY])
         self.bell.ring()
 
     def delete(self, key: int, name: str) -> None:
-        def delete(connection: LogConnection) -> None:
+        def delete(connection: LogConnection, again: bool) -> None:
+            if again and conversation_rows.name_of(connection, key) is None:
+                return
             if living := conversation_rows.forks(connection, key):
                 raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
             conversation_rows.delete(connection, key)
 
-        self.datastore.write(delete, turns=[HISTORY, key])
+        self.datastore.repeat(delete, [HISTORY, key])
         self.bell.ring()
 
     # Erasing
@@ -104,23 +114,23 @@ class PostgresRows(LogRecorder):
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
     ) -> dict[int, int]:
         key, seal_key = _key(stream), os.urandom(KEY_BYTES)
+        come_to = {each: position + len(items) for each, (position, items) in written.items()}
 
-        def erase(connection: LogConnection) -> dict[int, int]:
+        def erase(connection: LogConnection, again: bool) -> None:
+            if again and _all_stand(connection, written):
+                return
             first = erasure_rows.conversations_with(connection, key, having[key], positions[0])
             # A fork that was made since the caller looked also has the words, and needs an entry of its own.
             if dict(first) != having:
                 raise VersionConflictError(stream.name, expected=0, found=0)
-            come_to = {}
             erasure_rows.overwrite(connection, key, positions, having, seal_key)
             for each, (position, items) in written.items():
                 head = event_rows.head(connection, each) or START
                 if head.position != position:
                     raise VersionConflictError(having[each], expected=position, found=head.position)
                 write_rows(connection, each, head, make_records(head, items))
-                come_to[each] = position + len(items)
-            return come_to
 
-        come_to = self.datastore.write(erase, turns=[HISTORY, *having])
+        self.datastore.repeat(erase, [HISTORY, *having])
         # Only once it is committed: a rollback keeps the old key.
         self.datastore.seal_key = seal_key
         self.bell.ring()
@@ -130,7 +140,7 @@ class PostgresRows(LogRecorder):
         return self.datastore.read(erasure_rows.unfinished)
 
     def end_erasures(self, upto: int) -> None:
-        self.datastore.write(lambda c: erasure_rows.end(c, upto), twice=True)
+        self.datastore.write(lambda c: erasure_rows.end(c, upto))
 
     # Cursors
 
@@ -147,7 +157,7 @@ class PostgresRows(LogRecorder):
         return self.datastore.read(lambda c: tracking_rows.load_cursor(c, name, key))
 
     def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
-        self.datastore.write(lambda c: tracking_rows.advance(c, name, to, key), twice=True)
+        self.datastore.write(lambda c: tracking_rows.advance(c, name, to, key))
 
     # Blobs
 
@@ -159,7 +169,7 @@ class PostgresRows(LogRecorder):
                     f"found {len(content):,} in {sha}"
                 )
         process = self.lease.id
-        self.datastore.write(lambda c: blob_rows.put(c, named, process), twice=True)
+        self.datastore.write(lambda c: blob_rows.put(c, named, process))
         self._pinned.update(sha for sha, _ in named)
 
     def blob(self, sha: str) -> bytes | None:
@@ -180,7 +190,7 @@ class PostgresRows(LogRecorder):
             self._pinned += Counter()
             # The entry is durable: a pin that stays is no reason to tell an error.
             with suppress(StenologError):
-                self.datastore.write(lambda c: c.run(blob_rows.UNPIN, (keys, self.lease.id)), twice=True)
+                self.datastore.write(lambda c: c.run(blob_rows.UNPIN, (keys, self.lease.id)))
 
     def blobs_named_by(self, key: int) -> set[str]:
         return self.datastore.read(lambda c: blob_rows.named_by(c, key))
@@ -206,18 +216,17 @@ class PostgresRows(LogRecorder):
     def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
         key = _key(stream)
 
-        def take_over(connection: LogConnection) -> Claim | None:
-            take_turns(connection, [key])
-            return claim_rows.take_over(connection, key, claim, owner)
-
-        return self.datastore.write(take_over)
+        return self.datastore.repeat(
+            lambda c, again: claim_rows.take_over(c, key, claim, owner, again=again), [key]
+        )
 
     def release_claim(self, claim: Claim) -> None:
-        self.datastore.write(lambda c: claim_rows.delete(c, claim.fence), twice=True)
+        self.datastore.write(lambda c: claim_rows.delete(c, claim.fence))
 
     def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
         if rows := list(said):
-            self.datastore.write(lambda c: claim_rows.add_drafts(c, rows))
+            stored: list[tuple[int, int]] = []
+            self.datastore.repeat(lambda c, again: claim_rows.add_drafts(c, rows, stored, again=again))
             self.bell.ring()
 
     def drafts(self, fence: int) -> list[bytes]:
@@ -228,6 +237,14 @@ class PostgresRows(LogRecorder):
 
     def owner_lives(self, owner: str) -> bool:
         return self.lease.lives(owner)
+
+
+def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Sequence[PendingEntry]]]) -> bool:
+    """Return whether conversations, given by their keys, have all the entries written to them."""
+    return all(
+        len(event_rows.by_ids(connection, each, [item.id for item in items])) == len(items)
+        for each, (_, items) in written.items()
+    )
 
 
 def _key(stream: Stream) -> int:

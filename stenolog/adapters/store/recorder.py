@@ -4,7 +4,8 @@ Whatever is written or read goes through a `LogRecorder`. An implementation for 
 this, and passes `tests/stores/contract`; nothing above `adapters/store` changes for it. The rules that hold
 for every method:
 
-- What a method has written is durable when it returns, all of it; where it raises, nothing was written.
+- What a method has written is durable when it returns, all of it; where it raises, nothing was written. One
+  error is left: a server that was lost during a commit, and is away until the deadline. It says so.
 - Any number of threads and processes may call at once. No call waits longer than the log's deadline.
 - Errors are those of `stenolog.domain.errors`, never those of a database.
 - A position counts from 1, without gaps; each entry's digest is made of the one before it.

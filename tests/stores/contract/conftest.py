@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from stenolog.adapters.store.recorder import LogRecorder
+from tests.postgres.server import EACH_VERSION
 
+from .lost import Way, way_to
 from .stores import IMPLEMENTATIONS, Servers, Store, opened
 
 
@@ -19,6 +21,14 @@ from .stores import IMPLEMENTATIONS, Servers, Store, opened
 def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: Servers) -> Iterator[Store]:
     """Return a new log in one of the stores."""
     with opened(request.param, tmp_path, postgres) as ready:
+        yield ready
+
+
+@pytest.fixture(params=EACH_VERSION)
+def way(request: pytest.FixtureRequest, postgres: Servers) -> Iterator[Way]:
+    """Return a log in PostgreSQL behind a proxy that loses answers."""
+    pytest.importorskip("psycopg")
+    with way_to(postgres(request.param)) as ready:
         yield ready
 
 

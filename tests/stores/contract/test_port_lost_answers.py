@@ -6,58 +6,24 @@ answered. Whatever is told as written stands in the log once; for what stands th
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable
 
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.adapters.store.appends import Sources
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
 from stenolog.domain.errors import ClaimLostError, OperationalError, VersionConflictError
-from tests.postgres.proxy import Cut, Lost, Proxy, proxied
-from tests.postgres.server import EACH_VERSION
+from tests.postgres.proxy import Cut, Lost
 
 from .given import claim, item, key_of, positions, put, taken
-from .stores import Postgres, Servers
+from .lost import ID, Way
+from .stores import Postgres
 
-ID = "m-lost"
 TRIPS = 40
 """More round trips than any append makes from the one on that has the id in it."""
-
-
-class Way(NamedTuple):
-    """A log behind a proxy, and the same log without it."""
-
-    behind: LogRecorder
-    beside: LogRecorder
-    proxy: Proxy
-    address: str
-
-
-@pytest.fixture(params=EACH_VERSION)
-def way(request: pytest.FixtureRequest, postgres: Servers) -> Iterator[Way]:
-    pytest.importorskip("psycopg")
-    server = postgres(request.param)
-    with (
-        server.schema() as address,
-        tempfile.TemporaryDirectory(prefix="pg") as folder,
-        proxied(server, Path(folder)) as proxy,
-    ):
-        schema = address.rpartition("=")[2]
-        stores = Postgres(server._replace(folder=folder).address(schema=schema)), Postgres(address)
-        try:
-            beside, behind = stores[1].open(), stores[0].open(Sources(id=lambda: ID))
-            put(beside, Stream("demo"), "first")
-            yield Way(behind, beside, proxy, stores[0].address)
-        finally:
-            for store in stores:
-                store.close()
 
 
 def lost_entry() -> PendingEntry:
