@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.examples import EXAMPLES, happened
 
-
 FILE = pytest.mark.about_file("its tables are in the log's own database")
 NAMES = [pytest.param(name, marks=FILE) if name == "stakeholder_mail" else name for name in EXAMPLES]
 

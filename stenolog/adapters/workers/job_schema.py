@@ -61,7 +61,7 @@ def ensure(store: PostgresLogDatastore, schema_sql: str) -> str:
             f"schema: expected at most {MOST - len(SUFFIX)} characters, so that the jobs have one beside it"
         )
     if not found(store):
-        store.write(partial(_make, schema=schema, schema_sql=schema_sql, where=store.path), twice=True)
+        store.write(partial(_make, schema=schema, schema_sql=schema_sql, where=store.path))
     return schema
 
 

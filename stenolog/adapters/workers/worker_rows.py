@@ -91,7 +91,7 @@ class PostgresRegistry:
             return found
 
         # Kept, since a crash of the server empties the table, and the worker has not begun anew.
-        self._started = self._store.write(write, twice=True)
+        self._started = self._store.write(write)
 
     def is_current(self, digest: str) -> bool:
         """Return whether a version of the team is the current one."""
@@ -100,12 +100,12 @@ class PostgresRegistry:
     def share_breakers(self, opened: Mapping[str, float]) -> dict[str, float]:
         """Tell of models that are left alone."""
         if opened:
-            self._store.write(partial(self._open, opened=opened), twice=True)
+            self._store.write(partial(self._open, opened=opened))
         return dict(self._store.read(lambda c: c.run(self._of(OPENED)).fetchall()))
 
     def end(self) -> None:
         """Show that the worker has ended."""
-        self._store.write(lambda c: c.run(self._of(END), (self._id,)), twice=True)
+        self._store.write(lambda c: c.run(self._of(END), (self._id,)))
 
     def _open(self, connection: LogConnection, opened: Mapping[str, float]) -> None:
         for model, seconds in sorted(opened.items()):
