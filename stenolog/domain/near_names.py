@@ -18,7 +18,12 @@ def closest(name: str, known: Collection[str], likeness: float = 0.7, *, begins:
     asked = _folded(name)
     if found := get_close_matches(asked, folded, 1, likeness):
         return folded[found[0]]
-    begun = [other for other in folded if asked and (other.startswith(asked) or asked.startswith(other))]
+    # Any name may begin with a name of two letters.
+    begun = [
+        other
+        for other in folded
+        if asked and (other.startswith(asked) or (len(other) > 2 and asked.startswith(other)))
+    ]
     return folded[min(begun, key=len)] if begins and begun else ""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stenolog.domain.near_names import closest
 
-AGENTS = ["coder", "Reviewer", "planner", "tool_choice"]
+AGENTS = ["coder", "Reviewer", "planner", "tool_choice", "to"]
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ AGENTS = ["coder", "Reviewer", "planner", "tool_choice"]
         ("planner-2", "planner"),
         ("toolchoice", "tool_choice"),
         ("writer", ""),
+        ("torch", ""),
         ("", ""),
     ],
 )
