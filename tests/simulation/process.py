@@ -251,8 +251,8 @@ class _Notifier(CommitNotifier):
         return bool(self._listeners)
 
     @contextmanager
-    def subscribe(self, listener: Callable[[], object]) -> Iterator[None]:
-        with super().subscribe(listener):
+    def subscribe(self, listener: Callable[[], object], *, drafts: bool = False) -> Iterator[None]:
+        with super().subscribe(listener, drafts=drafts):
             self._process.ring(0.0)
             yield
 

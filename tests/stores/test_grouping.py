@@ -380,7 +380,7 @@ def test_hooks_run_once_in_a_transaction_and_the_bell_rings_when_it_is_durable(p
         ran: list[str] = []
         heard: list[int] = []
 
-        def listen() -> None:
+        def listen(*, drafts: bool = False) -> None:
             with closing(sqlite3.connect(path)) as other:
                 heard.extend(other.execute("SELECT count(*) FROM stored_events").fetchone())
 

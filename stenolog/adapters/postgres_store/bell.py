@@ -28,6 +28,8 @@ LOOK_ALONE = 0.25
 """Seconds between two looks where no NOTIFY passes."""
 LINGER = 5.0
 """Seconds after which the thread that tells ends, if there was nothing to tell."""
+DRAFTS = "drafts"
+"""What a NOTIFY says where only drafts have grown: most processes need not look then."""
 # What an append, a fork, a rename or a deletion changes, and a piece of a draft; each read from an index.
 VERSION = """SELECT (SELECT max(notification) FROM {s}.stored_events),
     (SELECT max(number) FROM {s}.history), (SELECT max(fence * 1000000 + number) FROM {s}.drafts)"""
@@ -42,17 +44,17 @@ class Bell(CommitNotifier):
         self._store = store
         self._channel = f"stenolog_{turns_of(store.address.schema)}"
         self._turn = threading.Condition()
-        self._has_news = False
+        self._news_of: set[str] = set()
         self._is_closing = False
         self._teller: threading.Thread | None = None
 
-    def ring(self) -> None:
-        """Tell of a commit: listeners of this process at once, others in some milliseconds."""
-        self.notify()
+    def ring(self, *, drafts: bool = False) -> None:
+        """Tell of a commit, or of drafts alone: this process's listeners at once, others some ms later."""
+        self.notify(drafts=drafts)
         if not self._store.address.notify:
             return
         with self._turn:
-            self._has_news = True
+            self._news_of.add(DRAFTS if drafts else "")
             if self._teller is None:
                 teller = threading.Thread(target=self._tell, name="stenolog-bell", daemon=True)
                 # The commit stands. Where no thread can be had, the others look by themselves.
@@ -75,18 +77,19 @@ class Bell(CommitNotifier):
         try:
             while True:
                 with self._turn:
-                    if not self._has_news and not self._is_closing:
+                    if not self._news_of and not self._is_closing:
                         self._turn.wait(LINGER)
-                    if not self._has_news:
+                    if not self._news_of:
                         self._teller = None
                         return
-                    self._has_news = False
+                    news_of, self._news_of = self._news_of, set()
                 # A failure is no loss: the others look by themselves each second.
                 try:
                     if connection is None:
                         connection = self._store.connect(self._store.address.listen)
                         connection.execute("SET synchronous_commit = off")
-                    connection.execute(f'NOTIFY "{self._channel}"'.encode())
+                    for what in news_of:
+                        connection.execute(f"NOTIFY \"{self._channel}\", '{what}'".encode())
                 except psycopg.Error:
                     if connection is not None:
                         connection.close()
@@ -128,14 +131,19 @@ class Bell(CommitNotifier):
         return connection
 
     def _was_told(self, connection: LogConnection) -> bool:
-        """Wait for a NOTIFY, at most until the next look; return whether one came."""
+        """Wait for a NOTIFY of a commit, at most until the next look; return whether one came.
+
+        Those of drafts go to the listeners that asked for them.
+        """
         if not self._store.address.notify:
             time.sleep(LOOK_ALONE)
             return False
         give_up = time.monotonic() + LOOK
         # In short waits, so that the thread ends soon after the log was closed.
         while not self._is_closing and time.monotonic() < give_up:
-            with suppress(StopIteration):
-                next(connection.notifies(timeout=LOOK / 10, stop_after=1))
+            news_of = {news.payload for news in connection.notifies(timeout=LOOK / 10, stop_after=1)}
+            if DRAFTS in news_of:
+                self.notify(drafts=True)
+            if news_of - {DRAFTS}:
                 return True
         return False

@@ -283,8 +283,8 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
     def deletions(self) -> int:
         return self.load_cursor(conversation_rows.DELETIONS).position
 
-    def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        return self.bell.subscribe(wake)
+    def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
+        return self.bell.subscribe(wake, drafts=drafts)
 
     # The store as a whole
 

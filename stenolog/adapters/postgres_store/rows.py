@@ -17,7 +17,9 @@ from stenolog.adapters.store.store_values import (
     START,
     Claim,
     Collected,
+    CommittedRow,
     Cursor,
+    DraftRow,
     Head,
     Order,
     PendingEntry,
@@ -31,7 +33,16 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 
-from . import batches, blob_rows, claim_rows, conversation_rows, erasure_rows, event_rows, tracking_rows
+from . import (
+    batches,
+    blob_rows,
+    claim_rows,
+    conversation_rows,
+    erasure_rows,
+    event_rows,
+    live_rows,
+    tracking_rows,
+)
 from .appends import write_rows
 from .bell import Bell
 from .datastore import HISTORY, LogConnection, PostgresLogDatastore
@@ -227,10 +238,20 @@ class PostgresRows(LogRecorder):
         if rows := list(said):
             stored: list[tuple[int, int]] = []
             self.datastore.repeat(lambda c, again: claim_rows.add_drafts(c, rows, stored, again=again))
-            self.bell.ring()
+            self.bell.ring(drafts=True)
 
     def drafts(self, fence: int) -> list[bytes]:
         return self.datastore.read(lambda c: claim_rows.drafts(c, fence))
+
+    # Following many
+
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+        return self.datastore.read(lambda c: live_rows.appended(c, behind, limit))
+
+    def drafted(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+        return self.datastore.read(lambda c: live_rows.drafted(c, keys, seen))
+
+    # Whether runners live
 
     def presence(self, id: str) -> RunnerPresence:
         return RunnerPresence(self.lease, id)

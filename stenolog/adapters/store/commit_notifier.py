@@ -23,27 +23,29 @@ class CommitNotifier:
     def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:
         self._versions = versions
         self._pause = pause
-        self._listeners: dict[object, Listener] = {}
+        self._listeners: dict[object, tuple[Listener, bool]] = {}
         self._guard = threading.Lock()
         self._stop: threading.Event | None = None
 
-    def notify(self) -> None:
-        """Call every listener. They must be quick."""
+    def notify(self, *, drafts: bool = False) -> None:
+        """Call every listener, or with `drafts` those that asked for them. They must be quick."""
         # A copy, because listeners come and go in other threads meanwhile.
-        for listener in tuple(self._listeners.values()):
+        for listener, wants_drafts in tuple(self._listeners.values()):
+            if drafts and not wants_drafts:
+                continue
             # The event loop of a listener may have ended.
             with suppress(RuntimeError):
                 listener()
 
     @contextmanager
-    def subscribe(self, listener: Listener) -> Iterator[None]:
-        """Have `listener` called from now on.
+    def subscribe(self, listener: Listener, *, drafts: bool = False) -> Iterator[None]:
+        """Have `listener` called from now on; with `drafts` also when nothing but a draft has grown.
 
         Look at the log once more after this begins: it may have grown before.
         """
         key = object()
         with self._guard:
-            self._listeners[key] = listener
+            self._listeners[key] = listener, drafts
             self._start()
         try:
             yield

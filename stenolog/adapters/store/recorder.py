@@ -29,6 +29,7 @@ from stenolog.domain.errors import CallerError
 from .appends import Sources
 from .claim_recorder import ClaimRecorder
 from .inspection import Inspection
+from .live_recorder import LiveRecorder
 from .store_values import (
     EVERYWHERE,
     LAST,
@@ -53,7 +54,7 @@ from .store_values import (
 )
 
 
-class LogRecorder(ClaimRecorder, ProcessRecorder):
+class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     """The store of one log. `edge` gives times, ids and salts of events that the library hands over."""
 
     edge: Sources
@@ -238,10 +239,6 @@ class LogRecorder(ClaimRecorder, ProcessRecorder):
     @abstractmethod
     def deletions(self) -> int:
         """Return a number that is another one after each deletion, and comes back with a backup."""
-
-    @abstractmethod
-    def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Have `wake` called soon after each commit of any process, perhaps without one, and at the end."""
 
     # Conversations
 

@@ -302,7 +302,8 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def deletions(self) -> int:
         return self.load_cursor(conversation_rows.DELETIONS).position
 
-    def listening(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
+    def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
+        # A commit of another process does not say what it has written.
         return self.datastore.commit_notifier.subscribe(wake)
 
     # The store as a whole

@@ -18,6 +18,7 @@ from . import (
     conversation_rows,
     erasure_rows,
     event_rows,
+    live_rows,
     sqlite_batches,
     tracking_rows,
 )
@@ -31,7 +32,9 @@ from .store_values import (
     START,
     Claim,
     Collected,
+    CommittedRow,
     Cursor,
+    DraftRow,
     Head,
     Order,
     PendingEntry,
@@ -207,6 +210,18 @@ class SqliteRows(LogRecorder):
     def drafts(self, fence: int) -> list[bytes]:
         with self.datastore.reading() as connection:
             return claim_rows.drafts(connection, fence)
+
+    # Following many
+
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+        with self.datastore.reading() as connection:
+            return live_rows.appended(connection, behind, limit)
+
+    def drafted(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+        with self.datastore.reading() as connection:
+            return live_rows.drafted(connection, keys, seen)
+
+    # Whether runners live
 
     def presence(self, id: str) -> LivenessLock:
         # Late: a program that only reads or appends has no runner.

@@ -237,6 +237,19 @@ class Claim(NamedTuple):
     receipt: bytes = b""
 
 
+class DraftRow(NamedTuple):
+    """A claim, named as by `Claim`, with a row of its draft; `number` is 0 where it has none."""
+
+    key: int
+    fence: int
+    lane: str
+    effect: str
+    cause: int
+    attempt: int
+    number: int
+    said: bytes
+
+
 class Share(NamedTuple):
     """One conversation's part in a batch: what is appended at `expected`, and the forks to keep.
 

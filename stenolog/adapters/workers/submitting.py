@@ -48,7 +48,7 @@ async def submit(
     `Team.run` and `Team.send`. Raises `AgentNotFoundError`, `DuplicateIdError`, `MissingExtraError`,
     `StoreTimeoutError`, `StoreError`.
     """
-    opened = await _conversation(conversation)
+    opened = await opened_conversation(conversation)
     return await asyncio.to_thread(submit_sync, opened, message, to=to, id=id, on_input=on_input, team=team)
 
 
@@ -82,7 +82,7 @@ async def approve(
 
     Raises `InvalidEventError` where they do not fit the tool's schema, `IllegalCommandError`.
     """
-    opened = await _conversation(conversation)
+    opened = await opened_conversation(conversation)
     return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments), team)
 
 
@@ -92,7 +92,7 @@ async def reject(conversation: AnyConversation, call: CallRef, *, team: str = TE
 
 
 async def _control(conversation: AnyConversation, control: Control, team: str) -> int:
-    opened = await _conversation(conversation)
+    opened = await opened_conversation(conversation)
     return await asyncio.to_thread(_record, opened, Input(UserMessage(control=control)), team)
 
 
@@ -136,7 +136,8 @@ def check_team(name: str) -> str:
     return name
 
 
-async def _conversation(conversation: AnyConversation) -> Conversation:
+async def opened_conversation(conversation: AnyConversation) -> Conversation:
+    """Return the conversation whose methods are not awaited."""
     if isinstance(conversation, Conversation):
         return conversation
     if isinstance(conversation, AsyncConversation):
