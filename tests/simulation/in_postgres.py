@@ -89,6 +89,12 @@ class SimulatedLease:
         if not self._process.is_dead:
             self._beat()
 
+    def watch(self, runner: str, call: Callable[[], object]) -> None:
+        """Tell nobody: a simulated process learns of its loss by its fences alone."""
+
+    def renew(self) -> None:
+        """Renew nothing: the row never expires."""
+
     def lives(self, owner: str) -> bool:
         """Return whether the owner of a claim is alive."""
         who = Owner.parse(owner)

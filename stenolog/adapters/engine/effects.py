@@ -22,6 +22,7 @@ from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchE
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import text_of
 from stenolog.domain.policy import SummaryAndRecent
+from stenolog.domain.state import LaneState
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
@@ -237,6 +238,17 @@ def _failure(host: EffectHost, ongoing: OngoingModelCall, error: Exception) -> L
     return ongoing.failed(
         error, world.stopwatch(), host.conversation.log.edge.clock(), retries, world.chance()
     )
+
+
+async def why_lost(model: Model, lane: LaneState, conversation: str) -> str:
+    """Ask a stateful backend whether it still has a lane's session; return why not, or nothing."""
+    try:
+        async with asyncio.timeout(model.timeouts.connect):
+            return await model.lost(lane.address, conversation, lane.session)
+    except TimeoutError:
+        return f"it did not say within {model.timeouts.connect:g} s whether it remembers"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 async def _run_tool(host: EffectHost, claimed: ClaimedEffect, effect: RunTool) -> None:

@@ -157,6 +157,14 @@ class Journal(LiveState):
                 self.presence.forget(owner)
         return taken
 
+    def still_ours(self, claims: Collection[Claim]) -> list[Claim]:
+        """Return those of the claims that nobody has taken over, and that have no result."""
+        there = {claim.fence for claim in self.claims.all()} if claims else set()
+        for claim in claims:
+            if claim.fence not in there:
+                self.under_way.pop(claim.fence, None)
+        return [claim for claim in claims if claim.fence in there]
+
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
         """Return the seconds until an effect may begin: no longer than its agent's retries ever wait."""
         agent = self.agents[effect.lane.agent]

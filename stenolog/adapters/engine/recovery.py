@@ -22,6 +22,7 @@ from .retries import NO_RETRIES
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"
+UNPROTECTED = "the store could not be reached for so long that another process could have made this call"
 
 
 def recover(
@@ -73,7 +74,7 @@ def _model(
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
     # Being stopped in good order is no failure of the model, so it is no attempt.
-    attempt = claim.attempt - (why == STOPPED)
+    attempt = claim.attempt - (why in (STOPPED, UNPROTECTED))
     wait = retries.wait("process_exited", attempt, options.world.chance())
     now = journal.conversation.log.edge.clock()
     error = interrupted_call(

@@ -28,14 +28,15 @@ from stenolog.domain.decide import decide
 from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
-from stenolog.domain.errors import ClaimLostError, InvalidEventError, OperationalError, StoreTimeoutError
+from stenolog.domain.errors import ClaimLostError, InvalidEventError, StoreTimeoutError
 from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
 from .agent import Agent
+from .draft_keeper import DraftKeeper
 from .effect_names import Key, key
-from .effects import auto_approvals, do
+from .effects import auto_approvals, do, why_lost
 from .journal import ClaimedEffect, Instead, Journal, Outcome, Poll
 from .live_state import dequeue
 from .model_call import StreamDraft, keep_drafts
@@ -44,9 +45,6 @@ from .upkeep import UpkeepSchedule
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# The promise is a quarter of a second, and the write itself takes time as well.
-KEEP_AFTER = 0.1
-"""Seconds after which streamed pieces are stored."""
 GRACE = 5.0
 """Seconds that effects have to end when the runner is closed."""
 # A crash of another runner is taken up within a quarter of a second (see decision 8).
@@ -76,10 +74,10 @@ class Runner:
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        self._drafts: dict[int, StreamDraft] = {}
-        self._keeping: asyncio.Task[None] | None = None
+        self._drafts = DraftKeeper(lambda new: self.write(keep_drafts, new, self.journal.claims.draft))
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
+        self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them
         self._unstarted: set[int] = set()  # fences of effects that were claimed and not started yet
         self._upkeep = UpkeepSchedule(conversation, agents)
         self._ident = 0
@@ -96,6 +94,8 @@ class Runner:
     async def open(self, begin: Callable[[Journal], object]) -> None:
         """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
         await self.write(self._begin, begin)
+        loop = asyncio.get_running_loop()
+        self.journal.presence.watch(lambda: loop.call_soon_threadsafe(self._stop_unprotected))
 
     async def run(self, patience: float = float("inf")) -> AsyncGenerator[RunEvent, None]:
         """Go on until every lane waits for a person, has stopped, or waits longer than `patience` seconds."""
@@ -137,7 +137,7 @@ class Runner:
     async def close(self) -> None:
         """Stop the work under way: the log says so, and another runner continues from there."""
         running = {*(task for _, task in self._tasks.values()), *self._asks.values()}
-        running |= {self._keeping} if self._keeping else set()
+        running |= {self._drafts.task} if self._drafts.task else set()
         for task in running:
             task.cancel()
         try:
@@ -176,13 +176,11 @@ class Runner:
 
     def keep(self, draft: StreamDraft) -> None:
         """Schedule a draft to be stored."""
-        self._drafts[draft.fence] = draft
-        if self._keeping is None:
-            self._keeping = asyncio.create_task(self._keep_soon())
+        self._drafts.keep(draft)
 
     def forget(self, draft: StreamDraft) -> None:
         """Drop a draft whose answer is about to be appended."""
-        self._drafts.pop(draft.fence, None)
+        self._drafts.forget(draft)
 
     def wake(self) -> None:
         """Poll again: something may be there to do."""
@@ -214,19 +212,29 @@ class Runner:
             raise
         begin(self._journal)
 
-    def _poll_now(self, busy: frozenset[Key], most: int, recover: bool) -> Poll:
+    def _poll_now(self, busy: frozenset[Key], most: int, recover: bool, stopped: Sequence[Claim]) -> Poll:
         journal = self.journal
         journal.catch_up()
+        again = self._recover_stopped(stopped) if stopped else []
         # Looked for only while other runners have claims, as it reads the locks of all owners.
         orphans = journal.orphans() if recover else []
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
-        rerun = tuple(journal.track(each) for each in found if each is not None)
+        rerun = tuple(journal.track(each) for each in (*again, *found) if each is not None)
         for approval in auto_approvals(journal, self.tools):
             journal.settle(lambda _, said=approval: decide(journal.state, said))  # type: ignore[misc]
         busy |= {key(each.effect) for each in rerun}
         poll = journal.poll(busy, self._asked, max(0, most - len(busy)))
         self._unstarted.update(each.claim.fence for each in poll.claimed)
         return poll._replace(claimed=rerun + poll.claimed)
+
+    def _recover_stopped(self, claims: Sequence[Claim]) -> list[ClaimedEffect | None]:
+        """Recover effects that were stopped because another process might begin them, and none did."""
+        self.journal.presence.renew()
+        found: list[ClaimedEffect | None] = []
+        for claim in self.journal.still_ours(claims):
+            with suppress(ClaimLostError):
+                found.append(self._recover(claim, recovery.UNPROTECTED))
+        return found
 
     def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         with suppress(ClaimLostError):
@@ -245,7 +253,7 @@ class Runner:
                 lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
             )
             return None
-        draft = self._drafts.get(claim.fence)
+        draft = self._drafts.of(claim.fence)
         return recovery.recover(self.journal, claim, self.agents, self.tools, self.options, why, draft)
 
     def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
@@ -297,7 +305,10 @@ class Runner:
     async def _poll(self, most: int, recover: bool) -> Poll:
         self._raise_failures()
         await self._upkeep.run()
-        poll = await self.write(self._poll_now, frozenset((*self._tasks, *self._asks)), most, recover)
+        stopped = [claim for name, claim in self._unprotected if name not in self._tasks]
+        self._unprotected = [each for each in self._unprotected if each[0] in self._tasks]
+        busy = frozenset((*self._tasks, *self._asks))
+        poll = await self.write(self._poll_now, busy, most, recover, stopped)
         for name, (claimed, task) in self._tasks.items():
             if name not in self.stopped and claimed.claim.fence in self.journal.unwanted:
                 self.stopped.add(name)
@@ -329,6 +340,13 @@ class Runner:
         self._tasks[name] = claimed, task
         task.add_done_callback(lambda task: self._done(name, task))
 
+    def _stop_unprotected(self) -> None:
+        """Stop the effects under way: another process may begin them before this one shows that it lives."""
+        for name, (claimed, task) in self._tasks.items():
+            if name not in self.stopped:
+                self._unprotected.append((name, claimed.claim))
+                task.cancel()
+
     def _done(self, name: Key, task: asyncio.Task[None]) -> None:
         if self._tasks[name][1] is task:
             del self._tasks[name]
@@ -342,27 +360,18 @@ class Runner:
         lane, model = effect.lane, self.agents[effect.lane.agent].llm
         assert model is not None, "there is nobody to ask"
         try:
-            async with asyncio.timeout(model.timeouts.connect):
-                why = await model.lost(lane.address, self.conversation.name, lane.session)
-        except TimeoutError:
-            why = f"it did not say within {model.timeouts.connect:g} s whether it remembers"
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-        try:
-            if why:
+            if why := await why_lost(model, lane, self.conversation.name):
                 await self.write(self.journal.lost, effect, why)
         finally:
             self._asked.add(key(effect))
             del self._asks[key(effect)]
             self.wake()
 
-    def _raise_failures(self) -> None:
-        """Raise the first error that no event could record; it ends the run."""
+    def _raise_failures(self) -> None:  # the first error that no event could record: it ends the run
         if self._failures:
             raise self._failures[0]
 
-    def _fresh(self) -> list[Entry]:
-        """Return the entries that were not reported yet."""
+    def _fresh(self) -> list[Entry]:  # those that were not reported yet
         fresh, self.journal.fresh = self.journal.fresh, []
         return fresh
 
@@ -389,12 +398,3 @@ class Runner:
         if waits:
             await self.options.world.sleep(min(waits))
             self.wake()
-
-    async def _keep_soon(self) -> None:
-        """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
-        while not all(draft.is_kept for draft in self._drafts.values()):
-            await asyncio.sleep(KEEP_AFTER)
-            # A draft is no truth; whether the log can be written shows when the entry is appended.
-            with suppress(OperationalError):
-                await self.write(keep_drafts, list(self._drafts.values()), self.journal.claims.draft)
-        self._keeping = None

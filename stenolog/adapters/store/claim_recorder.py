@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from .store_values import Claim, Stream
@@ -22,6 +22,15 @@ class Presence(Protocol):
 
     def forget(self, owner: str) -> None:
         """Remove what is kept about a dead owner that has no claim left."""
+
+    def watch(self, call: Callable[[], object]) -> None:
+        """Have `call` called, in any thread, once others may soon take this process for dead, or did.
+
+        Its effects are not protected any more: another process may begin them.
+        """
+
+    def renew(self) -> None:
+        """Show anew that the runner lives, before it begins an effect again. Raises `StoreError`."""
 
     def close(self, *, keep: bool = False) -> None:
         """End the presence. With `keep` the runner leaves claims behind, whose owner is dead from now on."""

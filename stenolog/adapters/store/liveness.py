@@ -63,6 +63,12 @@ class LivenessLock:
         if path := _path(self._database, Owner.parse(owner).id):
             file_locks.remove_lock_file(path)
 
+    def watch(self, call: Callable[[], object]) -> None:
+        """Do nothing: nobody takes a process for dead whose file is locked, and the kernel keeps the lock."""
+
+    def renew(self) -> None:
+        """Do nothing, as `watch`."""
+
     def _sweep(self, claimed: Callable[[], Collection[str]]) -> None:
         """Remove the files of dead processes without a claim, once in a process."""
         prefix = _path(self._database, "")

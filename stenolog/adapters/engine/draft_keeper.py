@@ -1,0 +1,48 @@
+"""Storing of what streams, soon after it arrived, for all model calls of a runner at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from stenolog.domain.errors import OperationalError
+
+from .model_call import StreamDraft
+
+# The promise is a quarter of a second, and the write itself takes time as well.
+KEEP_AFTER = 0.1
+"""Seconds after which streamed pieces are stored."""
+
+
+class DraftKeeper:
+    """The drafts of a runner's model calls; `store` writes what is new of them."""
+
+    def __init__(self, store: Callable[[list[StreamDraft]], Awaitable[None]]) -> None:
+        self._store = store
+        self._drafts: dict[int, StreamDraft] = {}
+        self.task: asyncio.Task[None] | None = None
+        """The task that stores them, while there is something to store."""
+
+    def keep(self, draft: StreamDraft) -> None:
+        """Schedule a draft to be stored."""
+        self._drafts[draft.fence] = draft
+        if self.task is None:
+            self.task = asyncio.create_task(self._keep_soon())
+
+    def forget(self, draft: StreamDraft) -> None:
+        """Drop a draft whose answer is about to be appended."""
+        self._drafts.pop(draft.fence, None)
+
+    def of(self, fence: int) -> StreamDraft | None:
+        """Return the draft under a claim."""
+        return self._drafts.get(fence)
+
+    async def _keep_soon(self) -> None:
+        """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
+        while not all(draft.is_kept for draft in self._drafts.values()):
+            await asyncio.sleep(KEEP_AFTER)
+            # A draft is no truth; whether the log can be written shows when the entry is appended.
+            with suppress(OperationalError):
+                await self._store(list(self._drafts.values()))
+        self.task = None
