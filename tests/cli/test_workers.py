@@ -59,6 +59,7 @@ def test_what_is_submitted_is_answered_by_a_worker_and_printed(cli: Cli, tmp_pat
         assert len(log["user-7"]) == 6
 
 
+@pytest.mark.slow
 def test_submit_gives_the_answers_as_json(cli: Cli, tmp_path: Path) -> None:
     with worker(tmp_path, team(tmp_path, *LOOKS), "talks.db"):
         ran = cli("submit", "--talk", "user-7", "What is it?", "--wait", "--json")
@@ -70,6 +71,7 @@ def test_submit_gives_the_answers_as_json(cli: Cli, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_workers_says_who_lives_and_what_waits(
     cli: Cli, tmp_path: Path, postgres: Callable[[str], Server]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+
 import stenolog
 from stenolog import Agent, LlmError, Team
 from stenolog.engine import CircuitBreaker
@@ -19,6 +21,7 @@ def failing() -> tuple[Team, Scripted]:
     return Team([Agent("coder", llm=model)], breaker=partial(CircuitBreaker, 1, 60.0)), model
 
 
+@pytest.mark.slow
 async def test_a_model_that_failed_for_one_worker_is_asked_by_no_other(server_log: str) -> None:
     (first, _), (second, unasked) = failing(), failing()
     with stenolog.open(server_log) as log, stenolog.open(server_log) as other:

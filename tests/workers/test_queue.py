@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,14 +33,18 @@ class Tables:
     @contextmanager
     def opened(self) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection whose statements mean these tables."""
-        path = f"-c search_path={schema_of(self.address)}_jobs"
+        path = f"-c search_path={schema_of(self.address)}_jobs -c lock_timeout=10s"
         with psycopg.connect(self.server.conninfo, options=path, autocommit=True) as connection:
             yield connection
 
-    def run(self, statement: str, *values: object) -> None:
-        """Execute a statement."""
-        with self.opened() as connection:
-            connection.execute(statement.encode(), values)
+    async def run(self, statement: str) -> None:
+        """Execute a statement, in a thread: a worker in this event loop may have what it waits for."""
+
+        def run() -> None:
+            with self.opened() as connection:
+                connection.execute(statement.encode())
+
+        await asyncio.to_thread(run)
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs."""
@@ -79,7 +84,7 @@ async def test_a_stalled_job_is_given_back_while_another_one_of_its_conversation
     for number in range(2):
         await submit(log["demo"], f"Message {number}")
     # Of a dead worker, whose row another worker has removed.
-    tables.run(
+    await tables.run(
         "UPDATE procrastinate_jobs SET status = 'doing' WHERE id = (SELECT min(id) FROM procrastinate_jobs)"
     )
     async with working(log, answering("A cat.", "A dog.")):
@@ -90,7 +95,7 @@ async def test_a_frozen_worker_whose_job_was_given_to_another_one_does_not_remov
     log: Log, tables: Tables
 ) -> None:
     await submit(log["demo"], "What is it?")
-    tables.run("UPDATE procrastinate_jobs SET status = 'doing'")
+    await tables.run("UPDATE procrastinate_jobs SET status = 'doing'")
     (before,) = tables.jobs()
     queue = queue_of(log)
     assert isinstance(queue, procrastinate_queue.ProcrastinateQueue)
@@ -111,18 +116,19 @@ async def test_a_job_whose_end_could_not_be_written_is_given_back_by_its_own_wor
         await submit(log["demo"], "What is it?")
         await until(lambda: "A cat." in texts(log["demo"]) and not tables.jobs())
         submit_sync(log["demo"], "And this?", team="another")
-        tables.run(
+        await tables.run(
             "UPDATE procrastinate_jobs SET status = 'doing', queue_name = 'team', args = args || "
             '\'{"team": "team"}\', worker_id = (SELECT id FROM procrastinate_workers)'
         )
         await until(lambda: "A dog." in texts(log["demo"]) and not tables.jobs())
 
 
+@pytest.mark.slow
 async def test_a_worker_that_others_took_for_dead_works_on(log: Log, tables: Tables) -> None:
     async with working(log, answering("A cat.", "A dog.")):
         await submit(log["demo"], "What is it?")
         await until(lambda: "A cat." in texts(log["demo"]))
-        tables.run("DELETE FROM procrastinate_workers")
+        await tables.run("DELETE FROM procrastinate_workers")
         await submit(log["demo"], "And this?")
         await until(lambda: "A dog." in texts(log["demo"]) and not tables.jobs())
 
@@ -175,6 +181,7 @@ def test_a_fetch_takes_no_longer_for_thousands_of_jobs_whose_conversation_is_at_
     assert min(took) < 0.1  # half a second without the index
 
 
+@pytest.mark.slow
 async def test_a_run_that_waits_long_gives_its_slot_back_and_is_woken_when_it_is_due(
     log: Log, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +217,7 @@ async def test_a_wake_up_for_later_does_not_hold_back_what_a_person_says_meanwhi
         await until(lambda: [job["task_name"] for job in tables.jobs()] == ["later"])
 
 
+@pytest.mark.slow
 async def test_a_run_that_fails_is_tried_again(
     log: Log, tables: Tables, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,6 +37,7 @@ async def ask(log: Log, number: int) -> None:
     await until(lambda: len(texts(log["demo"])) == before + 2)
 
 
+@pytest.mark.slow
 async def test_cards_change_once_in_a_rolling_deployment_and_once_for_a_rollback(server_log: str) -> None:
     with stenolog.open(server_log) as log, stenolog.open(server_log) as other:
         async with working(log, version(1)), working(other, version(1)):

@@ -75,8 +75,12 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
 
 def only_waits(conversation: Conversation) -> bool:
     """Return whether a person has to go first, here and in each worker's conversation that is waited for."""
+    state = conversation.state()
+    if not (found := [*effects(state)]):
+        # Without an approval it has come to rest, and its caller is about to hear of it.
+        return any(call.approval for _, call in state.open_calls())
     children = {name.rpartition("~")[2]: name for name in workers(conversation)}
-    return all(_waits_below(conversation, effect, children) for effect in effects(conversation.state()))
+    return all(_waits_below(conversation, effect, children) for effect in found)
 
 
 def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[str, str]) -> bool:

@@ -9,9 +9,11 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.store.store_values import Stream
 
 from .queue import Advance
+from .roots import root_of
 
 TOPIC = "user_message@"
 """The topics of what a worker is woken for: words and commands. The other entries are the work of runs."""
@@ -65,15 +67,21 @@ class LocalQueue:
             await asyncio.wait(running.values())
 
     def _all(self) -> list[int]:
-        found = map(self._log.recorder.find, self._log.names(order="latest"))
-        return [key for key in found if key is not None]
+        return [self._root(self._log[name]) for name in self._log.names(order="latest")]
+
+    @staticmethod
+    def _root(conversation: Conversation) -> int:
+        key = root_of(conversation).key
+        assert key is not None, "it has entries"
+        return key
 
     def _news(self, mark: int) -> tuple[int, list[int]]:
         """Return the last notification id, and the keys of conversations with messages behind `mark`."""
         keys = []
         while rows := self._log.recorder.committed(mark):
             mark = rows[-1].notification
-            keys += [row.key for row in rows if row.topic.startswith(TOPIC)]
+            said = {row.key: row.name for row in rows if row.topic.startswith(TOPIC)}
+            keys += [self._root(self._log.handle(Stream(name, key))) for key, name in said.items()]
         return mark, keys
 
 
