@@ -146,6 +146,17 @@ class TestTakingApart:
 
         assert SECRET not in str(told.value)
 
+    @pytest.mark.parametrize(
+        "mistaken", ["sslmod=require", "sslmode=bogus", "port=x", "port=99999", "hots=/tmp"]
+    )
+    def test_a_parameter_that_libpq_does_not_know_is_the_callers_mistake(self, mistaken: str) -> None:
+        pytest.importorskip("psycopg")
+        with pytest.raises(InvalidEventError, match=r"ours \(schema, pool, notify, pooled, listen\)") as told:
+            stenolog.open(f"postgresql://me:{SECRET}@/talks?host=/nowhere&{mistaken}")
+
+        assert mistaken.split("=")[0] in str(told.value)
+        assert SECRET not in str(told.value)
+
     def test_no_repr_shows_the_password(self) -> None:
         assert SECRET not in f"{parse(ADDRESS)!r} {split(ADDRESS)!r}"
 

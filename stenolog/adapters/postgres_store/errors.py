@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 from psycopg import errors as pg
 
@@ -12,6 +14,8 @@ from stenolog.domain.errors import (
     StoreError,
     StoreTimeoutError,
 )
+
+from .address import OURS
 
 
 class ConnectionsInUse(psycopg.OperationalError):
@@ -24,6 +28,12 @@ RAISED = (psycopg.Error,)
 # connection; 53300: too many of them.
 GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 WAITED = (pg.QueryCanceled, pg.LockNotAvailable, pg.DeadlockDetected, ConnectionsInUse)
+# The driver and libpq tell of these before there is a server to give a code.
+MISTAKEN = re.compile(
+    r"invalid (URI query parameter|connection option|port number)|bad value for |invalid .{0,40}value:? \"|"
+    r"missing .{0,40} in (connection|URI)"
+)
+"""What errors say of an address that cannot be meant."""
 DAMAGED = (pg.DataCorrupted, pg.IndexCorrupted, pg.IntegrityError)
 
 
@@ -45,6 +55,10 @@ def may_be_repeated(error: BaseException) -> bool:
 def to_store_error(error: psycopg.Error, where: str) -> StenologError:
     """Return the error of ours that says the same; `where` names the log, without its password."""
     said = " ".join(str(error).split())
+    if error.sqlstate is None and MISTAKEN.search(said):
+        return InvalidEventError(
+            f"{where}: expected parameters and values that libpq knows, or ours ({', '.join(OURS)}): {said}"
+        )
     if isinstance(error, WAITED):
         return StoreTimeoutError(f"{where}: waited until the deadline for others, or for the server ({said})")
     if isinstance(error, DAMAGED):
