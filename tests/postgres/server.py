@@ -115,7 +115,7 @@ def running(bin: Path, options: str = QUIET) -> Iterator[Server]:
         os.chmod(folder, 0o755)
         data = Path(folder) / "data"
         data.mkdir(mode=0o700)
-        if user := _user():
+        if user := server_user():
             shutil.chown(data, user)
             shutil.chown(folder, user)
             bin = _readable(bin, user, Path(folder))
@@ -135,7 +135,7 @@ def _installed() -> list[Path]:
     return sorted((path.parent for path in found), key=lambda bin: int(bin.parts[-2]))
 
 
-def _user() -> str | None:
+def server_user() -> str | None:
     """Return the user that a server runs as; None for the one who runs the tests."""
     if os.getuid() != 0:
         return None
@@ -161,7 +161,7 @@ def _run(*command: str | Path) -> None:
     """Run a program of the server."""
     done = subprocess.run(
         list(map(str, command)),
-        user=_user(),
+        user=server_user(),
         cwd="/",
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
