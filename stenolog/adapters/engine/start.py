@@ -75,7 +75,8 @@ def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: I
         except VersionConflictError:
             standing.catch_up()
             continue
-        for entry in entries:
+        # Nearly always no worker is waited for, and the state here says so.
+        for entry in entries if standing.state.open_calls() else ():
             # After the append: the words are in the log before they stop anything elsewhere.
             refuse_at_workers(standing.conversation, entry.event)
         return entries
