@@ -126,11 +126,12 @@ def answered(server: Server, workers: int, talks: int) -> float:
             submit_sync(log[f"talk {number}"], "What is it?", team="later")
         time.sleep(3.0)  # until all of them wait for the beginning
         schema = f"{log.recorder.datastore.address.schema}_jobs"  # type: ignore[attr-defined]
+        left = f"SELECT 1 FROM {schema}.procrastinate_jobs LIMIT 1".encode()
         began = time.perf_counter()
         with psycopg.connect(server.conninfo, autocommit=True) as connection:
             connection.execute(f"UPDATE {schema}.procrastinate_jobs SET queue_name = 'team'".encode())
             begin.set()
-            while connection.execute(f"SELECT 1 FROM {schema}.procrastinate_jobs LIMIT 1".encode()).fetchone():
+            while connection.execute(left).fetchone():
                 time.sleep(0.02)
         took = time.perf_counter() - began
         for process in processes:
