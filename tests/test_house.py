@@ -163,6 +163,21 @@ def test_no_function_has_a_name_that_needs_its_docstring_to_be_understood() -> N
     assert vague == []
 
 
+HEADLESS = re.compile(r"(What|Who|Whom|Where|How|When|Whether|Whoever|Whatever|The same|Of)\b")
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
+    headless = [
+        f"{_name(path)}:{node.lineno} {node.value.value}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str) and HEADLESS.match(node.value.value)
+    ]
+
+    assert headless == []
+
+
 def test_no_class_name_is_used_more_than_twice() -> None:
     classes = Counter(
         node.name

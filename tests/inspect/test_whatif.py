@@ -114,6 +114,15 @@ def test_a_condition_that_makes_no_sense_is_told_in_words(
     assert web.get("/whatif.json/demo", params={"at": "20", **asked}).status_code in (400, 404)
 
 
+@pytest.mark.parametrize("name", ["budget", "policy"])
+def test_an_error_names_the_parameter_of_the_address_not_an_option_of_the_command_line(
+    web: TestClient, name: str
+) -> None:
+    page = words(web.get("/part-whatif/demo", params={"at": "20", name: "many"}).text)
+
+    assert page.startswith(f"{name}: ")
+
+
 def test_every_change_of_the_bar_leads_to_the_difference(web: TestClient) -> None:
     page = web.get("/part-whatif/demo?at=20&without=5-7&mode=run").text
     [link] = re.findall(r'href="(/diff/[^"]*)"', page)

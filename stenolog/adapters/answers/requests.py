@@ -85,14 +85,23 @@ def edits_asked(written: Iterable[str]) -> dict[int, str]:
 
 
 def policy_asked(
-    conversation: Conversation, agent: str, position: int, written: str | None, tokens: str | None
+    conversation: Conversation,
+    agent: str,
+    position: int,
+    written: str | None,
+    tokens: str | None,
+    *,
+    prefix: str = "--",
 ) -> Policy | None:
-    """Return the policy that was asked for; None for the agent's own."""
-    chosen = policy_of(written)
+    """Return the policy that was asked for; None for the agent's own.
+
+    Raises `InvalidPolicyError`, which names `policy` or `budget` with the `prefix`: "" in an address.
+    """
+    chosen = policy_of(written, f"{prefix}policy")
     if tokens is None:
         return chosen
     own = on_card(conversation, agent, position) if chosen is None else chosen
-    return with_tokens(own, amount(tokens, "--budget"))
+    return with_tokens(own, amount(tokens, f"{prefix}budget"))
 
 
 def request_data(request: Request) -> dict[str, Any]:

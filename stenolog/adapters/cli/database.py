@@ -31,7 +31,7 @@ class ServerDatabase:
 
 
 Database: TypeAlias = Path | ServerDatabase
-"""What `--db` becomes; its text names it in messages."""
+"""The value of `--db`; messages name it by its text."""
 
 
 class DatabaseParameter(click.Path):

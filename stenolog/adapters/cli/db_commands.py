@@ -28,7 +28,7 @@ DATABASE = DatabaseParameter(path_type=Path)
 COPIED = "`stenolog export` and `stenolog import` copy conversations"
 RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the conversations of a backup"
 SALVAGED = "pg_restore brings back a dump of it; `stenolog export` writes what can be read"
-"""What to do with a database on a server instead."""
+"""Hints for commands that work on files alone, when the database is on a server."""
 
 
 @command("path", example="stenolog db path")

@@ -81,7 +81,7 @@ class _Planned(NamedTuple):
 
 
 class _Plan:
-    """What the log lacks of another one."""
+    """A plan of what the log lacks of another one, to be written in one transaction."""
 
     def __init__(self, log: Log, given: Log, *, again: bool) -> None:
         self.conversations: list[_Planned] = []

@@ -105,7 +105,7 @@ class Query:
             raise InvalidEventError(f"{self.conversation.name!r}: no agent has a request here")
         api = self.word("api") or own_api(self.conversation, self.agent)
         policy, budget, mode, without = (self.word(name).strip() or None for name in CONDITIONS)
-        chosen = policy_asked(self.conversation, self.agent, self.at, policy, budget)
+        chosen = policy_asked(self.conversation, self.agent, self.at, policy, budget, prefix="")
         ranges = [*position_ranges([without], self._left_out)] if without else []
         edits = edits_asked(self._edits)
         return AskedRequest(self.conversation, self.agent, self.at, api, chosen, ranges, mode, edits)

@@ -36,7 +36,7 @@ HISTORY = 0
 TURNS = """SELECT pg_advisory_xact_lock({class}, turn) FROM (
     SELECT DISTINCT key::int AS turn FROM unnest(%s::bigint[]) AS key ORDER BY turn OFFSET 0) AS turns"""
 HAS_TIMEOUT = "timeout" in signature(psycopg.Connection.wait).parameters
-"""Whether this release of the driver can wait for some time only."""
+"""True if this release of the driver can wait for a limited time."""
 LATER = 2.0
 """Seconds behind the deadline of the server after which the client ends a statement."""
 PAUSE = 0.05

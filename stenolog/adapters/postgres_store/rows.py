@@ -57,7 +57,7 @@ class PostgresRows(LogRecorder):
     bell: Bell
     lease: ProcessLease
     _pinned: Counter[str]
-    """How often this log has put each of the blobs that no entry of it names yet."""
+    """The number of times that this log has put each blob that no entry of it names yet."""
 
     # Conversations
 

@@ -136,7 +136,7 @@ class LogNotFoundError(FileNotFoundError, StoreError):
 
 
 class Opened(NamedTuple):
-    """What a log says of itself: its id, the number that its notification ids begin above, its seal key."""
+    """A log's own record: its id, the number that its notification ids begin above, its seal key."""
 
     id: str
     base: int

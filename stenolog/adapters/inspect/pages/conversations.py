@@ -43,7 +43,7 @@ DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 MAKER = re.compile(r"^claude-(?=\w)")
 """The beginning that all of a maker's models share."""
 AGO = ((60, 1, "s"), (3600, 60, " min"), (86400, 3600, " h"), (30 * 86400, 86400, " d"))
-"""Up to so many seconds a time is told in units of so many, with this word."""
+"""Up to so many seconds, a time is shown in units of so many seconds, with this word."""
 FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
 """The fields of the form, which are parameters of the address."""
 
@@ -130,7 +130,6 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
         "when": f"{last:%Y-%m-%d %H:%M}" if last else "",
         "ago": _ago(now - last) if last else "",
         "usd": _usd(data),
-        # The words of the picture are numbers alone.
         "status": _status(data),
     }
 
@@ -141,19 +140,14 @@ def _draw_curves(query: Query, rows: Iterable[dict[str, Any]]) -> None:
     for row in rows:
         points, read = small_curve(query.log[row["name"]]) if room > 0 else ((), 0)
         room -= read
-        # Made of numbers alone.
+        # A picture of numbers alone: nothing in it needs to be escaped.
         row["curve"] = Markup(sparkline(points))
 
 
 def _ago(span: timedelta) -> str:
     """Return how long ago something was, in one word; empty for the future."""
     seconds = span.total_seconds()
-    for limit, unit, word in (
-        (60, 1, "s"),
-        (3600, 60, " min"),
-        (86400, 3600, " h"),
-        (30 * 86400, 86400, " d"),
-    ):
+    for limit, unit, word in AGO:
         if -60 < seconds < limit:
             return f"{max(0, seconds) // unit:.0f}{word} ago"
     return ""
