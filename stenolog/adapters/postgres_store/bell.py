@@ -29,7 +29,7 @@ LOOK_ALONE = 0.25
 LINGER = 5.0
 """Seconds after which the thread that tells ends, if there was nothing to tell."""
 DRAFTS = "drafts"
-"""What a NOTIFY says where only drafts have grown: most processes need not look then."""
+"""The payload of a NOTIFY where only drafts have grown: most processes need not look then."""
 # What an append, a fork, a rename or a deletion changes, and a piece of a draft; each read from an index.
 VERSION = """SELECT (SELECT max(notification) FROM {s}.stored_events),
     (SELECT max(number) FROM {s}.history), (SELECT max(fence * 1000000 + number) FROM {s}.drafts)"""

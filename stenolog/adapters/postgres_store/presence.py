@@ -59,7 +59,7 @@ class ProcessLease:
         self._watching: threading.Thread | None = None
         self._told = 0.0
         self.renewed = 0.0
-        """When the lease was last renewed, or a little before, by this machine's clock."""
+        """The time of the last renewal, or a little before, by this machine's clock."""
 
     @property
     def id(self) -> str:

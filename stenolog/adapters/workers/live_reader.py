@@ -82,7 +82,7 @@ Wake: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 class Channel:
-    """What the followers of one conversation share. `end` is set when there will be no more of it."""
+    """The state shared by the followers of one conversation; `end` is set when no more of it will come."""
 
     def __init__(self, stream: Stream, head: int) -> None:
         self.stream = stream
