@@ -33,7 +33,7 @@ MISTAKEN = re.compile(
     r"invalid (URI query parameter|connection option|port number)|bad value for |invalid .{0,40}value:? \"|"
     r"missing .{0,40} in (connection|URI)"
 )
-"""What errors say of an address that cannot be meant."""
+"""The words of errors about an address that cannot be meant."""
 DAMAGED = (pg.DataCorrupted, pg.IndexCorrupted, pg.IntegrityError)
 
 
