@@ -14,6 +14,7 @@ import pytest
 import stenolog
 from stenolog.adapters.store.store_values import Claim, Cursor, Stream
 from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.workers.queues import queue_of
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server
@@ -44,6 +45,7 @@ def roles(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> 
             connection.execute(owner.encode())
             with stenolog.open(mine.owner) as log:
                 log["demo"].extend([UserMessage(text="Which test fails?"), UserMessage(text="None.")])
+                queue_of(log)  # as its first worker does
             for snippet in others:
                 connection.execute(snippet.encode())
             yield mine
@@ -66,7 +68,7 @@ def test_the_addresses_of_the_page_can_be_read() -> None:
 def adapted(snippet: str, schema: str) -> str:
     """Return a snippet of the page for the tests' database: other names of the roles and of the schema."""
     snippet = re.sub(r"\b(owner|writer|reader)\b", rf"\1_{schema}", snippet)
-    return re.sub(r"\bstenolog\b", schema, snippet).replace("DATABASE talks", "DATABASE postgres")
+    return re.sub(r"\bstenolog(?=\b|_jobs\b)", schema, snippet).replace("DATABASE talks", "DATABASE postgres")
 
 
 def run(address: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,6 +110,14 @@ def test_a_reader_is_told_that_it_may_not_append(roles: Roles) -> None:
     assert done.returncode != 0
     assert "this role may not do that" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_writer_submits_what_a_worker_is_woken_for(roles: Roles) -> None:
+    done = run(roles.writer, "submit", "--talk", "demo", "Which test fails?")
+    waiting = run(roles.writer, "workers")
+
+    assert done.returncode == 0, done.stderr
+    assert "1 wake-up waiting" in waiting.stdout + waiting.stderr
 
 
 def test_a_writer_does_all_that_a_run_of_agents_does(roles: Roles) -> None:
