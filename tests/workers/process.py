@@ -13,15 +13,18 @@ from random import Random
 import stenolog
 from stenolog import Agent, Team, TextPart, ToolCall
 from stenolog.adapters.cli.worker_commands import work_until_told
+from stenolog.adapters.workers.registry import WorkerRegistry
 from stenolog.engine import RetryPolicy
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool
-from stenolog.workers import Worker
+from stenolog.workers import Queue, Worker
 from tests.engine.workload import Ledger
 
 CONCURRENCY = 10
 NEVER, SAFE = "post", "look"
 """The tools, by whether a call of theirs may be run again."""
+RUN = "run"
+"""What a worker notes when it is given a conversation."""
 STEPS = 4
 """Pieces of an answer."""
 RETRIES = RetryPolicy(attempts={"process_exited": 1000}, base=0.02, max_delay=0.1)
@@ -77,8 +80,20 @@ def team(folder: Path, pace: float = 1.0) -> Team:
     return Team([Agent("coder", llm=Noting(ledger, pace), tools=tools, retries=RETRIES)])
 
 
+class NotingWorker(Worker):
+    """A worker that notes each conversation that it is given."""
+
+    ledger: Ledger
+
+    async def _run(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
+        name = await asyncio.to_thread(self.log.recorder.name_of, key)
+        self.ledger.write(time.time(), os.getpid(), RUN, name, "-")
+        return await super()._run(queue, registry, key)
+
+
 def work(address: str, folder: str, pace: float = 1.0) -> None:
     """Work until a signal says to stop."""
     with stenolog.open(address) as log:
-        worker = Worker(log, team(Path(folder), pace), concurrency=CONCURRENCY)
+        worker = NotingWorker(log, team(Path(folder), pace), concurrency=CONCURRENCY)
+        worker.ledger = Ledger(Path(folder) / "ledger")
         asyncio.run(work_until_told(worker))

@@ -27,7 +27,7 @@ from tests.engine.workload import lines
 from tests.postgres.server import Server
 from tests.stores import workers
 from tests.workers.given import jobs
-from tests.workers.process import NEVER, work
+from tests.workers.process import NEVER, RUN, work
 
 KILLS = int(os.environ.get("STENOLOG_KILLS", "20"))
 FREEZES = max(1, KILLS // 10)
@@ -170,16 +170,27 @@ def checked(log: Log, said: Counter[str]) -> None:
     assert report.problems == (), report
 
 
-def effects(folder: Path) -> list[tuple[float, str, str, str, str]]:
-    """Return each begin of an effect: when, by whom, its kind, its conversation, its key."""
+class Noted(NamedTuple):
+    """A line of the ledger: when, by which process, what, in which conversation, and its key."""
+
+    at: float
+    pid: int
+    kind: str
+    name: str
+    key: str
+
+
+def noted(folder: Path) -> list[Noted]:
+    """Return all that the workers noted."""
     return [
-        (float(at), pid, kind, " ".join(name), key) for at, pid, kind, *name, key in lines(folder / "ledger")
+        Noted(float(at), int(pid), kind, " ".join(name), key)
+        for at, pid, kind, *name, key in lines(folder / "ledger")
     ]
 
 
 def repeats(folder: Path, said: Counter[str]) -> Counter[str]:
     """Return how often effects were begun again, by kind."""
-    begun = Counter((kind, key) for _, _, kind, _, key in effects(folder))
+    begun = Counter((each.kind, each.key) for each in noted(folder) if each.kind != RUN)
     again: Counter[str] = Counter()
     for (kind, _), number in begun.items():
         again[kind] += number - 1
@@ -193,13 +204,15 @@ def recoveries(folder: Path, kills: list[Kill], freezes: list[tuple[float, float
 
     Where that one was killed or frozen before it began, the seconds are its own, and are left out.
     """
-    made, found = effects(folder), []
+    found = []
     for kill in kills:
         for name in kill.doing:
-            others = [(at, pid) for at, pid, _, talk, _ in made if talk == name and at > kill.at]
-            after = [at for at, pid in others if pid != str(kill.pid)]
+            later = [each for each in noted(folder) if each.name == name and each.at > kill.at]
+            after = [each.at for each in later if each.pid != kill.pid and each.kind != RUN]
             until = min(after, default=kill.at)
-            killed = any(kill.at < other.at < until and name in other.had for other in kills)
+            given = {each.pid for each in later if each.at < until}
+            between = [other for other in kills if kill.at < other.at < until]
+            killed = any(name in other.had or other.pid in given for other in between)
             frozen = any(began < until and ended > kill.at for began, ended in freezes)
             if after and not killed and not frozen:
                 found.append(until - kill.at)
