@@ -103,7 +103,8 @@ class ProcrastinateQueue:
                 async with self._opened(advance) as app:
                     await _run(app, team, concurrency, stopping)
             except (ConnectorException, psycopg.Error) as error:
-                LOGGER.warning("the queue was lost (%s); it is asked again", " ".join(str(error).split()))
+                why = " ".join(str(error.__cause__ or error).split())
+                LOGGER.warning("the queue was lost (%s); it is asked again", why)
             if not stopping.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), AGAIN)

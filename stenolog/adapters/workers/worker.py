@@ -167,4 +167,5 @@ async def _repeated(pause: float, do: Callable[[], Coroutine[Any, Any, object]])
         try:
             await do()
         except Exception as error:
-            LOGGER.warning("%s: %s", type(error).__name__, " ".join(str(error).split()))
+            why = error.__cause__ or error
+            LOGGER.warning("%s: %s", type(why).__name__, " ".join(str(why).split()))
