@@ -17,7 +17,7 @@ from ..shell import run
 from . import show
 from .crew import agents, team
 from .script import scripted
-from .tables import answer, tables
+from .tables import answer, answer_of_server, tables
 from .workflow import TALK, answer_to, drafts, mails, once, plan, reviews, said, without_context, write
 
 SCORES = """SELECT workflow, mail, score, words, text FROM stakeholder_mails LEFT JOIN mail_scores
@@ -36,7 +36,8 @@ def main() -> None:
     given = _options()
     model, prices = model_from_string(given.model) if given.model else scripted(), prices_of(given.prices)
     with stenolog.open(given.db) as log:
-        tables(log)
+        if not given.tables:
+            tables(log)
         asyncio.run(do(given, log, model, prices))
 
 
@@ -70,7 +71,7 @@ async def do(given: argparse.Namespace, log: Log, model: Model, prices: Prices) 
     if given.sql or everything:
         query = given.sql or SCORES
         print(query, style="bold", markup=False)
-        show.table(*answer(given.db, query))
+        show.table(*(answer_of_server(log, given.tables, query) if given.tables else answer(given.db, query)))
     if everything:
         print(FORKS, markup=False)
     show.account(log, prices)
@@ -118,6 +119,9 @@ async def replayed(conversation: Conversation, crew: list[Agent]) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.stakeholder_mail", description=__doc__)
     parser.add_argument("--db", default="stakeholder_mail.db", help="the log; a second start goes on from it")
+    parser.add_argument(
+        "--tables", metavar="DSN", help="a database in PostgreSQL for the tables, as the log may be there"
+    )
     parser.add_argument("--model", help="a real one, such as openai:gpt-5.2; its key is in the environment")
     parser.add_argument("--prices", type=Path, default=PRICES, help="what models cost: change prices.toml")
     parser.add_argument("--regenerate", nargs=2, metavar=("N", "WISH"), help="mail N anew, in its place")

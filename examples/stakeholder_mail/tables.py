@@ -1,4 +1,7 @@
-"""The tables of SQL: the messages, which stenolog brings, and two of our own, in a few lines."""
+"""The tables of SQL: the messages, which stenolog brings, and two of our own, in a few lines.
+
+In the log's own file they are kept up to date with every append; in PostgreSQL, by a follower, when asked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from stenolog import AssistantMessage, Entry, Log
 from stenolog.contrib.workflow import conversation_messages
 from stenolog.errors import CallerError
-from stenolog.tables import CONVERSATION, Table, attach_table
+from stenolog.tables import CONVERSATION, Follower, Table, attach_table
 
 from .workflow import quality_of
 
@@ -49,10 +52,28 @@ mail_scores = Table(
 )
 
 
+TABLES = (conversation_messages, stakeholder_mails, mail_scores)
+
+
 def tables(log: Log) -> None:
     """Keep the tables up to date in the log's own database from now on."""
-    for table in (conversation_messages, stakeholder_mails, mail_scores):
+    for table in TABLES:
         attach_table(log, table)
+
+
+def answer_of_server(log: Log, dsn: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the names of columns, and the rows, from tables in PostgreSQL that follow the log."""
+    import psycopg
+
+    with Follower(log, dsn, *TABLES) as follower:
+        follower.catch_up()
+    try:
+        with psycopg.connect(dsn) as connection:
+            connection.read_only = True
+            cursor = connection.execute(query.encode())
+            return [column.name for column in cursor.description or ()], cursor.fetchall()
+    except psycopg.Error as error:
+        raise CallerError(f"{str(error).splitlines()[0]}: {query}") from None
 
 
 def answer(db: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stenolog
 from stenolog import UserMessage
+from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.claims import Claims
-from stenolog.adapters.store.liveness import LivenessLock
 from stenolog.adapters.store.store_values import Claim
+from tests.postgres.server import Server
 
 Cli = Callable[..., Any]
 
 
+@pytest.fixture(params=["talks.db", "postgres 15"])
+def address(
+    request: pytest.FixtureRequest, postgres: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Yield a file, and an address on a server, which the command line uses."""
+    if request.param == "talks.db":
+        yield request.param
+        return
+    with postgres(request.param).schema() as address:
+        monkeypatch.setenv("STENOLOG_DB", address)
+        yield address
+
+
 @pytest.fixture
-def runner(cli: Cli, tmp_path: Path) -> Iterator[LivenessLock]:
+def runner(cli: Cli, address: str) -> Iterator[Presence]:
     """Yield a runner of this process that is at two effects."""
-    with stenolog.open("talks.db") as log:
+    with stenolog.open(address) as log:
         conversation = log["demo"]
         conversation.append(UserMessage(text="Go."))
-        lock = LivenessLock(log.datastore.file, "one")
-        claim = Claim(0, "coder", "model", 2, 1, "key", lock.owner, 1_767_225_600_000_000)
+        presence = log.recorder.presence("one")
+        claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
         wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
         Claims(log.recorder, conversation.stream).take(wanted, 2)
-    yield lock
-    lock.close()
+        yield presence
+        presence.close()
 
 
 def test_nothing_is_under_way(demo: Cli) -> None:
@@ -36,7 +49,7 @@ def test_nothing_is_under_way(demo: Cli) -> None:
     assert demo("claims", "demo", "--take").status == 2
 
 
-def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: LivenessLock) -> None:
+def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: Presence) -> None:
     _, host, pid, *_ = runner.owner.split()
 
     ran = cli("claims")
@@ -60,7 +73,7 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
     }
 
 
-def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: LivenessLock) -> None:
+def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Presence) -> None:
     assert cli("claims", "--owner", "one").status == 2
     assert cli("claims", "demo", "--take", "--owner", "two").status == 2
     assert cli("claims", "nowhere", "--take").status == 3

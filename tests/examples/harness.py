@@ -21,6 +21,7 @@ from stenolog.adapters.verify.requests import prove
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.sendable import takes_part
+from tests.postgres import in_schemas
 from tests.requests.judging import HERE, MODELS, complaints
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,6 +150,9 @@ def _started(
     name: str, folder: Path, options: tuple[str, ...], env: Mapping[str, str] | None
 ) -> subprocess.Popen[str]:
     """Return the example in a process group of its own, so that a kill hits whatever it has started, too."""
+    if name == "stakeholder_mail" and in_schemas.is_chosen():
+        path = folder / (options[options.index("--db") + 1] if "--db" in options else f"{name}.db")
+        options = (*options, "--tables", in_schemas.tables_beside(path))
     return subprocess.Popen(
         [sys.executable, "-m", f"examples.{name}", *options],
         cwd=folder,

@@ -6,12 +6,9 @@ import pytest
 
 from benchmarks.examples import EXAMPLES, happened
 
-FILE = pytest.mark.about_file("its tables are in the log's own database")
-NAMES = [pytest.param(name, marks=FILE) if name == "stakeholder_mail" else name for name in EXAMPLES]
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_killed_in_each_third_of_its_run_it_ends_with_the_same(name: str) -> None:
     story = happened(name, 3)
 

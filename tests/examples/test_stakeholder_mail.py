@@ -25,14 +25,18 @@ from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.usage import Price, usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
+from tests.postgres import in_schemas
 
-pytestmark = pytest.mark.about_file("its tables are in the log's own database, and read as a file")
 NAME = "stakeholder_mail"
 OCTOBER = "workflow = 'october'"
 FORK = "workflow LIKE 'email_writer~%'"
+NO_COLUMN = 'column "nope" does not exist' if in_schemas.is_chosen() else "no such column: nope"
 
 
 def sql(path: Path, query: str) -> list[tuple[Any, ...]]:
+    if in_schemas.is_chosen():
+        with in_schemas.connected(path) as schema:
+            return list(schema.execute(query))
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query).fetchall()
 
@@ -229,6 +233,7 @@ def test_another_report_and_another_selection_give_other_mails(
     assert mails[-1].startswith("Dear Zoe,\n\nBakers & Co sells flour")
 
 
+@pytest.mark.about_file("its tables are attached to the file")
 def test_the_table_of_messages_has_every_message_and_the_personas(done: Path) -> None:
     query = "SELECT role, count(*) FROM conversation_messages WHERE workflowId = 'october' GROUP BY role"
 
@@ -238,6 +243,7 @@ def test_the_table_of_messages_has_every_message_and_the_personas(done: Path) ->
         assert attached_tables(log) == [(name, 0, "") for name in names]
 
 
+@pytest.mark.about_file("it counts rows of its table")
 def test_a_mail_made_anew_stands_in_its_place_and_another_beside_it_with_nothing_copied(done: Path) -> None:
     third = "SELECT text FROM stakeholder_mails WHERE workflow = 'october' AND mail = 'mail-3'"
     fork = f"SELECT text FROM stakeholder_mails WHERE {FORK} AND mail = 'mail-5'"
@@ -305,7 +311,7 @@ def test_a_model_that_fails_or_plans_nothing_is_one_line_and_the_next_start_asks
         (["--model", "nope"], "✗ expected a model as openai:NAME"),
         (["--prices", "nope.toml"], "✗ [Errno 2] No such file or directory: 'nope.toml'"),
         (["--regenerate", "99", "x"], "✗ expected the number of a mail, 1 to 8; found '99'"),
-        (["--sql", "SELECT nope"], "✗ no such column: nope: SELECT nope"),
+        (["--sql", "SELECT nope"], f"✗ {NO_COLUMN}: SELECT nope"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(done: Path, options: list[str], found: str) -> None:

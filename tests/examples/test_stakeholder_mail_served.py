@@ -20,7 +20,6 @@ from tests.examples.harness import outcome, said
 from tests.llms import wire_openai_chat
 from tests.llms.server import Received, Reply, Server
 
-pytestmark = pytest.mark.about_file("its tables are in the log's own database, and read as a file")
 NAME = "stakeholder_mail"
 AGENTS = {
     ORCHESTRATOR: "orchestrator",

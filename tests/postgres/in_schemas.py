@@ -41,6 +41,12 @@ def is_chosen() -> bool:
     return VARIABLE in os.environ
 
 
+def tables_beside(path: str | os.PathLike[str]) -> str:
+    """Return how libpq connects to the schema of a path's log, for tables that follow the log there."""
+    schema = address_of(path).rpartition("=")[2]
+    return f"host={os.environ[VARIABLE]} user=tests dbname=postgres options=-csearch_path={schema}"
+
+
 @contextmanager
 def connected(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Yield another program's connection to the log of a path, in a transaction."""
