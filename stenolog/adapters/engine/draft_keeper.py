@@ -10,15 +10,12 @@ from stenolog.domain.errors import OperationalError
 
 from .model_call import StreamDraft
 
-# The promise is a quarter of a second, and the write itself takes time as well.
-KEEP_AFTER = 0.1
-"""Seconds after which streamed pieces are stored."""
-
 
 class DraftKeeper:
-    """The drafts of a runner's model calls; `store` writes what is new of them."""
+    """The drafts of a runner's model calls; `store` writes what is new of them each `interval` seconds."""
 
-    def __init__(self, store: Callable[[list[StreamDraft]], Awaitable[None]]) -> None:
+    def __init__(self, interval: float, store: Callable[[list[StreamDraft]], Awaitable[None]]) -> None:
+        self._interval = interval
         self._store = store
         self._drafts: dict[int, StreamDraft] = {}
         self.task: asyncio.Task[None] | None = None
@@ -41,7 +38,7 @@ class DraftKeeper:
     async def _keep_soon(self) -> None:
         """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
         while not all(draft.is_kept for draft in self._drafts.values()):
-            await asyncio.sleep(KEEP_AFTER)
+            await asyncio.sleep(self._interval)
             # A draft is no truth; whether the log can be written shows when the entry is appended.
             with suppress(OperationalError):
                 await self._store(list(self._drafts.values()))

@@ -93,7 +93,8 @@ def add_drafts(
     `stored` gets the fences and numbers that they have. `again`: an attempt before this one, which has left
     its own there, may have been committed: a fence's pieces are written by its one owner.
     """
-    if again and stored and connection.run(STORED, stored[0]).fetchone():
+    # Any of them: an effect may have been settled since, which removes its own.
+    if again and any(connection.run(STORED, each).fetchone() for each in stored):
         return
     fences, pieces = map(list, zip(*said, strict=True))
     stored[:] = connection.run(DRAFT, (fences, pieces)).fetchall()

@@ -46,6 +46,7 @@ from . import appends, batches, conversation_rows, event_rows, followed
 from .appends import AskedAppend, Crowds
 from .bell import Bell
 from .datastore import LogConnection, PostgresLogDatastore
+from .draft_writer import DraftWriter
 from .inspection import inspecting
 from .presence import ProcessLease
 from .rows import PostgresRows
@@ -62,6 +63,8 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
     """
 
     datastore: PostgresLogDatastore
+    # A write costs no wait for the disk, and those of a process are made together.
+    draft_interval = 0.05
 
     def __init__(self, datastore: PostgresLogDatastore) -> None:
         # Past the library's own recorders, which would make other tables.
@@ -75,6 +78,7 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         self.collects_blobs = True
         self.lease = ProcessLease(datastore)
         self.bell = Bell(datastore)
+        self._draft_writer = DraftWriter(datastore)
         self._crowds = Crowds()
         self._queue = AppendQueue(datastore, self._crowds, self.bell.ring)
         self._pinned: Counter[str] = Counter()

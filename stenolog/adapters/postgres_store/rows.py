@@ -46,6 +46,7 @@ from . import (
 from .appends import write_rows
 from .bell import Bell
 from .datastore import HISTORY, LogConnection, PostgresLogDatastore
+from .draft_writer import DraftWriter
 from .presence import LEASE, ProcessLease, RunnerPresence
 from .schema import KEY_BYTES
 
@@ -55,6 +56,7 @@ class PostgresRows(LogRecorder):
 
     datastore: PostgresLogDatastore
     bell: Bell
+    _draft_writer: DraftWriter
     lease: ProcessLease
     _pinned: Counter[str]
     """The number of times that this log has put each blob that no entry of it names yet."""
@@ -236,8 +238,7 @@ class PostgresRows(LogRecorder):
 
     def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
         if rows := list(said):
-            stored: list[tuple[int, int]] = []
-            self.datastore.repeat(lambda c, again: claim_rows.add_drafts(c, rows, stored, again=again))
+            self._draft_writer.add(rows)
             self.bell.ring(drafts=True)
 
     def drafts(self, fence: int) -> list[bytes]:

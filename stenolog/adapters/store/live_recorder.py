@@ -12,6 +12,9 @@ from .store_values import CommittedRow, DraftRow
 class LiveRecorder(ABC):
     """Reads the news of many conversations in one statement. See `LogRecorder`."""
 
+    draft_interval: float
+    """Seconds after which an engine stores the pieces that were streamed since the last time."""
+
     @abstractmethod
     def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
         """Return the next entries of streams, by key, behind a position of each: at most `limit` of each.

@@ -69,6 +69,8 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     """
 
     datastore: LogDatastore
+    # The promise to who recovers is a quarter of a second, and the write, a commit, takes time as well.
+    draft_interval = 0.1
 
     def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
         super().__init__(datastore, events_table_name)

@@ -1,0 +1,53 @@
+"""Drafts of many answers in one transaction: those that come while one is written go together in the next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from . import claim_rows
+from .datastore import PostgresLogDatastore
+
+
+class _Pieces:
+    """What one caller wants stored, and what came of it."""
+
+    def __init__(self, said: Sequence[tuple[int, bytes]]) -> None:
+        self.said = said
+        self.is_done = False
+        self.error: BaseException | None = None
+
+
+class DraftWriter:
+    """Stores the drafts of all runners of a process, one transaction at a time."""
+
+    def __init__(self, datastore: PostgresLogDatastore) -> None:
+        self._datastore = datastore
+        self._guard = threading.Lock()
+        self._writing = threading.Lock()
+        self._waiting: list[_Pieces] = []
+
+    def add(self, said: Sequence[tuple[int, bytes]]) -> None:
+        """Store pieces of drafts, with those of others that wait; see `LogRecorder.add_drafts`."""
+        mine = _Pieces(said)
+        with self._guard:
+            self._waiting.append(mine)
+        with self._writing:
+            # Whoever wrote before may have taken these along.
+            if not mine.is_done:
+                self._write()
+        if mine.error is not None:
+            raise mine.error
+
+    def _write(self) -> None:
+        with self._guard:
+            together, self._waiting = self._waiting, []
+        rows = [row for pieces in together for row in pieces.said]
+        stored: list[tuple[int, int]] = []
+        error: BaseException | None = None
+        try:
+            self._datastore.repeat(lambda c, again: claim_rows.add_drafts(c, rows, stored, again=again))
+        except BaseException as failed:
+            error = failed
+        for pieces in together:
+            pieces.is_done, pieces.error = True, error
