@@ -74,10 +74,8 @@ class Runner:
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        self._drafts = DraftKeeper(
-            conversation.log.recorder.draft_interval,
-            lambda new: self.write(keep_drafts, new, self.journal.claims.draft),
-        )
+        every = conversation.log.recorder.draft_interval
+        self._drafts = DraftKeeper(every, lambda new: self.write(keep_drafts, new, self.journal.claims.draft))
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them
