@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
+from typing import ParamSpec, Protocol, TypeVar
 
+from stenolog.adapters.log import Conversation
 from stenolog.domain.errors import OperationalError
 
-from .model_call import StreamDraft
+from .journal import Journal
+from .model_call import StreamDraft, keep_drafts
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DraftHost(Protocol):
+    """The runner, as far as its drafts need it."""
+
+    conversation: Conversation
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, whose claims the drafts are stored under."""
+
+    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a call that touches the log."""
 
 
 class DraftKeeper:
-    """The drafts of a runner's model calls; `store` writes what is new of them each `interval` seconds."""
+    """The drafts of a runner's model calls, stored as often as the log's store wants them."""
 
-    def __init__(self, interval: float, store: Callable[[list[StreamDraft]], Awaitable[None]]) -> None:
-        self._interval = interval
-        self._store = store
+    def __init__(self, host: DraftHost) -> None:
+        self._host = host
+        self._interval = host.conversation.log.recorder.draft_interval
         self._drafts: dict[int, StreamDraft] = {}
         self.task: asyncio.Task[None] | None = None
         """The task that stores them, while there is something to store."""
@@ -41,5 +60,7 @@ class DraftKeeper:
             await asyncio.sleep(self._interval)
             # A draft is no truth; whether the log can be written shows when the entry is appended.
             with suppress(OperationalError):
-                await self._store(list(self._drafts.values()))
+                await self._host.write(
+                    keep_drafts, list(self._drafts.values()), self._host.journal.claims.draft
+                )
         self.task = None

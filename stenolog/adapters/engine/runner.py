@@ -39,7 +39,7 @@ from .effect_names import Key, key
 from .effects import auto_approvals, do, why_lost
 from .journal import ClaimedEffect, Instead, Journal, Outcome, Poll
 from .live_state import dequeue
-from .model_call import StreamDraft, keep_drafts
+from .model_call import StreamDraft
 from .options import EntryAppended, Options, RunEvent, StreamDelta
 from .upkeep import UpkeepSchedule
 
@@ -74,8 +74,7 @@ class Runner:
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        every = conversation.log.recorder.draft_interval
-        self._drafts = DraftKeeper(every, lambda new: self.write(keep_drafts, new, self.journal.claims.draft))
+        self._drafts = DraftKeeper(self)
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them

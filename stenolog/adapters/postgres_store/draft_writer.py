@@ -10,7 +10,7 @@ from .datastore import PostgresLogDatastore
 
 
 class _Pieces:
-    """What one caller wants stored, and what came of it."""
+    """Pieces of one caller, and whether they were stored."""
 
     def __init__(self, said: Sequence[tuple[int, bytes]]) -> None:
         self.said = said
