@@ -8,8 +8,10 @@ from hashlib import sha256
 
 from stenolog.adapters.log import Conversation
 from stenolog.domain.codec import REGISTRY
+from stenolog.domain.effects import effects
 
 from .approvals import only_waits
+from .journal import Journal
 from .runner import Runner
 from .start import settings_of
 from .team import Team
@@ -49,7 +51,13 @@ async def visit(
         finally:
             running.cancel()
             await asyncio.wait({running})
-        return runner.due
+        # A run that was drained may have come to rest all the same.
+        return runner.due if runner.due != 0 or _has_work(runner.journal) else None
+
+
+def _has_work(journal: Journal) -> bool:
+    """Return whether there is an effect to be done, or a message to be said."""
+    return bool(journal.queue) or any(True for _ in effects(journal.state))
 
 
 async def _run(runner: Runner, patience: float) -> None:
