@@ -60,7 +60,7 @@ async def test_a_worker_that_stops_lets_an_effect_end_and_leaves_the_next_to_oth
         assert results == ["waited"]
 
 
-@pytest.mark.parametrize("how", ["twice", "late"])
+@pytest.mark.parametrize("how", ["twice", "late", "cancelled"])
 async def test_what_a_worker_closes_is_in_the_log_and_others_go_on(address: str, how: str) -> None:
     slow = Slow()
     with stenolog.open(address) as log:
@@ -68,9 +68,11 @@ async def test_what_a_worker_closes_is_in_the_log_and_others_go_on(address: str,
         running = asyncio.create_task(stopping.run())
         await submit(log["demo"], "Wait.")
         await asyncio.wait_for(slow.begun.wait(), PATIENCE)
-        for _ in range(2 if how == "twice" else 1):
+        if how == "cancelled":
+            running.cancel()
+        for _ in range(["cancelled", "late", "twice"].index(how)):
             stopping.stop()
-        await asyncio.wait_for(running, 10)
+        assert (await asyncio.wait({running}, timeout=10))[0]
 
         (result,) = [entry.event for entry in log["demo"] if isinstance(entry.event, ToolResult)]
         assert (result.meta, log.claims()) == (UNKNOWN, [])

@@ -84,13 +84,22 @@ class Worker:
             asyncio.create_task(_repeated(LOOK, queue.janitor)),
             asyncio.create_task(self._close_late()),
         ]
-        try:
-            await queue.work(
+        working = asyncio.create_task(
+            queue.work(
                 self.name,
                 lambda key: self._advance(queue, registry, key),
                 concurrency=self.concurrency,
                 stopping=self._stopping,
             )
+        )
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            # Whoever cancels this wants it to end now.
+            self.stop()
+            self.stop()
+            await working
+            raise
         finally:
             for side in sides:
                 side.cancel()
