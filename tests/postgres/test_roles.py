@@ -120,6 +120,13 @@ def test_a_writer_submits_what_a_worker_is_woken_for(roles: Roles) -> None:
     assert "1 wake-up waiting" in waiting.stdout + waiting.stderr
 
 
+def test_who_has_no_right_to_the_jobs_is_told_so(roles: Roles) -> None:
+    done = run(roles.reader, "submit", "--talk", "demo", "Which test fails?")
+
+    assert done.returncode != 0
+    assert "expected a role that may use the schema" in done.stderr
+
+
 def test_a_writer_does_all_that_a_run_of_agents_does(roles: Roles) -> None:
     with stenolog.open(roles.writer) as log:
         log["demo"].append(UserMessage(text="more"))

@@ -45,6 +45,7 @@ CREATE UNLOGGED TABLE workers (
 ) WITH (fillfactor = 50)
 """
 """`workers` and `breakers` are renewed each second, so they need no durability."""
+MAY_USE = "SELECT has_schema_privilege(%s, 'USAGE')"
 
 
 def found(store: PostgresLogDatastore) -> str | None:
@@ -62,6 +63,12 @@ def ensure(store: PostgresLogDatastore, schema_sql: str) -> str:
         )
     if not found(store):
         store.write(partial(_make, schema=schema, schema_sql=schema_sql, where=store.path))
+    # Without the right, PostgreSQL says of the types in it that they do not exist.
+    if not store.read(partial(_may_use, schema=schema)):
+        raise StoreError(
+            f"{store.path}: expected a role that may use the schema {schema!r}, found no right to it. "
+            "Let its owner grant it"
+        )
     return schema
 
 
@@ -79,6 +86,11 @@ def _make(connection: LogConnection, *, schema: str, schema_sql: str, where: str
             f"{where}: expected a role that may create the schema {schema!r}, found: {error}. Let its owner "
             "run `stenolog worker` once"
         ) from error
+
+
+def _may_use(connection: LogConnection, *, schema: str) -> bool:
+    (granted,) = connection.execute(MAY_USE, (schema,)).fetchone() or (False,)
+    return bool(granted)
 
 
 def _has_tables(connection: LogConnection, *, schema: str) -> bool:
