@@ -22,6 +22,7 @@ MOST = 63
 MAKING = "SELECT pg_advisory_xact_lock(1398034000)"
 HAS_TABLES = """SELECT EXISTS (SELECT FROM pg_catalog.pg_class
     JOIN pg_catalog.pg_namespace AS n ON n.oid = relnamespace WHERE nspname = %s AND relname = 'workers')"""
+MAY_USE = "SELECT has_schema_privilege(%s, 'USAGE')"
 # Without the index a fetch looks at every waiting job for each one whose lock is taken: half a second at
 # 5,000 of them. The trigger's NOTIFY takes a lock of the whole server over each commit, and the log's own
 # news of commits wakes the workers.
@@ -45,7 +46,6 @@ CREATE UNLOGGED TABLE workers (
 ) WITH (fillfactor = 50)
 """
 """`workers` and `breakers` are renewed each second, so they need no durability."""
-MAY_USE = "SELECT has_schema_privilege(%s, 'USAGE')"
 
 
 def found(store: PostgresLogDatastore) -> str | None:
