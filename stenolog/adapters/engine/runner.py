@@ -34,6 +34,7 @@ from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
 from .agent import Agent
+from .commit_listener import CommitListener
 from .draft_keeper import DraftKeeper
 from .effect_names import Key, key
 from .effects import auto_approvals, do, why_lost
@@ -82,6 +83,7 @@ class Runner:
         self._upkeep = UpkeepSchedule(conversation, agents)
         self._ident = 0
         self._journal: Journal | None = None
+        self.gather = 0.0  # the seconds for which the news of others' commits are gathered
         self.is_draining = False  # once True, nothing more is begun, and `run` ends with what is under way
         self.due: float | None = None  # after `run`: seconds until more is to do; None: a person goes first
 
@@ -190,14 +192,7 @@ class Runner:
 
     def _listener(self) -> Callable[[], None]:
         """Return a listener that wakes the loop when another writer has written."""
-        loop = asyncio.get_running_loop()
-
-        def listen() -> None:
-            # What this runner's own thread writes is no news, and must not wake it without end.
-            if threading.get_ident() != self._ident:
-                loop.call_soon_threadsafe(self.wake)
-
-        return listen
+        return CommitListener(self.wake, self._ident, self.gather)
 
     # In the runner's thread.
 

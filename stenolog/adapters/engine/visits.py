@@ -16,6 +16,10 @@ from .runner import Runner
 from .start import settings_of
 from .team import Team
 
+# Each runner of a worker hears of every commit to the log, most of which are those of its neighbours.
+GATHER = 0.15
+"""Seconds for which a run gathers news before it looks at the log; a cancellation waits as long."""
+
 
 async def version_of(team: Team) -> str:
     """Return the digest of what a team records before it works: its cards, its rule and its mode.
@@ -40,6 +44,7 @@ async def visit(
             runner.is_draining = True
             runner.wake()
 
+        runner.gather = GATHER
         begun(drain)
         running = asyncio.create_task(_run(runner, patience))
         try:
