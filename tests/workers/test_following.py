@@ -90,6 +90,11 @@ def answering(conversation: Conversation) -> Iterator[tuple[Claims, Claim]]:
     yield claims, held
 
 
+def has(followed: Followed, positions: list[int]) -> bool:
+    """Return whether these entries have come."""
+    return followed.positions == positions
+
+
 def ends(followed: Followed, text: str) -> bool:
     """Return whether the pieces so far end with a text."""
     return followed.text.endswith(text)
@@ -143,6 +148,46 @@ async def test_a_position_beyond_the_head_is_refused(log: Log) -> None:
     log["demo"].append(UserMessage(text="a"))
     with pytest.raises(PositionNotFoundError):
         await anext(follow(log["demo"], after=9))
+
+
+async def test_a_renamed_conversation_is_followed_on_and_not_the_next_of_its_name(
+    log: Log, elsewhere: Log
+) -> None:
+    for has_begun in (True, False):
+        name = f"demo {has_begun}"
+        if has_begun:
+            log[name].append(UserMessage("one"))
+        async with following(elsewhere[name]) as first:
+            if not has_begun:
+                log[name].append(UserMessage("one"))
+            await first.until(partial(has, first, [1, 2]))
+            log[name].rename(f"old {has_begun}")
+            log[name].append(UserMessage("another"))
+            async with (
+                following(elsewhere[name]) as another,
+                following(elsewhere[f"old {has_begun}"]) as late,
+            ):
+                await another.until(partial(has, another, [1, 2]))
+                log[f"old {has_begun}"].append(UserMessage("two"))
+                await first.until(partial(has, first, [1, 2, 3]))
+                await late.until(partial(has, late, [1, 2, 3]))
+                assert another.positions == [1, 2]
+
+
+async def test_those_who_came_before_the_first_entry_and_after_it_follow_alike(
+    log: Log, elsewhere: Log
+) -> None:
+    for number in range(20):
+        name = f"demo {number}"
+        async with following(elsewhere[name]) as early:
+            log[name].append(UserMessage("one"))
+            async with following(elsewhere[name]) as late:
+                for _ in range(3):
+                    log[name].append(UserMessage("more"))
+                await early.until(partial(has, early, [1, 2, 3, 4, 5]))
+                await late.until(partial(has, late, [1, 2, 3, 4, 5]))
+            log[name].append(UserMessage("the last"))
+            await early.until(partial(has, early, [1, 2, 3, 4, 5, 6]))
 
 
 async def test_a_fork_is_followed_with_what_it_inherits(log: Log, elsewhere: Log) -> None:

@@ -82,9 +82,13 @@ Wake: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 class Channel:
-    """The state shared by the followers of one conversation; `end` is set when no more of it will come."""
+    """The state shared by the followers of one conversation; `end` is set when no more of it will come.
 
-    def __init__(self, stream: Stream, head: int) -> None:
+    `place` is where its reader has it: by the conversation's key, or by its name while it has no entries.
+    """
+
+    def __init__(self, place: object, stream: Stream, head: int) -> None:
+        self.place = place
         self.stream = stream
         self.snapshot = Snapshot(head)
         self.end: BaseException | None = None
@@ -126,7 +130,7 @@ class LiveReader:
     def __init__(self, recorder: LogRecorder) -> None:
         self._recorder = recorder
         self._guard = threading.Lock()
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[object, Channel] = {}
         self._has_thread = False
         self._woken = threading.Event()
         self._ids = itertools.count(1)
@@ -140,10 +144,10 @@ class LiveReader:
         """
         woken, follower, stream = asyncio.Event(), object(), conversation.stream
         with self._guard:
-            channel = self._channels.get(stream.name)
-            # One of that name may have been deleted since.
-            if channel is None or channel.end or channel.stream.key not in (None, stream.key):
-                channel = self._channels[stream.name] = Channel(Stream(stream.name, stream.key), head)
+            place = stream.key or stream.name
+            channel = self._channels.get(place)
+            if channel is None or channel.end:
+                channel = self._channels[place] = Channel(place, Stream(stream.name, stream.key), head)
             channel.wakes[follower] = asyncio.get_running_loop(), woken
             if not self._has_thread:
                 self._has_thread = True
@@ -155,8 +159,8 @@ class LiveReader:
         finally:
             with self._guard:
                 del channel.wakes[follower]
-                if not channel.wakes and self._channels.get(stream.name) is channel:
-                    del self._channels[stream.name]
+                if not channel.wakes and self._channels.get(channel.place) is channel:
+                    del self._channels[channel.place]
 
     def _read(self) -> None:
         """Read what is new whenever there may be something, while anybody follows."""
@@ -211,8 +215,12 @@ class LiveReader:
     def _take_news(self, channels: Sequence[Channel]) -> bool:
         for channel in channels:
             if channel.stream.key is None:
-                channel.stream.key = self._recorder.find(channel.stream.name)
-        by_key = {each.stream.key: each for each in channels if each.stream.key is not None and not each.end}
+                self._look_for(channel)
+        groups: dict[int, list[Channel]] = {}
+        for channel in channels:
+            if channel.stream.key is not None and not channel.end:
+                groups.setdefault(channel.stream.key, []).append(channel)
+        by_key = {key: group[0] for key, group in groups.items()}
         if not by_key:
             return False
         # The entries first. A draft that is there after that is ended by none of them.
@@ -228,7 +236,25 @@ class LiveReader:
         for row in under_way:
             drafts.setdefault(row.key, []).append(row)
         early = [by_key[key].take_drafts(found, self._ids) for key, found in drafts.items()]
+        for first, *others in groups.values():
+            for other in others:
+                other.snapshot, other.drafts = first.snapshot, first.drafts
+            if first.end:
+                self._end(others, first.end)
         return bool(rows) or any(early)
+
+    def _look_for(self, channel: Channel) -> None:
+        """Look for a conversation that had no entries when it was followed."""
+        if (key := self._recorder.find(channel.stream.name)) is None:
+            return
+        with self._guard:
+            channel.stream.key = key
+            if self._channels.get(channel.place) is channel:
+                # From now on by its key: it may be renamed, and another one get its name. Others may follow
+                # it by its key already, and the two channels are read as one.
+                del self._channels[channel.place]
+                channel.place = channel if key in self._channels else key
+                self._channels[channel.place] = channel
 
     def _end(self, channels: Sequence[Channel], error: BaseException) -> None:
         """Tell the followers of these that there will be no more."""
