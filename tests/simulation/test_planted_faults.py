@@ -12,6 +12,7 @@ import pytest
 from stenolog.adapters.queries import folds
 from stenolog.adapters.store import sqlite_appends
 from stenolog.adapters.store.transaction import Transaction
+from tests.postgres.in_schemas import is_chosen
 from tests.simulation.simulation import Outcome, simulate
 
 ENOUGH = 1_000
@@ -25,6 +26,22 @@ def lost_fence(patch: pytest.MonkeyPatch) -> None:
         connection.execute(sqlite_appends.DELETE_CLAIM, (fence,))
 
     patch.setattr(sqlite_appends, "settle", settle)
+
+
+def lost_fence_in_postgres(patch: pytest.MonkeyPatch) -> None:
+    """Do what `lost_fence` does, in the other store."""
+    from stenolog.adapters.postgres_store import appends, claim_rows
+
+    write = appends.write_behind
+
+    def write_anyway(connection: Any, key: int, head: Any, records: Any, fence: int | None) -> bool:
+        is_written = write(connection, key, head, records, None)
+        if is_written and fence is not None:
+            claim_rows.delete(connection, fence)
+        return is_written
+
+    patch.setattr(appends, "write_behind", write_anyway)
+    patch.setattr(appends, "settle", claim_rows.delete)
 
 
 def skipped_commit(patch: pytest.MonkeyPatch) -> None:
@@ -60,6 +77,13 @@ def test_a_planted_fault_is_found_within_a_thousand_seeds(
     found = first_failure()
 
     assert found.fault, f"{plant.__name__} was not found in {ENOUGH} seeds"
+
+
+@pytest.mark.skipif(not is_chosen(), reason="it is a fault of PostgreSQL's store: --log postgresql")
+def test_a_fault_planted_in_postgres_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost_fence_in_postgres(monkeypatch)
+
+    assert first_failure().fault
 
 
 def first_failure() -> Outcome:
