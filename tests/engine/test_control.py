@@ -28,7 +28,7 @@ async def until(team: Team, conversation: Conversation, kind: type, then: Any, *
 
 
 def test_a_run_that_is_cancelled_in_mid_stream_keeps_what_was_said(tmp_path: Path) -> None:
-    team = Team([Agent("coder", llm=Scripted("one two three four", piece=4, pause=0.02))])
+    team = Team([Agent("coder", llm=Scripted("one two three four", piece=4, pause=1.0))])
     with opened(tmp_path / "t.db") as conversation:
         run(until(team, conversation, StreamDelta, lambda: team.cancel(conversation), "Go"))
         events = [entry.event for entry in conversation.entries()]
