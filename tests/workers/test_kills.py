@@ -59,6 +59,7 @@ class Crew:
         self.running = [self.begun() for _ in range(WORKERS)]
         self.kills: list[Kill] = []
         self.freezes: list[tuple[float, float]] = []
+        self.frozen = 0
         self.is_over = threading.Event()
         self.said: Counter[str] = Counter()
         self.people = [threading.Thread(target=self.talk, args=(f"talk {n}",)) for n in range(TALKS)]
@@ -92,11 +93,15 @@ class Crew:
         process = self.running.pop(chance.randrange(len(self.running)))
         assert process.pid is not None
         os.kill(process.pid, signal.SIGSTOP)  # so that it stands where its claims say
-        doing = Counter(claim.conversation for claim in self.log.claims() if claim.pid == process.pid)
+        doing = self.effects_of(process.pid)
         self.kills.append(Kill(time.time(), process.pid, doing, {*doing, *self.runs_of(process.pid)}))
         os.kill(process.pid, signal.SIGKILL)
         process.join(workers.PATIENCE)
         self.running.append(self.begun())
+
+    def effects_of(self, pid: int) -> Counter[str]:
+        """Return the number of effects that a worker is at, by conversation."""
+        return Counter(claim.conversation for claim in self.log.claims() if claim.pid == pid)
 
     def runs_of(self, pid: int) -> list[str]:
         """Return the conversations that a worker ran, as it said within the last second."""
@@ -117,6 +122,8 @@ class Crew:
         assert process.pid is not None
         began = time.time()
         os.kill(process.pid, signal.SIGSTOP)
+        # It cannot renew its lease, and so ends them by itself when it goes on: others may have them.
+        self.frozen += self.effects_of(process.pid).total()
         time.sleep(FROZEN)
         os.kill(process.pid, signal.SIGCONT)
         self.freezes.append((began, time.time()))
@@ -238,7 +245,7 @@ def test_workers_that_are_killed_and_frozen_answer_every_message_once(
                 at_work.freeze(chance)
         codes = at_work.ended()
         log, said, kills = at_work.log, at_work.said, at_work.kills
-        again, in_flight = repeats(tmp_path, said), sum(kill.doing.total() for kill in kills)
+        again, in_flight = repeats(tmp_path, said), sum(kill.doing.total() for kill in kills) + at_work.frozen
         waits = recoveries(tmp_path, kills, at_work.freezes)
         print(f"{said.total()} messages, {len(kills)} kills at {in_flight} effects, again: {dict(again)}")
         print(f"recovery: median {sorted(waits)[len(waits) // 2]:.2f} s, most {max(waits):.2f} s")
