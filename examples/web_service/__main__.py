@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import stenolog
@@ -18,7 +18,7 @@ from ..shell import run
 
 WORKERS = 2
 GRACE = 10.0
-"""Seconds that each process has to end."""
+"""Seconds that each process has to end; what a worker leaves then is done by the next one."""
 
 
 @contextmanager
@@ -38,25 +38,38 @@ def given(address: str) -> Iterator[str]:
     yield address
 
 
+def begun(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Run a module as a process."""
+    return subprocess.Popen([sys.executable, "-m", *command], env=env)
+
+
 def serve(address: str, host: str, port: int) -> int:
-    """Run the processes until one of them ends, or a signal comes; return 1 where one has ended by itself."""
+    """Run the processes until one of them ends, or a signal comes; begin again one that is killed."""
     # Before the processes: whoever opens a log first makes its tables.
     stenolog.open(address).close()
     web = ("uvicorn", "examples.web_service.app:app", "--workers", "2", "--host", host, "--port", str(port))
     quiet = ("--log-level", "warning", "--timeout-graceful-shutdown", "1")
     commands = [(*web, *quiet), *[("examples.web_service.worker",)] * WORKERS]
     env = {**os.environ, "STENOLOG_DB": address}
-    processes = [subprocess.Popen([sys.executable, "-m", *command], env=env) for command in commands]
+    processes = [begun(command, env) for command in commands]
     try:
         print(f"http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-        while all(process.poll() is None for process in processes):
+        while True:
+            for number, process in enumerate(processes):
+                if (code := process.poll()) is None:
+                    continue
+                if code >= 0:
+                    return 1
+                # Somebody killed it, to see what comes of it.
+                processes[number] = begun(commands[number], env)
             time.sleep(0.1)
-        return 1
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
-            process.wait(GRACE)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            process.kill()
 
 
 def main() -> int:

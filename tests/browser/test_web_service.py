@@ -27,8 +27,8 @@ def url(postgres: Callable[[str], Server]) -> Iterator[str]:
     """Yield the URL of the whole example."""
     server = postgres(NEWEST)
     with server.schema() as address:
-        with whole("--db", address, PAUSE=SLOWLY) as found:
-            yield found
+        with whole("--db", address, PAUSE=SLOWLY) as example:
+            yield example.url
         jobs_dropped(server, address)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -187,12 +189,28 @@ def test_a_thousand_streams_that_are_cut_anywhere_go_on_exactly(url: str, addres
 
 @pytest.mark.slow
 def test_the_whole_example_answers_from_any_of_its_processes(address: str) -> None:
-    with whole("--db", address) as url:
+    with whole("--db", address) as example:
         for number in range(8):
-            with closing(events(url, f"whole-{number}")) as stream:
-                say(url, f"whole-{number}", "hello")
+            with closing(events(example.url, f"whole-{number}")) as stream:
+                say(example.url, f"whole-{number}", "hello")
                 found: list[Event] = up_to(stream, "assistant_message")
             assert positions(found) == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_message_is_answered_though_all_workers_are_killed_in_the_middle(address: str) -> None:
+    with whole("--db", address, PAUSE="0.2") as example, closing(events(example.url, "killed")) as stream:
+        say(example.url, "killed", "hello")
+        begun = up_to(stream, "piece")
+        killed = example.workers
+        assert len(killed) == 2
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        found = begun + up_to(stream, "assistant_message")
+
+    assert positions(found) == [*range(1, len(positions(found)) + 1)]
+    assert [event.data["kind"] for event in found if event.id].count("assistant_message") == 1
+    assert found[-1].data["text"].startswith("You said: hello.")
 
 
 @pytest.mark.slow

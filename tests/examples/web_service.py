@@ -28,6 +28,19 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
+class Example(NamedTuple):
+    """The running example: its URL, and the id of the process that has begun all others."""
+
+    url: str
+    pid: int
+
+    @property
+    def workers(self) -> list[int]:
+        """The ids of the processes of its workers."""
+        command = ["pgrep", "-P", str(self.pid), "-f", "examples.web_service.worker"]
+        return [*map(int, subprocess.run(command, capture_output=True, check=True).stdout.split())]
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.socket() as listening:
@@ -61,11 +74,11 @@ def web(address: str) -> Iterator[str]:
 
 
 @contextmanager
-def whole(*options: str, **env: str) -> Iterator[str]:
-    """Run the example as its README says, and yield its URL."""
+def whole(*options: str, **env: str) -> Iterator[Example]:
+    """Run the example as its README says."""
     port = free_port()
     with process("examples.web_service", "--port", str(port), *options, **env) as running:
-        yield up(f"http://127.0.0.1:{port}", running)
+        yield Example(up(f"http://127.0.0.1:{port}", running), running.pid)
 
 
 def up(url: str, running: subprocess.Popen[bytes]) -> str:
