@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from stenolog.adapters.store.appends import check_storable
@@ -74,7 +74,7 @@ def can_be_stored(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def find_all(connection: LogConnection, names: list[str]) -> dict[str, int]:
+def find_all(connection: LogConnection, names: Collection[str]) -> dict[str, int]:
     """Return the streams of those of the names that there are."""
     return dict(connection.run(FIND_ALL, ([*filter(can_be_stored, names)],)).fetchall())
 

@@ -66,6 +66,9 @@ class PostgresRows(LogRecorder):
     def find(self, name: str) -> int | None:
         return self.datastore.read(lambda c: conversation_rows.find(c, name))
 
+    def find_all(self, names: Collection[str]) -> dict[str, int]:
+        return self.datastore.read(lambda c: conversation_rows.find_all(c, names))
+
     def name_of(self, key: int) -> str | None:
         return self.datastore.read(lambda c: conversation_rows.name_of(c, key))
 

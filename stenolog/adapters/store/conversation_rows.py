@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from stenolog.domain import history
@@ -27,6 +28,7 @@ from .appends import check_storable
 from .store_values import ConversationKey, Order, Segment, Which
 
 FIND = "SELECT stream FROM conversations WHERE name = ?"
+FIND_ALL = "SELECT name, stream FROM conversations WHERE name IN (SELECT value FROM json_each(?))"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
 # An erasure says nothing new. The length comes first, so that long payloads need not be read.
 IS_RECEIPT = f"(length(state) < {RECEIPT_BYTES} AND instr(state, '{RECEIPT.decode()}'))"
@@ -68,6 +70,11 @@ def find(connection: sqlite3.Connection, name: str) -> int | None:
     """Return the stream of the conversation of that name."""
     row = connection.execute(FIND, (clean_text(name),)).fetchone()
     return int(row[0]) if row else None
+
+
+def find_all(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
+    """Return the streams of those of the names that there are."""
+    return dict(connection.execute(FIND_ALL, (json.dumps([*names]),)).fetchall())
 
 
 def clean_text(text: str) -> str:

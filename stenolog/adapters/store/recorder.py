@@ -247,6 +247,10 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
         """Return the key of the conversation of that name."""
 
     @abstractmethod
+    def find_all(self, names: Collection[str]) -> dict[str, int]:
+        """Return the keys of those of the names that there are."""
+
+    @abstractmethod
     def name_of(self, key: int) -> str | None:
         """Return the name that a conversation has now; None when it was deleted."""
 

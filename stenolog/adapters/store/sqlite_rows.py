@@ -58,6 +58,10 @@ class SqliteRows(LogRecorder):
         with self.datastore.reading() as connection:
             return conversation_rows.find(connection, name)
 
+    def find_all(self, names: Collection[str]) -> dict[str, int]:
+        with self.datastore.reading() as connection:
+            return conversation_rows.find_all(connection, names)
+
     def name_of(self, key: int) -> str | None:
         with self.datastore.reading() as connection:
             return conversation_rows.name_of(connection, key)

@@ -213,9 +213,8 @@ class LiveReader:
         return is_more
 
     def _take_news(self, channels: Sequence[Channel]) -> bool:
-        for channel in channels:
-            if channel.stream.key is None:
-                self._look_for(channel)
+        if unknown := [channel for channel in channels if channel.stream.key is None]:
+            self._look_for(unknown)
         groups: dict[int, list[Channel]] = {}
         for channel in channels:
             if channel.stream.key is not None and not channel.end:
@@ -243,18 +242,18 @@ class LiveReader:
                 self._end(others, first.end)
         return bool(rows) or any(early)
 
-    def _look_for(self, channel: Channel) -> None:
-        """Look for a conversation that had no entries when it was followed."""
-        if (key := self._recorder.find(channel.stream.name)) is None:
-            return
+    def _look_for(self, unknown: Sequence[Channel]) -> None:
+        """Look for conversations that had no entries when they were followed."""
+        keys = self._recorder.find_all({channel.stream.name for channel in unknown})
         with self._guard:
-            channel.stream.key = key
-            if self._channels.get(channel.place) is channel:
-                # From now on by its key: it may be renamed, and another one get its name. Others may follow
-                # it by its key already, and the two channels are read as one.
-                del self._channels[channel.place]
-                channel.place = channel if key in self._channels else key
-                self._channels[channel.place] = channel
+            for channel in unknown:
+                channel.stream.key = key = keys.get(channel.stream.name)
+                if key is not None and self._channels.get(channel.place) is channel:
+                    # From now on by its key: it may be renamed, and another one get its name. Others may
+                    # follow it by its key already, and the two channels are read as one.
+                    del self._channels[channel.place]
+                    channel.place = channel if key in self._channels else key
+                    self._channels[channel.place] = channel
 
     def _end(self, channels: Sequence[Channel], error: BaseException) -> None:
         """Tell the followers of these that there will be no more."""

@@ -312,3 +312,14 @@ def test_each_deletion_gives_another_number(recorder: LogRecorder, other: LogRec
         assert len(seen) == number + 2
     began(recorder, "more")
     assert recorder.deletions() in seen
+
+
+def test_several_names_are_looked_up_at_once(recorder: LogRecorder) -> None:
+    one, two = Stream("one"), Stream("zwei ä 😀")
+    for stream in (one, two):
+        put(recorder, stream, "a")
+    recorder.archive(key_of(recorder, one), 1)
+
+    found = recorder.find_all({"one", "zwei ä 😀", "none", "ONE"})
+    assert found == {"one": key_of(recorder, one), "zwei ä 😀": key_of(recorder, two)}
+    assert recorder.find_all(set()) == {}
