@@ -206,7 +206,7 @@ class TestFaults:
             (UNREACHABLE, 6, f"me@127.0.0.1:{PORT_OF_NO_SERVER}/talks: connection failed"),
             (f"{UNREACHABLE}?schema=Acme", 2, "schema: expected small letters"),
             (f"{UNREACHABLE}?pool=all", 2, "pool: expected a number"),
-            (f"{UNREACHABLE}?sslmod=require", 6, 'invalid URI query parameter: "sslmod"'),
+            (f"{UNREACHABLE}?sslmod=require", 2, 'invalid URI query parameter: "sslmod"'),
             (f"postgresql://me:a?{HOSTILE}@db/talks", 2, "found one that cannot be read: postgresql://…"),
             (f"postgresql://me:{SECRET}/talks", 2, "found one that cannot be read: postgresql://…"),
         ],

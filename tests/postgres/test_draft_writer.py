@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,7 @@ def test_pieces_that_come_at_the_same_time_are_all_stored_in_order(
 
         def counted(work: Callable[[LogConnection, bool], None]) -> None:
             writes.append(threading.get_ident())
+            time.sleep(0.01)  # a server that takes its time: the others ask meanwhile
             repeat(work)
 
         fences = [answer(log, str(number)) for number in range(ANSWERS)]
