@@ -10,7 +10,7 @@ from .datastore import PostgresLogDatastore
 
 
 class _Pieces:
-    """Pieces of one caller, and whether they were stored; `woken` is set then, or when it is to store them."""
+    """Pieces of one caller, and whether they were stored; `woken` is set then, or when it has to do that."""
 
     def __init__(self, said: Sequence[tuple[int, bytes]]) -> None:
         self.said = said

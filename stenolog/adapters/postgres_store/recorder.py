@@ -64,7 +64,7 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
 
     datastore: PostgresLogDatastore
     # A write costs no wait for the disk, and those of a process are made together.
-    draft_interval = 0.05
+    draft_interval = 0.03
 
     def __init__(self, datastore: PostgresLogDatastore) -> None:
         # Past the library's own recorders, which would make other tables.
