@@ -50,7 +50,7 @@ PREFACE = """\
 | `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
 | `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
 | `worker` | no envelope |
-| `submit` | `conversation`, `position`; with `--wait` `answers` too: of each `agent` and `text` |
+| `submit` | `conversation`, `position` (of a decision, where the call is); with `--wait` `answers` too: of each `agent` and `text`; calls that wait for a person stand in `diagnostics` |
 | `workers` | `workers`, `queues`, `held`; of each worker `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; of each queue `team`, `waiting`, `oldest`; of each session that holds followers back `pid`, `application`, `state`, `seconds` |
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `check`, `check all` | `log`, `requests`: the data of both |

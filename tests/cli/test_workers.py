@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,10 +16,10 @@ import pytest
 
 import stenolog
 from tests.cli.conftest import Ran
-from tests.cli.teams import LOOKS, team
+from tests.cli.teams import LOOKS, SELLS, call, events, team
 from tests.cli.terminal import ROOT
 from tests.postgres.server import Server
-from tests.workers.given import jobs_dropped
+from tests.workers.given import answering, jobs_dropped
 
 Cli = Callable[..., Ran]
 
@@ -57,6 +59,96 @@ def test_what_is_submitted_is_answered_by_a_worker_and_printed(cli: Cli, tmp_pat
     assert (again.status, again.out) == (0, "✓ user-7: submitted at 2\n")
     with stenolog.open(tmp_path / db if db == "talks.db" else db) as log:
         assert len(log["user-7"]) == 6
+
+
+def test_a_call_is_approved_by_the_line_that_a_submit_that_waits_names(
+    cli: Cli, tmp_path: Path, db: str
+) -> None:
+    at = ("submit", "--db", db, "--talk", "user-7")
+    with worker(tmp_path, team(tmp_path, *SELLS), db):
+        stopped = cli(*at, "Sell 3.", "--wait")
+        words = shlex.split(stopped.err.splitlines()[-1].partition("approval: stenolog ")[2])
+        approved = cli(*words, "--db", db, "--wait", "--json")
+
+    assert (stopped.status, stopped.out) == (0, "")
+    assert "user-7, coder: sell(" in stopped.err
+    assert words == ["submit", "--talk", "user-7", "--approve", "4"]
+    assert approved.status == 0
+    assert approved.envelope["data"] == {
+        "conversation": "user-7",
+        "position": 5,
+        "answers": [{"agent": "coder", "text": "Done."}],
+    }
+
+
+def test_a_submit_that_no_worker_will_hear_of_says_so(cli: Cli, postgres: Callable[[str], Server]) -> None:
+    server = postgres("postgres 15")
+    with server.schema() as address:
+        ran = cli("submit", "--db", address, "--talk", "a", "Hi", "--team", "another")
+        jobs_dropped(server, address)
+
+    assert (ran.status, ran.out) == (0, "✓ a: submitted at 2\n")
+    assert ran.err == "· no worker of 'another' lives; it waits for one (`stenolog workers`)\n"
+
+
+def asked(cli: Cli, folder: Path, *calls: int) -> None:
+    """Record a conversation whose coder wants to sell, and waits for a person."""
+    team(folder, [call("sell", loaves=loaves) for loaves in calls])
+    assert cli("run", "team.toml", "Sell.", "--conversation", "user-7").status == 0
+
+
+@pytest.mark.parametrize("refusal", [("--refuse",), ("--refuse", "3")])
+def test_the_only_call_that_waits_is_refused_with_and_without_its_position(
+    cli: Cli, tmp_path: Path, refusal: tuple[str, ...]
+) -> None:
+    asked(cli, tmp_path, 3)
+    ran = cli("submit", "--talk", "user-7", *refusal, "--json")
+
+    assert ran.envelope["data"] == {"conversation": "user-7", "position": 4}
+    assert events("user-7")[3].control.action == "refuse"
+
+
+def test_of_several_calls_that_wait_one_is_named_by_its_code(cli: Cli, tmp_path: Path) -> None:
+    asked(cli, tmp_path, 3, 4)
+    unclear = cli("submit", "--talk", "user-7", "--approve")
+    none = cli("submit", "--talk", "user-7", "--approve", "2")
+    code = unclear.err.splitlines()[-1].split()[2].rstrip(":")
+    ran = cli("submit", "--talk", "user-7", "--approve", code)
+
+    assert (unclear.status, none.status, ran.status) == (2, 2, 0)
+    assert [row.split(": ")[-1] for row in unclear.err.splitlines()[1:]] == [
+        'sell({"loaves":3})',
+        'sell({"loaves":4})',
+    ]
+    assert "expected a call at 2" in none.err
+    assert events("user-7")[3].control.call.index == 1
+
+
+def test_what_is_at_work_is_cancelled(cli: Cli, tmp_path: Path, db: str) -> None:
+    at = ("submit", "--db", db, "--talk", "user-7")
+    with stenolog.open(tmp_path / db if db == "talks.db" else db) as log:
+        asyncio.run(answering("A cat.").send(log["user-7"], "What is it?"))
+    nobody = cli("submit", "--db", db, "--talk", "another-one", "--cancel")
+    ran = cli(*at, "--cancel", "--wait")
+    again = cli(*at, "--cancel")
+
+    assert (ran.status, again.status, nobody.status) == (0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("Hi", "--cancel"), ("--cancel", "--approve"), ("--approve", "3", "--refuse", "3")]
+)
+def test_exactly_one_thing_is_submitted(cli: Cli, words: tuple[str, ...]) -> None:
+    ran = cli("submit", "--talk", "user-7", *words)
+
+    assert ran.status == 2
+    assert "expected one of MESSAGE, --cancel, --approve and --refuse" in ran.err
+
+
+def test_an_id_goes_with_a_message(cli: Cli) -> None:
+    ran = cli("submit", "--talk", "user-7", "--cancel", "--id", "m-1")
+
+    assert (ran.status, "--to and --id go with a message" in ran.err) == (2, True)
 
 
 @pytest.mark.slow

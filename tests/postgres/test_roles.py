@@ -112,6 +112,14 @@ def test_a_reader_is_told_that_it_may_not_append(roles: Roles) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_role_without_rights_on_the_jobs_is_told_so_when_it_lists_workers(roles: Roles) -> None:
+    done = run(roles.reader, "workers")
+
+    assert done.returncode == 6
+    assert "expected a role that may use the schema" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_writer_submits_what_a_worker_is_woken_for(roles: Roles) -> None:
     done = run(roles.writer, "submit", "--talk", "demo", "Which test fails?")
     waiting = run(roles.writer, "workers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.domain.errors import IllegalCommandError
 from stenolog.domain.lifecycle import BUSY
+from stenolog.projections.terminal_text import shown_call
 
 from .database import Database
 from .framework import command
-from .lines import CommandResult, Piece, counted, line, paragraph, when
-from .lookup import open_log
+from .lines import CommandResult, Diagnostic, Piece, counted, line, paragraph, when
+from .lookup import find_conversation, open_log
 from .options import names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:
+    from stenolog.adapters.engine.approvals import PendingApproval
     from stenolog.adapters.log import Conversation
     from stenolog.adapters.workers.worker import Worker
     from stenolog.domain.state import State
@@ -29,6 +33,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 GRACE = "Seconds that what is under way has at SIGTERM."
 TEAM_NAME = "Name of the team; else that of the file, without .toml."
+CALL = "the call of the answer there, or the only one that waits."
+TEAM = "team"
+LOOK = 0.5
+"""Seconds without an entry after which a look at the delegates says whether they wait for a person."""
 
 
 @command("worker", example="stenolog worker --db postgresql://db/talks --team team.toml")
@@ -84,50 +92,149 @@ def _stop(worker: Worker) -> None:
 
 @command("submit", example="stenolog submit --talk user-7 'Find the bug' --id m-17 --wait")
 @click.option("--talk", metavar="NAME", required=True, shell_complete=names, help="The conversation.")
-@click.option("--team", metavar="NAME", default="team", show_default=True, help="The workers' --name.")
+@click.option("--team", metavar="NAME", default=TEAM, show_default=True, help="The workers' --name.")
 @click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
 @click.option("--id", metavar="ID", default="", help="Id of the entry: it is said once.")
+@click.option("--cancel", is_flag=True, help="Stop all agents that are at work.")
+@click.option("--approve", is_flag=False, flag_value="", metavar="[POSITION]", help=f"Approve {CALL}")
+@click.option("--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help=f"Refuse {CALL}")
 @click.option("--wait", is_flag=True, help="Print the answers, until the agents rest.")
-@click.argument("message")
+@click.argument("message", required=False)
 @takes_db
 def submit_command(
-    db: Database, talk: str, message: str, team: str, to: tuple[str, ...], id: str, wait: bool
+    db: Database,
+    talk: str,
+    message: str | None,
+    team: str,
+    to: tuple[str, ...],
+    id: str,
+    cancel: bool,
+    approve: str | None,
+    refuse: str | None,
+    wait: bool,
 ) -> CommandResult:
-    """Say something to a team whose workers run elsewhere.
+    """Say something to a team whose workers run elsewhere, or stop it, or decide about its calls.
 
     With --wait it exits with 1 where an agent has failed.
     """
-    from stenolog.adapters.workers.submitting import submit_sync
+    from stenolog.adapters.workers.status import has_worker
 
-    conversation = open_log(db, create=True)[talk]
+    control = _only_one(message, cancel, approve, refuse, bool(to or id))
+    log = open_log(db, create=not control)
+    conversation = find_conversation(log, talk) if control else log[talk]
     name = Path(team).stem if team.endswith(".toml") else team
-    position = submit_sync(conversation, message, to=to, id=id, team=name)
-    data: dict[str, Any] = {"conversation": talk, "position": position}
+    data: dict[str, Any] = {"conversation": conversation.name}
+    before = conversation.position
+    if message is not None:
+        from stenolog.adapters.workers.submitting import submit_sync
+
+        before = data["position"] = submit_sync(conversation, message, to=to, id=id, team=name)
+    elif cancel:
+        from stenolog.adapters.workers.submitting import cancel as cancelled
+
+        data["position"] = asyncio.run(cancelled(conversation, team=name))
+    else:
+        data |= _decided(conversation, approve, refuse, name)
+    if has_worker(log, name) is False:
+        say(f"no worker of {name!r} lives; it waits for one (`stenolog workers`)", mark="·", style="cyan")
     if not wait:
-        return CommandResult(data, lambda: [line(("✓ ", "green"), f"{talk}: submitted at {position}")])
-    answers = [*_answers(conversation, position)]
+        done = line(("✓ ", "green"), f"{data['conversation']}: submitted at {data['position']}")
+        return CommandResult(data, lambda: [done])
+    answers = [*_answers(conversation, before, acted=control)]
     failed = any(lane.status == "failed" for lane in conversation.state().lanes.values())
+    notes = tuple(_left(conversation, name))
     data |= {"answers": [{"agent": agent, "text": text} for agent, text in answers]}
-    return CommandResult(data, lambda: _drawn_answers(answers), failed=failed)
+    return CommandResult(data, lambda: _drawn_answers(answers), failed=failed, diagnostics=notes)
 
 
-def _answers(conversation: Conversation, position: int) -> Iterator[tuple[str, str]]:
-    """Yield the answers behind a position, until every lane rests, or waits for a person."""
+def _only_one(
+    message: str | None, cancel: bool, approve: str | None, refuse: str | None, described: bool
+) -> bool:
+    """Return whether a command was given, and no text; `described` is one with `--to` or `--id`."""
+    given = (message is not None) + cancel + (approve is not None) + (refuse is not None)
+    if given != 1:
+        raise click.UsageError(f"expected one of MESSAGE, --cancel, --approve and --refuse, found {given}")
+    if message is None and described:
+        raise click.UsageError("--to and --id go with a message")
+    return message is None
+
+
+def _decided(
+    conversation: Conversation, approve: str | None, refuse: str | None, team: str
+) -> dict[str, Any]:
+    """Decide about the call that is meant; return the conversation that it is in, and the position there."""
+    from stenolog.adapters.workers import submitting
+
+    call = _call_meant(conversation, (approve if refuse is None else refuse) or "")
+    decide = submitting.approve if refuse is None else submitting.reject
+    position = asyncio.run(decide(conversation.log[call.conversation], call.call, team=team))
+    return {"conversation": call.conversation, "position": position}
+
+
+def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
+    """Return the call whose answer is at a position, or whose code that is; nothing written: the only one."""
+    calls = [*_pending(conversation)]
+    meant = [call for at, call in calls if written in ("", str(at), call.code)]
+    if len(meant) == 1:
+        return meant[0]
+    # Two calls of one answer have codes of their own.
+    wanted = f"a call at {written}" if written and not meant else "the position of one call, or its code"
+    listed = "".join(f"\n  {at} or {each.code}: {_in_words(each)}" for at, each in calls)
+    raise IllegalCommandError(f"expected {wanted}; waiting for approval: {listed or 'none'}")
+
+
+def _pending(conversation: Conversation) -> Iterator[tuple[int, PendingApproval]]:
+    """Yield the calls that wait for a person, those of delegates too, each with its answer's position."""
+    from stenolog.adapters.engine.approvals import waiting
+
+    for call in waiting(conversation):
+        answer = conversation.log[call.conversation].entry_by_id(call.call.entry)
+        assert answer is not None, "its call is open"
+        yield answer.position, call
+
+
+def _in_words(call: PendingApproval) -> str:
+    return f"{call.conversation}, {call.lane}: {shown_call(call.name, call.arguments)}"
+
+
+def _left(conversation: Conversation, team: str) -> Iterator[Diagnostic]:
+    """Yield a sentence for each call that a person has to decide about, with the line that approves it."""
+    calls = [*_pending(conversation)]
+    places = [at for at, _ in calls]
+    for at, call in calls:
+        words = ["stenolog", "submit", "--talk", conversation.name]
+        words += [] if team == TEAM else ["--team", team]
+        words += ["--approve", str(at) if places.count(at) == 1 else call.code]
+        yield Diagnostic(
+            "note", "awaiting_approval", f"{_in_words(call)} waits for your approval: {shlex.join(words)}"
+        )
+
+
+def _answers(conversation: Conversation, position: int, *, acted: bool) -> Iterator[tuple[str, str]]:
+    """Yield the answers behind a position, until every lane rests, or waits for a person.
+
+    `acted`: an answer or an error need not come first, since the state is that behind a command.
+    """
+    from stenolog.adapters.engine.approvals import only_waits
     from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 
-    acted = False
-    for entry in conversation.tail(after=position):
-        match entry.event:
-            case AssistantMessage(purpose="answer", text=text, agent=agent) if text:
-                acted = True
-                yield agent, text
-            case AssistantMessage() | LlmError() | UserMessage():
-                acted = acted or not isinstance(entry.event, UserMessage)
-            case _:
-                pass
-        state = conversation.state()
-        # The state may be of later entries, which were not read yet.
-        if acted and state.position == entry.position and not _is_busy(state):
+    while True:
+        for entry in conversation.tail(after=position, timeout=LOOK):
+            position = entry.position
+            match entry.event:
+                case AssistantMessage(purpose="answer", text=text, agent=agent) if text:
+                    acted = True
+                    yield agent, text
+                case AssistantMessage() | LlmError() | UserMessage():
+                    acted = acted or not isinstance(entry.event, UserMessage)
+                case _:
+                    pass
+            state = conversation.state()
+            # The state may be of later entries, which were not read yet.
+            if acted and state.position == position and not _is_busy(state):
+                return
+        # Where a delegate waits for a person, no entry comes here.
+        if acted and conversation.position == position and only_waits(conversation):
             return
 
 

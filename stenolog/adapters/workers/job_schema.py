@@ -49,9 +49,12 @@ CREATE UNLOGGED TABLE workers (
 
 
 def found(store: PostgresLogDatastore) -> str | None:
-    """Return the name of the queue's schema; None while it was not made."""
+    """Return the name of the queue's schema; None while it was not made. Raises `StoreError`."""
     schema = f"{store.address.schema}{SUFFIX}"
-    return schema if store.read(partial(_has_tables, schema=schema)) else None
+    if not store.read(partial(_has_tables, schema=schema)):
+        return None
+    _check_right(store, schema)
+    return schema
 
 
 def ensure(store: PostgresLogDatastore, schema_sql: str) -> str:
@@ -63,13 +66,18 @@ def ensure(store: PostgresLogDatastore, schema_sql: str) -> str:
         )
     if not found(store):
         store.write(partial(_make, schema=schema, schema_sql=schema_sql, where=store.path))
+        _check_right(store, schema)
+    return schema
+
+
+def _check_right(store: PostgresLogDatastore, schema: str) -> None:
+    """Check that the role may use the queue's schema. Raises `StoreError`."""
     # Without the right, PostgreSQL says of the types in it that they do not exist.
     if not store.read(partial(_may_use, schema=schema)):
         raise StoreError(
             f"{store.path}: expected a role that may use the schema {schema!r}, found no right to it. "
             "Let its owner grant it"
         )
-    return schema
 
 
 def _make(connection: LogConnection, *, schema: str, schema_sql: str, where: str) -> None:

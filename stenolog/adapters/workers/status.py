@@ -43,3 +43,18 @@ def workers_status(log: Log) -> WorkersStatus | None:
     keys = {key for worker in workers for key in worker.doing}
     names = {key: name for key in keys if (name := log.recorder.name_of(key)) is not None}
     return WorkersStatus(workers, queue_depths(store, schema), held, names)
+
+
+def has_worker(log: Log, team: str) -> bool | None:
+    """Return whether a worker of the team lives; None for a log in a file, which keeps no list of them."""
+    if not is_postgres(log.recorder.address):
+        return None
+    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+
+    from .job_schema import found
+    from .worker_rows import living_workers
+
+    assert isinstance(log.recorder, PostgresLogRecorder), "its address says so"
+    store = log.recorder.datastore
+    schema = found(store)
+    return schema is not None and any(worker.team == team for worker in living_workers(store, schema))
