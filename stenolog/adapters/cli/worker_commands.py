@@ -33,7 +33,6 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 GRACE = "Seconds that what is under way has at SIGTERM."
 TEAM_NAME = "Name of the team; else that of the file, without .toml."
-CALL = "the call of the answer there, or the only one that waits."
 TEAM = "team"
 LOOK = 0.5
 """Seconds without an entry after which a look at the delegates says whether they wait for a person."""
@@ -96,8 +95,12 @@ def _stop(worker: Worker) -> None:
 @click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
 @click.option("--id", metavar="ID", default="", help="Id of the entry: it is said once.")
 @click.option("--cancel", is_flag=True, help="Stop all agents that are at work.")
-@click.option("--approve", is_flag=False, flag_value="", metavar="[POSITION]", help=f"Approve {CALL}")
-@click.option("--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help=f"Refuse {CALL}")
+@click.option(
+    "--approve", is_flag=False, flag_value="", metavar="[POSITION]", help="Approve a call: its answer."
+)
+@click.option(
+    "--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help="Refuse a call: its answer."
+)
 @click.option("--wait", is_flag=True, help="Print the answers, until the agents rest.")
 @click.argument("message", required=False)
 @takes_db
@@ -113,9 +116,10 @@ def submit_command(
     refuse: str | None,
     wait: bool,
 ) -> CommandResult:
-    """Say something to a team whose workers run elsewhere, or stop it, or decide about its calls.
+    """Say something to a team whose workers run elsewhere.
 
-    With --wait it exits with 1 where an agent has failed.
+    --cancel, --approve and --refuse come in the place of a message. A call is named by the position of its
+    answer, or not at all where only one waits. With --wait it exits with 1 where an agent has failed.
     """
     from stenolog.adapters.workers.status import has_worker
 
@@ -142,7 +146,7 @@ def submit_command(
         return CommandResult(data, lambda: [done])
     answers = [*_answers(conversation, before, acted=control)]
     failed = any(lane.status == "failed" for lane in conversation.state().lanes.values())
-    notes = tuple(_left(conversation, name))
+    notes = tuple(_open_approvals(conversation, name))
     data |= {"answers": [{"agent": agent, "text": text} for agent, text in answers]}
     return CommandResult(data, lambda: _drawn_answers(answers), failed=failed, diagnostics=notes)
 
@@ -197,7 +201,7 @@ def _in_words(call: PendingApproval) -> str:
     return f"{call.conversation}, {call.lane}: {shown_call(call.name, call.arguments)}"
 
 
-def _left(conversation: Conversation, team: str) -> Iterator[Diagnostic]:
+def _open_approvals(conversation: Conversation, team: str) -> Iterator[Diagnostic]:
     """Yield a sentence for each call that a person has to decide about, with the line that approves it."""
     calls = [*_pending(conversation)]
     places = [at for at, _ in calls]
