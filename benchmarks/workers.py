@@ -25,8 +25,9 @@ CLIENTS = 32
 PROCESSES = 4
 SECONDS = 4.0
 BLOCKED = 5_000
-TALKS = 200
-CONCURRENCY = 25
+TALKS = 400
+# So few that the workers wait for their models, and not for the processors of a small machine.
+CONCURRENCY = 10
 CONTEXT = multiprocessing.get_context("spawn")
 SCHEMAS = itertools.count(1)
 FETCH = "SELECT * FROM procrastinate_fetch_job_v2(ARRAY['team'], 1)"

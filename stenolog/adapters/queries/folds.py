@@ -17,6 +17,7 @@ from functools import cache, cached_property
 from typing import (
     Any,
     Generic,
+    TypeAlias,
     TypeVar,
 )
 
@@ -94,6 +95,8 @@ class Json(Generic[S]):
         return TypeAdapter(self.kind)
 
 
+Digests: TypeAlias = dict[tuple[int, int], bytes]
+"""Digests of entries that were read, by the key of the stream and the position."""
 STATE = persistent(Fold("state", INITIAL, evolve, version=4, state=State))
 SETTINGS = persistent(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2, state=Settings))
 
@@ -116,7 +119,8 @@ def open_folds(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[FoldCursor[Any]]:
     """Fold the entries up to `at` and return cursors that can be advanced from there."""
-    foldings = [FoldCursor(conversation, kept, at) for kept in folds]
+    digests: Digests = {}
+    foldings = [FoldCursor(conversation, kept, at, digests) for kept in folds]
     after = min(each.position for each in foldings)
     read: Entry | Head | None = None
     for read in _read(conversation, folds, after, at) if after != at else ():
@@ -144,10 +148,12 @@ class FoldCursor(Generic[S]):
     Each state that it reaches is stored, in runs; of states too large for that, one in so many positions.
     """
 
-    def __init__(self, conversation: StreamHandle, kept: PersistentFold[S], at: int | None) -> None:
+    def __init__(
+        self, conversation: StreamHandle, kept: PersistentFold[S], at: int | None, digests: Digests
+    ) -> None:
         self.conversation = conversation
         self.kept = kept
-        self.state, self.position = load_checkpoint(conversation, kept, at)
+        self.state, self.position = load_checkpoint(conversation, kept, at, digests)
         self._begun = self.position
         self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
         self._room = RUN
@@ -211,12 +217,16 @@ def is_snapshot_position(entry: Entry) -> bool:
     return entry.position % SPACING == SPACING - 1
 
 
-def load_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], at: int | None) -> tuple[S, int]:
+def load_checkpoint(
+    conversation: StreamHandle, kept: PersistentFold[S], at: int | None, digests: Digests | None = None
+) -> tuple[S, int]:
     """Return the state and position of the last usable checkpoint, or the initial state and 0.
 
     A fork begins at the checkpoints of the conversation that it was forked from. A checkpoint of another log,
-    or one that `dump` does not write, is deleted with all others of its conversation.
+    or one that `dump` does not write, is deleted with all others of its conversation. `digests`: those that
+    were read just now, which this adds to.
     """
+    digests = {} if digests is None else digests
     checkpoints, recorder = conversation.log.checkpoints, conversation.log.recorder
     for stream, last in reader_module.ancestor_streams(
         recorder, conversation.stream, LAST if at is None else at
@@ -225,7 +235,10 @@ def load_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], at: int
         found = checkpoints.get(stream.key, kept.fold.name, kept.version, last)
         if found is not None:
             with suppress(PositionNotFoundError, ValueError):
-                if reader_module.digest_at(recorder, stream, found.end) == found.digest:
+                # Of several folds, most checkpoints end at the same entry.
+                if (place := (stream.key, found.end)) not in digests:
+                    digests[place] = reader_module.digest_at(recorder, stream, found.end)
+                if digests[place] == found.digest:
                     return kept.load(found.state), found.position
             checkpoints.drop(stream.key)
     return kept.fold.initial, 0
