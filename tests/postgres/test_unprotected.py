@@ -51,6 +51,7 @@ def answers(address: str) -> list[tuple[str, str]]:
     return [(event.text, getattr(event, "message", "")) for event in told]
 
 
+@pytest.mark.slow
 def test_where_the_server_is_away_effects_stop_while_their_process_counts_as_alive(
     way: Way, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_settled_claim_has_no_rows_any_more(recorder: LogRecorder) -> None:
     assert recorder.drafted([key], {}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another process"])
 def test_who_asks_for_drafts_is_woken_by_them(
     recorder: LogRecorder, other: LogRecorder, is_own: bool
