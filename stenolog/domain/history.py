@@ -53,6 +53,16 @@ class Change(NamedTuple):
     erased: bytes | None = None
 
 
+class Newest(NamedTuple):
+    """The last record's number and digest."""
+
+    number: int
+    digest: bytes
+
+
+START: Final = Newest(0, GENESIS)
+
+
 class Listed(NamedTuple):
     """A conversation as its row in the table must be."""
 
@@ -98,6 +108,14 @@ def digest_of(previous: bytes, change: Change) -> bytes:
         # With another length of salt, its end could be read as the beginning of another name.
         content = b""
     return sha256(previous + header.encode(errors="surrogatepass") + content).digest()
+
+
+def following(
+    newest: Newest, key: int, what: str, *, value: int = 0, parent: int = 0, salt: bytes = b"", name: str = ""
+) -> Change:
+    """Return the record behind the newest one. A name needs a salt of `SALT_BYTES`."""
+    change = Change(newest.number + 1, key, what, value, parent, salt, name, b"")
+    return change._replace(digest=digest_of(newest.digest, change))
 
 
 def log_head(number: int, newest: int, history: bytes, heads: Iterable[tuple[int, int, bytes]]) -> LogHead:

@@ -21,18 +21,17 @@ from psycopg import errors as pg
 from stenolog.adapters.store.appends import (
     Sources,
     check_same,
+    claim_lost,
     make_records,
     once,
-    opening,
     prepare_stored,
     switches,
-    unexpected_switch,
+    unwritten,
 )
 from stenolog.adapters.store.store_values import Head, InTransaction, PendingEntry, Stream
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import is_receipt
 from stenolog.domain.errors import (
-    ClaimLostError,
     ConversationNotFoundError,
     InvalidEventError,
     VersionConflictError,
@@ -217,7 +216,7 @@ def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool
 
     `again`: an attempt before this one may have been committed, so that these very items may be there.
     """
-    name, expected = asked.stream.name, asked.expected
+    name = asked.stream.name
     key = _key(connection, asked.stream)
     take_turns(connection, [key])
     head = event_rows.head(connection, key)
@@ -225,15 +224,9 @@ def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool
         raise ConversationNotFoundError(f"{name!r}: the conversation was deleted")
     items = once(name, asked.items)
     standing = _existing_records(connection, name, key, items, again) if head.position else {}
-    fresh = [item for item in items if item.id not in standing]
-    # An append that repeats itself in full is no conflict, wherever the log stands now.
-    if fresh:
-        if expected not in (None, head.position):
-            raise VersionConflictError(name, expected=expected or 0, found=head.position)
-        if not (head.position or asked.exact or switches(fresh[:1])):
-            fresh.insert(0, opening(asked.edge, fresh[0].time))
-        elif head.position and expected is None and switches(fresh):
-            raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
+    if fresh := unwritten(
+        name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
+    ):
         records = make_records(head, fresh)
         write_rows(connection, key, head, records)
         if asked.also is not None:
@@ -251,7 +244,7 @@ def settle(connection: LogConnection, fence: int) -> None:
     """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if not claim_rows.delete(connection, fence):
-        raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
+        raise claim_lost(fence)
 
 
 class ExactAppend(NamedTuple):

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from stenolog.adapters.store.appends import check_storable
 from stenolog.adapters.store.store_values import LAST, Order, Segment, Which
 from stenolog.domain import history
-from stenolog.domain.entry import GENESIS
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import (
     ARCHIVED,
@@ -23,7 +22,8 @@ from stenolog.domain.history import (
     RENAMED,
     SALT_BYTES,
     UNARCHIVED,
-    Change,
+    Newest,
+    following,
     hashed,
 )
 
@@ -214,17 +214,10 @@ UNNAME = "UPDATE {s}.history SET erased = %s, salt = '', name = '' WHERE number 
 HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM {{s}}.history WHERE number > %s ORDER BY number LIMIT 1000"
 
 
-class Newest(NamedTuple):
-    """The last record's number and digest."""
-
-    number: int
-    digest: bytes
-
-
 def newest_change(connection: LogConnection) -> Newest:
     """Return the end of the history."""
     row = connection.run(NEWEST_CHANGE).fetchone()
-    return Newest._make(row) if row else Newest(0, GENESIS)
+    return Newest._make(row) if row else history.START
 
 
 def add_change(
@@ -237,11 +230,11 @@ def add_change(
     name: str = "",
 ) -> None:
     """Write one record behind the last one; the caller's transaction makes the change itself."""
-    number, previous = newest_change(connection)
     # Without a salt, the hash of an erased name could be guessed.
     salt = os.urandom(SALT_BYTES) if name else b""
-    change = Change(number + 1, key, what, value or 0, parent or 0, salt, name, b"")
-    connection.run(INSERT_CHANGE, change._replace(digest=history.digest_of(previous, change)))
+    newest = newest_change(connection)
+    change = following(newest, key, what, value=value or 0, parent=parent or 0, salt=salt, name=name)
+    connection.run(INSERT_CHANGE, change)
 
 
 def erase_name(connection: LogConnection, key: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from eventsourcing.persistence import StoredEvent
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import OPENING_ID, NewEntry, Record, check_name, make_record, microseconds
-from stenolog.domain.errors import DuplicateIdError, InvalidEventError
+from stenolog.domain.errors import ClaimLostError, DuplicateIdError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import ConversationRef
@@ -72,6 +72,39 @@ def unexpected_switch(name: str, position: int, number: int) -> str:
     return (
         f"{reason}; a list of messages (events_from) goes into a new conversation" if number > 1 else reason
     )
+
+
+def unwritten(
+    name: str,
+    items: Sequence[PendingEntry],
+    standing: Container[str],
+    head: Head,
+    *,
+    expected: int | None,
+    edge: Sources,
+    exact: bool,
+) -> list[PendingEntry]:
+    """Return what is to be written behind the head: the items whose ids do not stand, and the opening.
+
+    `exact`: a new conversation gets no opening of ours.
+    Raises `VersionConflictError`, and `InvalidEventError` for a mode switch that expects no position.
+    """
+    fresh = [item for item in items if item.id not in standing]
+    # An append that repeats itself in full is no conflict, wherever the log stands now.
+    if not fresh:
+        return []
+    if expected not in (None, head.position):
+        raise VersionConflictError(name, expected=expected or 0, found=head.position)
+    if not (head.position or exact or switches(fresh[:1])):
+        fresh.insert(0, opening(edge, fresh[0].time))
+    elif head.position and expected is None and switches(fresh):
+        raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
+    return fresh
+
+
+def claim_lost(fence: int) -> ClaimLostError:
+    """Return the error for a result whose claim somebody else has."""
+    return ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
 
 def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:

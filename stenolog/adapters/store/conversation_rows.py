@@ -6,10 +6,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from stenolog.domain import history
-from stenolog.domain.entry import GENESIS
 from stenolog.domain.erasure import RECEIPT, RECEIPT_BYTES
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import (
@@ -20,7 +19,8 @@ from stenolog.domain.history import (
     RENAMED,
     SALT_BYTES,
     UNARCHIVED,
-    Change,
+    Newest,
+    following,
     hashed,
 )
 
@@ -224,20 +224,10 @@ HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM history WHERE number > ? ORDER BY
 CONVERSATIONS = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
 
 
-class Newest(NamedTuple):
-    """The last record's number and digest."""
-
-    number: int
-    digest: bytes
-
-
-HISTORY_START = Newest(0, GENESIS)
-
-
 def newest_change(connection: sqlite3.Connection) -> Newest:
     """Return the end of the history."""
     row = connection.execute(NEWEST_CHANGE).fetchone()
-    return Newest._make(row) if row else HISTORY_START
+    return Newest._make(row) if row else history.START
 
 
 def add_change(
@@ -250,11 +240,11 @@ def add_change(
     name: str = "",
 ) -> None:
     """Write one record behind the last one; the caller's transaction makes the change itself."""
-    number, previous = newest_change(connection)
     # Without a salt, the hash of an erased name could be guessed.
     salt = os.urandom(SALT_BYTES) if name else b""
-    change = Change(number + 1, key, what, value or 0, parent or 0, salt, name, b"")
-    connection.execute(INSERT_CHANGE, change._replace(digest=history.digest_of(previous, change)))
+    newest = newest_change(connection)
+    change = following(newest, key, what, value=value or 0, parent=parent or 0, salt=salt, name=name)
+    connection.execute(INSERT_CHANGE, change)
 
 
 def erase_name(connection: sqlite3.Connection, key: int) -> None:

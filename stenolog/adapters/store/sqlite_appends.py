@@ -11,9 +11,7 @@ from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
-    ClaimLostError,
     ConversationNotFoundError,
-    InvalidEventError,
     VersionConflictError,
 )
 
@@ -21,12 +19,12 @@ from . import conversation_rows, event_rows, tracking_rows
 from .appends import (
     Sources,
     check_same,
+    claim_lost,
     make_records,
     once,
-    opening,
     prepare_stored,
     switches,
-    unexpected_switch,
+    unwritten,
 )
 from .group_commit import Savepoint
 from .store_values import START, Head, PendingEntry, Stream
@@ -92,20 +90,14 @@ class Append(NamedTuple):
 
     def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
         """Append after a look at the head, and at the ids that may exist already."""
-        name, expected = self.stream.name, self.expected
+        name = self.stream.name
         key = _key(connection, self.stream)
         head = event_rows.head(connection, key) or START
         items = once(name, self.items)
         standing = _existing_records(connection, name, key, items) if head.position else {}
-        fresh = [item for item in items if item.id not in standing]
-        # An append that repeats itself in full is no conflict, wherever the log stands now.
-        if fresh:
-            if expected not in (None, head.position):
-                raise VersionConflictError(name, expected=expected or 0, found=head.position)
-            if not (head.position or self.exact or switches(fresh[:1])):
-                fresh.insert(0, opening(self.edge, fresh[0].time))
-            elif head.position and expected is None and switches(fresh):
-                raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
+        if fresh := unwritten(
+            name, items, standing, head, expected=self.expected, edge=self.edge, exact=self.exact
+        ):
             records = make_records(head, fresh)
             event_rows.insert(connection, key, records)
             head = _last(records)
@@ -121,7 +113,7 @@ def settle(connection: sqlite3.Connection, fence: int) -> None:
     """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if connection.execute(DELETE_CLAIM, (fence,)).rowcount != 1:
-        raise ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
+        raise claim_lost(fence)
 
 
 class ExactAppend(NamedTuple):
