@@ -13,37 +13,11 @@ from typing import Any
 
 import pytest
 
-import stenolog
-from stenolog import ToolCall
-from stenolog.domain.codec import REGISTRY
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import import_file
-from stenolog.parts import ProviderPart, ReasoningPart
 from tests.requests.corpus import TRANSCRIPTS, files
+from tests.transcripts.acceptance import Said, held, is_in
 
 HERE = TRANSCRIPTS.is_dir()
-Said = tuple[str, str]
-"""Who or what said it, and the words."""
-
-
-def held(path: Path) -> tuple[str, int]:
-    """Return all words in the log of a file, forks too, as one text, and the number of calls."""
-    words: list[str] = []
-    calls = 0
-    with stenolog.open(":memory:") as log:
-        import_file(log, path)
-        for name in log.names(archived=True):
-            for entry in log[name].entries():
-                for part in getattr(entry.event, "parts", ()):
-                    words += [part.raw] if isinstance(part, ProviderPart) else []
-                    words += [getattr(part, "text", "")]
-                    if isinstance(part, ReasoningPart):
-                        words += [part.signature, part.encrypted]
-                    if isinstance(part, ToolCall):
-                        calls += 1
-                        words += [part.name, part.arguments]
-                words.append(REGISTRY.dump(entry.event)[1].decode())
-    return "\n".join(words), calls
 
 
 def objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -140,11 +114,5 @@ def test_all_that_was_said_in_a_file_is_in_its_log(file: Path) -> None:
 
     words, calls = held(file)
 
-    assert [(who, what[:200]) for who, what in said if what.strip() and not _is_in(what, words)] == []
+    assert [(who, what[:200]) for who, what in said if what.strip() and not is_in(what, words)] == []
     assert calls >= len({what for who, what in said if who == "call"})
-
-
-def _is_in(what: str, words: str) -> bool:
-    """Return whether a text is in the log: as it is, with unstorable signs replaced, or as JSON."""
-    storable = what.encode("utf-8", "replace").decode()
-    return what in words or storable in words or json.dumps(what, ensure_ascii=False)[1:-1] in words
