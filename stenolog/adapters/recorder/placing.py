@@ -151,8 +151,7 @@ class Placing:
                     return Place(session, key, "summary")
         return None
 
-    def _by_call(self, exchange: Exchange, request: WireRequest, among: Iterable[Session]
-    ) -> Place | None:
+    def _by_call(self, exchange: Exchange, request: WireRequest, among: Iterable[Session]) -> Place | None:
         brief = _first_words(request)
         if len(brief) < BRIEF:
             return None
