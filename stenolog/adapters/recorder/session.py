@@ -54,6 +54,7 @@ class Session:
     hidden: dict[str, set[int]] = field(default_factory=dict)
     settings: set[int] = field(default_factory=set)
     title: str = ""
+    title_words: str = ""
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest) -> Lane:
@@ -84,11 +85,11 @@ class Session:
         events = [event for plan in alignment.plans for event in plan.events]
         if cause is not None and events and isinstance(events[0], UserMessage) and not lane.hashes:
             events[0] = replace(events[0], cause=cause, author_kind="agent")
-        switches = [*first, *self._edits(lane, alignment, request)]
+        switches = [*first, *self._edits(lane, alignment)]
         self._put(blobs)
         written = self._append(exchange, [*switches, *events], exchange.time)
         placed = self._placed(alignment, written[len(switches) :])
-        self._note(lane, request, alignment, placed, written)
+        self._note(lane, alignment, placed, written)
         self._title(exchange, events)
         view = self.conversation.position
         built = self._built(lane, request, exchange)
@@ -122,16 +123,17 @@ class Session:
             return []
         is_new, lane.card = lane.card is None, card
         fields: dict[str, Any] = {"cards": {lane.agent: card}}
+        about = {"client": identity.client, "program": exchange.headers.get("user-agent", "")[:200]}
         if is_new:
             fields["joins"] = (lane.agent,)
-            about = {"client": identity.client, "session": identity.session, "agent": identity.agent}
-            about |= {"rule": why, "kind": identity.kind, "run": exchange.run}
-            fields["meta"] = {META: {name: value for name, value in about.items() if value}}
+            about |= {"session": identity.session, "agent": identity.agent, "rule": why}
+            about |= {"kind": identity.kind, "run": exchange.run}
+        fields["meta"] = {META: {name: value for name, value in about.items() if value}}
         if not self.conversation.position:
             fields |= {"mode": "chat", "scope": "addressed", "source": Origin(system=META, id=self.id)}
         return [ModeSwitch(**fields)]
 
-    def _edits(self, lane: Lane, alignment: Alignment, request: WireRequest) -> list[Known]:
+    def _edits(self, lane: Lane, alignment: Alignment) -> list[Known]:
         """Return the change of what is in context, where the client's history lacks what it had before."""
         if not (alignment.gone or alignment.back):
             return []
@@ -140,7 +142,11 @@ class Session:
         own -= alignment.back
         everything = set[int]().union(*self.hidden.values())
         ranges: tuple[PositionRange, ...] = tuple(position_ranges(everything, self.settings))
-        note = {"from": alignment.same, "messages": len(alignment.hashes), "gone": len(alignment.gone)}
+        note: dict[str, Any] = {
+            "from": alignment.same,
+            "messages": len(alignment.hashes),
+            "gone": len(alignment.gone),
+        }
         return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note}})]
 
     def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
@@ -154,7 +160,6 @@ class Session:
     def _note(
         self,
         lane: Lane,
-        request: WireRequest,
         alignment: Alignment,
         placed: Sequence[Positions],
         written: Iterable[Entry],
@@ -165,8 +170,7 @@ class Session:
             elif isinstance(entry.event, ModeSwitch):
                 self.settings.add(entry.position)
         for index in range(alignment.same, len(placed)):
-            if alignment.plans[index].events:
-                lane.note_results(request, index, placed[index])
+            lane.note_results(alignment.plans[index].events, placed[index])
 
     def _title(self, exchange: Exchange, events: Iterable[Known]) -> None:
         """Give the conversation the first words of a person as its title."""
@@ -210,7 +214,7 @@ class Session:
         if answered.failure is not None:
             return LlmError(
                 agent=lane.agent,
-                category=answered.failure.category,
+                category=answered.failure.category,  # type: ignore[arg-type]
                 message=answered.failure.message,
                 parts=answered.parts,
                 cause=pending.cause,
