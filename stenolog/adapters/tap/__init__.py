@@ -1,1 +1,1 @@
-"""Recording proxy: programs reach their provider through it, and their exchanges become entries of the log."""
+"""Recording proxy: programs reach their provider through it, and the log gets what passes."""

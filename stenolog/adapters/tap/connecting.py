@@ -8,7 +8,7 @@ import ssl
 from base64 import b64encode
 from functools import cache
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 from .heads import END_OF_HEAD, MAX_HEAD_BYTES
 from .upstreams import Upstream
@@ -62,7 +62,7 @@ async def _connect(upstream: Upstream, protocol: asyncio.Protocol) -> None:
         )
         return
     tunnel = _Tunnel(loop)
-    transport, _ = await loop.create_connection(lambda: tunnel, proxy.hostname, proxy.port or 80)
+    transport, _ = await loop.create_connection(lambda: tunnel, proxy.hostname or "", proxy.port or 80)
     transport.write(_connect_request(upstream, proxy))
     try:
         await tunnel.opened
@@ -80,13 +80,9 @@ async def _connect(upstream: Upstream, protocol: asyncio.Protocol) -> None:
 
 def _proxy(upstream: Upstream) -> SplitResult | None:
     """Return the URL of the proxy that the environment names for an upstream."""
-    proxies = getproxies_environment()
+    proxies = getproxies()
     url = proxies.get(upstream.scheme) or proxies.get("all")
-    if (
-        not url
-        or upstream.host in ("127.0.0.1", "::1", "localhost")
-        or proxy_bypass_environment(upstream.host)
-    ):
+    if not url or upstream.host in ("127.0.0.1", "::1", "localhost") or proxy_bypass(upstream.host):
         return None
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:

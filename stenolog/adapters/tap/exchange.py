@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import h11
 
@@ -142,7 +143,7 @@ class Exchange:
 
     def _record_request(self, request: h11.Request) -> None:
         target = recorded_target(self._route.target.decode("latin-1"))
-        value = {
+        value: dict[str, Any] = {
             "id": f"{self._recording.run}-{self.number}",
             "time": datetime.now(UTC).isoformat(),
             "method": request.method.decode("latin-1"),

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .upstreams import Upstream
+from .upstreams import CHATGPT, Upstream
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
+ACCOUNT = b"chatgpt-account-id"
 OWN_PAGES = ("none", "same-origin")
 
 
@@ -38,7 +39,9 @@ class Guard:
 
     def route(self, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Route | Refusal:
         """Return the way of a request, or the reason why it may not pass; header names are lower case."""
+        of_account = False
         for name, value in headers:
+            of_account = of_account or name == ACCOUNT
             text = value.decode("latin-1").strip().lower()
             # A page elsewhere may have its own host name lead here (DNS rebinding).
             if name == b"host" and text not in self._hosts:
@@ -52,6 +55,9 @@ class Guard:
         if not hmac.compare_digest(token, self._token):
             return Refusal(403, "expected the base URL that `stenolog tap` has set")
         found = self._upstreams.get(upstream.decode("latin-1"))
+        if of_account and found and found.name == "openai":
+            # Codex takes one base URL, whether its user has a key or has logged in.
+            found = self._upstreams.get(CHATGPT, found)
         if found is None:
             return Refusal(403, f"expected one of the upstreams {', '.join(self._upstreams)}")
         path = found.path.encode()

@@ -21,6 +21,9 @@ BASE_URLS = {
     ),
 }
 """The URL of each API, and the environment variables in which clients look for another one."""
+CHATGPT = "chatgpt"
+"""Name of the upstream of Codex for users who have logged in: their requests name an account."""
+CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
 PORTS = {"http": 80, "https": 443}
 
 
@@ -84,6 +87,8 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
         if not separator or "://" in name:
             name, url = _name_of(option), option
         urls[name] = url
+    if urls["openai"] == BASE_URLS["openai"][0]:
+        urls.setdefault(CHATGPT, CHATGPT_URL)
     return {name: parse_upstream(name, url) for name, url in urls.items()}
 
 
