@@ -42,9 +42,11 @@ SHORTEST_CUT = 64
 LARGEST_TEXT = 256
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 UNREAD = frozenset(
-    "model role type id call_id tool_call_id tool_use_id name status mimeType media_type object phase effort "
-    "ttl".split()
-)
+    {
+        "model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status", "mimeType",
+        "media_type", "object", "phase", "effort", "ttl",
+    }
+)  # fmt: skip
 """The keys of texts that are no words; short ones stand in a recipe themselves."""
 
 
