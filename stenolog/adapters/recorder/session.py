@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from typing import Any
 
 from stenolog.adapters.importers.event_writer import position_ranges
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import Blobs, title_of
+from stenolog.adapters.providers.json_fields import Blobs, as_dict, as_str, title_of
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
@@ -47,7 +48,8 @@ class Session:
     """A conversation on its way into the log.
 
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
-    process has recorded. `hidden` are the positions that each agent's client took out of its history.
+    process has recorded. `hidden` are the positions that each agent's client took out of its history. `words`
+    are the first ones of a person, `title_words` those that the client has asked a title for.
     """
 
     conversation: Conversation
@@ -58,6 +60,7 @@ class Session:
     hidden: dict[str, set[int]] = field(default_factory=dict)
     settings: set[int] = field(default_factory=set)
     title: str = ""
+    words: str = ""
     title_words: str = ""
     recorded: set[str] = field(default_factory=set)
     last_ns: int = 0
@@ -98,7 +101,7 @@ class Session:
         written = self._append(exchange, [*switches, *events], exchange.time)
         placed = self._placed(alignment, written[len(switches) :])
         self._note(lane, alignment, placed, written)
-        self._title(exchange, events)
+        self._begin(events)
         view = self.conversation.position
         built = self._built(lane, request, exchange)
         made = receipt_for(exchange, request, built, hashes, lane.anchor)
@@ -196,14 +199,18 @@ class Session:
         for index in range(alignment.same, len(placed)):
             lane.note_results(alignment.plans[index].events, placed[index])
 
-    def _title(self, exchange: Exchange, events: Iterable[Known]) -> None:
-        """Give the conversation the first words of a person as its title."""
-        if self.title:
-            return
-        words = next((e.text for e in events if isinstance(e, UserMessage) and e.author_kind == "person"), "")
-        if title := title_of(words):
+    def _begin(self, events: Iterable[Known]) -> None:
+        """Remember the first words of a person, by which a request for a title is known."""
+        if not self.words:
+            said = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
+            self.words = next((title_of(event.text) for event in said), "")
+
+    def _entitle(self, exchange: Exchange, event: AssistantMessage) -> None:
+        """Give the conversation the title that its client has asked a model for."""
+        title = title_in(event.text)
+        if title and title != self.title:
             self.title = title
-            self._append(exchange, [ModeSwitch(title=title)], exchange.time, "title")
+            self._append(exchange, [ModeSwitch(title=title)], self._ended(exchange), "title")
 
     def record_answer(self, exchange: Exchange) -> Entry | None:
         """Append the outcome of a request; None for one that is not pending."""
@@ -218,6 +225,8 @@ class Session:
         lane.anchor = pending.anchor._replace(position=entry.position)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry)
+            if pending.identity.kind == "title":
+                self._entitle(exchange, event)
         elif isinstance(event, LlmError):
             lane.failed += 1
         return entry
@@ -325,3 +334,12 @@ class Session:
     def _put(self, blobs: Blobs) -> None:
         for content in blobs.values():
             self.conversation.log.blobs.put(content)
+
+
+def title_in(answer: str) -> str:
+    """Return the title that a model was asked for: the answer, or `title` in it if that is JSON."""
+    try:
+        given = as_str(as_dict(json.loads(answer)).get("title"))
+    except (ValueError, RecursionError):
+        given = answer
+    return title_of(given.strip().strip('"'))
