@@ -15,7 +15,9 @@ def refused(pair: Pair, head: str) -> bytes:
         client.sendall(head.replace("HOST", pair.relay.host).encode())
         answer = read_all(client)
     assert pair.server.connections == 0
-    assert not any(TOKEN in record.payload.decode() for each in pair.relay.exchanges() for record in each.records)
+    assert not any(
+        TOKEN in record.payload.decode() for each in pair.relay.exchanges() for record in each.records
+    )
     return answer
 
 
@@ -66,6 +68,8 @@ def test_what_is_no_request_is_refused(pair: Pair, head: str, status: bytes) -> 
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "192.0.2.1:80", "example.com:80", "[::]:0", "127.0.0.1:x"])
-def test_only_addresses_of_this_machine_are_listened_at(listen: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_addresses_of_this_machine_are_listened_at(
+    listen: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["tap", "--listen", listen]) == 2
     assert "an address of this machine alone" in capsys.readouterr().err

@@ -87,7 +87,11 @@ def test_a_torn_tail_ends_the_segment_wherever_it_was_torn(tmp_path: Path, damag
         torn = {"cut": data[:at], "flipped": data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :],
                 "zeros": data[:at] + bytes(len(data) - at)}  # fmt: skip
         path.write_bytes(torn[damage])
-        found = [each for each in JournalReader(tmp_path / "run") if each.time_ns and b"relay-st" not in each.payload]
+        found = [
+            each
+            for each in JournalReader(tmp_path / "run")
+            if each.time_ns and b"relay-st" not in each.payload
+        ]
 
         # A record that ends with a zero is whole where zeros follow it.
         assert len(found) in {sum(end <= at for end in ends) - 1}
@@ -176,7 +180,7 @@ class FullDisk:
         self.part = 0
         self._writev = os.writev
         monkeypatch.setattr(os, "writev", self.writev)
-        monkeypatch.setattr(journal_writer.os, "write", self._write_or_fail(os.write))
+        monkeypatch.setattr(os, "write", self._write_or_fail(os.write))
 
     def writev(self, number: int, buffers: Any) -> int:
         """Write all, or a part and then nothing."""
@@ -209,7 +213,7 @@ def test_a_full_disk_leaves_a_gap_with_its_reason_and_the_number_of_exchanges(
     assert "No space left" in committed(writer, exchange(3, b"lost"))
     assert "No space left" in committed(writer, exchange(4, b"lost")[:1])
     disk.full = False
-    assert committed(writer, exchange(4)[1:] + [Entry("end", 2, b"{}", True)] + exchange(5, b"after")) == ""
+    assert committed(writer, [*exchange(4)[1:], Entry("end", 2, b"{}", True), *exchange(5, b"after")]) == ""
     writer.close()
     found = list(JournalReader(tmp_path / "run"))
     (gap,) = (json.loads(record.payload) for record in found if record.kind == "gap")
@@ -223,7 +227,9 @@ def test_a_full_disk_leaves_a_gap_with_its_reason_and_the_number_of_exchanges(
     ]
 
 
-def test_a_folder_that_was_deleted_is_made_again_with_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_was_deleted_is_made_again_with_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal_writer, "RETRY_SECONDS", 0)
     writer = JournalWriter(tmp_path / "taps" / "run", 1)
     committed(writer, exchange(1))

@@ -13,12 +13,21 @@ from tests.tap.given import Relay, read, read_all, read_head, relay, server
 CHARACTERS = string.ascii_letters + string.digits
 CREDENTIAL_HEADERS = (
     "Authorization", "x-api-key", "X-Goog-Api-Key", "api-key", "Cookie", "Proxy-Authorization",
-    "x-amz-security-token", "openai-organization", "X-Auth-Token", "x-codex-auth-token", "x-stainless-api-key",
+    "x-amz-security-token", "openai-organization", "X-Auth-Token", "x-codex-auth-token",
+    "x-stainless-api-key",
     "X-Custom-Header", "x-claude-code-oauth-token", "Referer", "x-session-cookie", "chatgpt-account-id",
 )  # fmt: skip
 ALLOWED_HEADERS = ("User-Agent", "x-app", "x-session-id", "anthropic-beta", "originator")
 QUERY_NAMES = ("key", "api_key", "access_token", "token", "sig", "auth", "alt", "beta", "api-version")
-SHAPES = ("sk-ant-api03-{}", "sk-proj-{}", "eyJ{}.eyJzdWIiOjF9.x", "AIza{}", "ghp_{}", "github_pat_{}", "ya29.{}")
+SHAPES = (
+    "sk-ant-api03-{}",
+    "sk-proj-{}",
+    "eyJ{}.eyJzdWIiOjF9.x",
+    "AIza{}",
+    "ghp_{}",
+    "github_pat_{}",
+    "ya29.{}",
+)
 
 
 def planted(count: int) -> list[str]:
@@ -41,7 +50,7 @@ def requests(running: Relay, secrets: list[str]) -> list[bytes]:
             case 3:
                 name = QUERY_NAMES[number % len(QUERY_NAMES)]
                 target += f"?{name}={secret if name not in ('alt', 'beta', 'api-version') else shaped}"
-            case 4:
+            case _:
                 target = f"{running.base}/hooks/{shaped}"
         made.append(f"GET {target} HTTP/1.1\r\nHost: {running.host}\r\n{header}\r\n".encode())
     return made
@@ -54,8 +63,12 @@ def on_disk(folder: Path) -> bytes:
 def test_fifty_planted_credentials_reach_the_server_and_none_the_disk(tmp_path: Path) -> None:
     secrets, answered = planted(50), planted(60)[50:]
     received: list[bytes] = []
-    cookies = "".join(f"set-cookie: a={secret}\r\nx-key-{at}: {secret}\r\n" for at, secret in enumerate(answered))
-    answer = f"HTTP/1.1 200 OK\r\n{cookies}x-request-id: sk-{answered[0]}\r\ncontent-length: 2\r\n\r\nok".encode()
+    cookies = "".join(
+        f"set-cookie: a={secret}\r\nx-key-{at}: {secret}\r\n" for at, secret in enumerate(answered)
+    )
+    answer = (
+        f"HTTP/1.1 200 OK\r\n{cookies}x-request-id: sk-{answered[0]}\r\ncontent-length: 2\r\n\r\nok".encode()
+    )
 
     def speak(connection: socket.socket) -> None:
         while head := read_head(connection):
@@ -77,7 +90,9 @@ def test_fifty_planted_credentials_reach_the_server_and_none_the_disk(tmp_path: 
     stopped = [secret for secret in secrets if secret.encode() not in reached]
     assert len(stopped) == sum(b"Proxy-Auth" in request for request in sent)
     # Not even a part is recorded, so a part is what is looked for.
-    found = [secret for secret in (*secrets, *answered) if secret[8:20].encode() in disk or secret[:12] in printed]
+    found = [
+        secret for secret in (*secrets, *answered) if secret[8:20].encode() in disk or secret[:12] in printed
+    ]
     assert found == []
     assert disk.count(b'"method":"GET"') == 50
 
@@ -100,7 +115,9 @@ def test_a_password_in_the_upstream_s_url_goes_up_and_not_to_the_disk(tmp_path: 
     pair = base64.b64encode(b"user:pass@word")
     assert received[0].startswith(b"GET /proxy/v1 HTTP/1.1\r\n")
     assert b"Authorization: Basic " + pair in received[0]
-    assert [secret for secret in (b"pass", pair, b"user:") if secret in disk.replace(b"user-agent", b"")] == []
+    assert [
+        secret for secret in (b"pass", pair, b"user:") if secret in disk.replace(b"user-agent", b"")
+    ] == []
 
 
 def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_messages_of_both_sides_pass_and_are_recorded(tmp_path: Path, compressio
     messages = ["hello", "Grüße 🌍" * 1000, "x" * 300_000]
     with echoing(tmp_path / "run") as (running, compressed):
         url = f"ws://{running.host}{running.base}/v1/responses"
-        with connect(url, additional_headers=HEADERS, compression=compression, max_size=None) as client:  # type: ignore[arg-type]
+        with connect(url, additional_headers=HEADERS, compression=compression, max_size=None) as client:
             for message in messages:
                 client.send(message)
                 for _ in range(3):
@@ -77,11 +77,13 @@ def test_a_message_stands_in_the_journal_before_the_server_has_it(tmp_path: Path
 
     with serve(check, "127.0.0.1", 0) as upstream:
         threading.Thread(target=upstream.serve_forever, daemon=True).start()
-        with relay(tmp_path / "run", upstream.socket.getsockname()[1]) as running:
-            with connect(f"ws://{running.host}{running.base}/v1", compression=None) as client:
-                for size in (10, 1000, 60_000):
-                    client.send("y" * size)
-                    assert client.recv(timeout=20) == "seen"
+        with (
+            relay(tmp_path / "run", upstream.socket.getsockname()[1]) as running,
+            connect(f"ws://{running.host}{running.base}/v1", compression=None) as client,
+        ):
+            for size in (10, 1000, 60_000):
+                client.send("y" * size)
+                assert client.recv(timeout=20) == "seen"
         upstream.shutdown()
 
     assert found[0] > 10
@@ -97,10 +99,12 @@ def test_a_server_that_refuses_or_closes_a_websocket_is_passed_on(tmp_path: Path
 
     with serve(lambda connection: connection.close(1008, "no"), "127.0.0.1", 0) as upstream:
         threading.Thread(target=upstream.serve_forever, daemon=True).start()
-        with relay(tmp_path / "closing", upstream.socket.getsockname()[1]) as running:
-            with connect(f"ws://{running.host}{running.base}/v1") as client:
-                with pytest.raises(ConnectionClosed) as closed:
-                    client.recv(timeout=20)
+        with (
+            relay(tmp_path / "closing", upstream.socket.getsockname()[1]) as running,
+            connect(f"ws://{running.host}{running.base}/v1") as client,
+            pytest.raises(ConnectionClosed) as closed,
+        ):
+            client.recv(timeout=20)
         upstream.shutdown()
 
     assert closed.value.rcvd is not None
