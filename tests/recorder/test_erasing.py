@@ -24,9 +24,7 @@ def test_erased_words_are_in_no_file_and_the_requests_with_them_cannot_be_proved
         tap.send(first, said("Noted."))
         again = anthropic(*first["messages"], assistant("Noted."), user("Go on."))
         if form == "in an odd form":
-            again["note"] = (
-                f"<copy>{words}</copy> of what was said before, which no part of ours can give"
-            )
+            again["note"] = f"<copy>{words}</copy> of what was said before, which no part of ours can give"
         content = compact(again)
         tap.send(content.replace(b'"stream":true', b'"stream":true ') if form == "raw" else content)
         assert outcomes(tap.proofs()) == {"same"}

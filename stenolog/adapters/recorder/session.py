@@ -23,6 +23,7 @@ from .identity import Identity
 from .lane import Alignment, Anchor, Lane, Positions, hashes_of
 from .message_events import mark_of
 from .receipts import receipt_for
+from .secrets import secrets_in
 from .wire import WireRequest
 
 USER = "user"
@@ -33,7 +34,10 @@ META = "tap"
 
 @dataclass
 class Pending:
-    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome."""
+    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome.
+
+    `secrets` are the kinds of secrets in its new entries, each with the entry's position.
+    """
 
     lane: Lane
     request: WireRequest
@@ -41,6 +45,7 @@ class Pending:
     receipt: Receipt
     anchor: Anchor
     cause: int | None
+    secrets: list[dict[str, Any]]
 
 
 @dataclass
@@ -112,7 +117,10 @@ class Session:
         lane.settle(alignment, placed)
         lane.open.add(exchange.id)
         lane.model = request.model or lane.model
-        self.pending[exchange.id] = Pending(lane, request, identity, made.receipt, anchor, asked or None)
+        found = [{"kind": kind, "position": entry.position} for entry in written for kind in kinds_in(entry)]
+        self.pending[exchange.id] = Pending(
+            lane, request, identity, made.receipt, anchor, asked or None, found
+        )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
         """Return the events with a sub-agent's brief as the words of the agent that called it."""
@@ -240,7 +248,7 @@ class Session:
 
     def _outcome(self, exchange: Exchange, pending: Pending, answered: Answered) -> Known:
         lane, request = pending.lane, pending.request
-        meta: dict[str, Any] = {META: self._about(exchange, pending.identity, answered)}
+        meta: dict[str, Any] = {META: self._about(exchange, pending, answered)}
         first_token_ms, duration_ms = self._times(exchange)
         if request.kind == "count-tokens":
             return self._count(exchange, pending, meta, answered)
@@ -300,8 +308,9 @@ class Session:
             meta=meta,
         )
 
-    def _about(self, exchange: Exchange, identity: Identity, answered: Answered) -> dict[str, Any]:
-        about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": identity.kind}
+    def _about(self, exchange: Exchange, pending: Pending, answered: Answered) -> dict[str, Any]:
+        about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": pending.identity.kind}
+        about["secrets"] = pending.secrets
         if exchange.unproven:
             about["unproven"] = True
         if exchange.redacted:
@@ -334,6 +343,15 @@ class Session:
     def _put(self, blobs: Blobs) -> None:
         for content in blobs.values():
             self.conversation.log.blobs.put(content)
+
+
+def kinds_in(entry: Entry) -> list[str]:
+    """Return the kinds of secrets in the words of an entry, each once."""
+    event = entry.event
+    texts = [getattr(part, name, "") for part in getattr(event, "parts", ()) for name in ("text", "raw")]
+    if isinstance(event, ModeSwitch):
+        texts = [card.persona for card in event.cards.values() if card is not None]
+    return [*dict.fromkeys(found.kind for text in texts for found in secrets_in(text))]
 
 
 def title_in(answer: str) -> str:
