@@ -111,6 +111,26 @@ def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyP
     assert [words for _, words in tap.told()] == [HI, "Three."]
 
 
+def test_a_request_that_is_too_large_to_be_taken_apart_is_kept_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stenolog.adapters.recorder.assembling.MAX_CONTENT_BYTES", 1_000)
+    monkeypatch.setattr("stenolog.adapters.recorder.assembling.BLOB_BYTES", 300)
+    tap = Tap()
+    assembler, content = Assembler(tap.recording), compact(anthropic(user(HI * 30)))
+    pieces = [Record("body", 1, 2, content[at : at + 70]) for at in range(0, len(content), 70)]
+    end = Record("end", 1, 7, b'{"reason": ""}')
+    done = [
+        n for each in (begin(1), *pieces, Record("ready", 1, 4, b"{}"), end) for n in assembler.take(each)
+    ]
+    about: Any = tap.entries("tap-gaps")[-1].event.meta  # type: ignore[union-attr]
+    blobs = about["tap"]["request"]
+
+    assert done == [1]
+    assert b"".join(tap.log.blobs[sha] for sha in blobs) == content
+    assert max(len(tap.log.blobs[sha]) for sha in blobs) == 300
+
+
 def item(id: str, words: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": words, "annotations": []}]
     return {"id": id, "type": "message", "role": "assistant", "content": content}

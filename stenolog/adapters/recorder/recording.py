@@ -38,6 +38,9 @@ class Recording:
 
     def request(self, exchange: Exchange) -> bool:
         """Record a request that is complete; return whether it asks a model."""
+        if exchange.blobs:
+            self._too_large(exchange)
+            return False
         request = wire_request(exchange)
         if request is None:
             name = f"{exchange.method} {exchange.path.partition('?')[0]}"
@@ -94,6 +97,13 @@ class Recording:
             self.recorded |= session.recorded
             if session.conversation.name not in self.placing.sessions:
                 self.placing.adopt(session.conversation.name, session)
+
+    def _too_large(self, exchange: Exchange) -> None:
+        """Keep a request that is larger than any provider takes as it came."""
+        place = f"{exchange.method} {exchange.path.partition('?')[0]}"
+        words = f"The tap has kept {place} as it was: it is too large to be taken apart"
+        about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
+        self._note(words, about, f"{exchange.id}-large")
 
     def _unrecorded(self, exchange: Exchange, error: Exception) -> None:
         """Keep an exchange that could not be understood as it was: nothing is lost."""
