@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stenolog import LlmError, UserMessage
-from stenolog.adapters.recorder.identity import identity_of
+from stenolog.adapters.recorder.agent_notes import NO_NOTE, agent_note
+from stenolog.adapters.recorder.identity import Identity, identity_of
 from stenolog.adapters.recorder.wire import of_body, wire_request
 from tests.recorder.given import CLAUDE, Tap, anthropic, assistant, call, outcomes, result, said, user
 
@@ -127,6 +129,34 @@ def test_sub_agents_have_lanes_by_their_ids() -> None:
         "claude-a2",
     }
     assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_a_note_of_claude_code_names_the_sub_agent_and_the_call_that_began_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".claude" / "projects" / "-home-user" / "s-1" / "subagents"
+    folder.mkdir(parents=True)
+    note = {"agentType": "Explore", "description": "look", "toolUseId": "t2", "spawnDepth": 1}
+    (folder / "agent-a1.meta.json").write_text(json.dumps(note))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    tap = Tap()
+    calls = [call(id, name="Agent", prompt=BRIEF) for id in ("t1", "t2")]
+    tap.send(anthropic(user(HI)), said("One.", calls[0]))
+    first = [user(HI), assistant("One.", calls[0]), user(result("t1"))]
+    tap.send(anthropic(*first), said("Two.", calls[1]))
+    tap.send(anthropic(user(BRIEF)), headers={**tap.headers, "x-claude-code-agent-id": "a1"})
+    brief: Any = [e.event for e in tap.entries() if getattr(e.event, "text", "") == BRIEF][-1]
+
+    assert brief.to == ("Explore-a1",)
+    assert tap.entries()[brief.cause - 1].event.text == "Two."  # type: ignore[union-attr]
+
+
+def test_an_id_that_is_no_id_leads_to_no_file(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"agentType": "Explore"}')
+    identity = Identity("claude", "s-1", "../../../x")
+
+    assert agent_note(identity, {"HOME": str(tmp_path)}) == NO_NOTE
 
 
 def test_a_new_recorder_goes_on_where_the_last_one_stopped() -> None:

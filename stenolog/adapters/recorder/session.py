@@ -10,12 +10,13 @@ from typing import Any
 
 from stenolog.adapters.importers.event_writer import position_ranges
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import Blobs, as_dict, as_str, title_of
+from stenolog.adapters.providers.json_fields import Blobs, agent_called, as_dict, as_str, title_of
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.values import Origin, PositionRange, Receipt
 
+from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens
 from .cards import card_of, without_parameters
 from .exchange import Exchange, decoded
@@ -70,17 +71,23 @@ class Session:
     recorded: set[str] = field(default_factory=set)
     last_ns: int = 0
 
-    def lane(self, key: str, request: WireRequest) -> Lane:
-        """Return the lane of a key; a new one where there is none."""
+    def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
+        """Return the lane of a key; a new one where there is none, with a name by the note on the agent."""
         if key not in self.lanes:
-            self.lanes[key] = Lane(self._agent(key), request.api)
+            self.lanes[key] = Lane(self._agent(key, note.type), request.api)
         return self.lanes[key]
+
+    def call_at(self, id: str) -> int | None:
+        """Return the position of a call; None where no lane has made it."""
+        found = (lane.call_positions[id] for lane in self.lanes.values() if id in lane.call_positions)
+        return next(found, None)
 
     def _key(self, lane: Lane) -> str:
         return next((key for key, each in self.lanes.items() if each is lane), "")
 
-    def _agent(self, key: str) -> str:
-        name = f"{self.client}-{key[-12:]}" if key else self.client
+    def _agent(self, key: str, type: str) -> str:
+        kind = agent_called(type) if type else self.client
+        name = f"{kind}-{key[-12:]}" if key else self.client
         taken = {lane.agent for lane in self.lanes.values()}
         return name if name not in taken else f"{name}-{len(taken)}"
 
