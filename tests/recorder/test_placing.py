@@ -149,7 +149,7 @@ def test_a_note_of_claude_code_names_the_sub_agent_and_the_call_that_began_it(
     brief: Any = [e.event for e in tap.entries() if getattr(e.event, "text", "") == BRIEF][-1]
 
     assert brief.to == ("Explore-a1",)
-    assert tap.entries()[brief.cause - 1].event.text == "Two."  # type: ignore[union-attr]
+    assert tap.entries()[brief.cause - 1].event.text == "Two."
 
 
 def test_an_id_that_is_no_id_leads_to_no_file(tmp_path: Path) -> None:
