@@ -1,0 +1,4 @@
+"""x"""
+from stenolog.importers import Importer
+
+SWE_AGENT = Importer("swe-agent", "a SWE-agent trajectory")
