@@ -177,7 +177,7 @@ class Trajectory:
             message = AssistantMessage(
                 agent=lane.agent,
                 parts=tuple(parts),
-                to=(lane.parent or USER,),
+                to=(lane.agent if lane.parent else USER,),
                 model=model,
                 usage=self._usage(as_dict(step.get("metrics"))),
                 meta=_other_fields(step),

@@ -30,7 +30,7 @@ def is_v1_event(value: Json) -> bool:
     """Return whether a value is an event of V1."""
     event = as_dict(value)
     has_names = isinstance(event.get("kind"), str) and isinstance(event.get("id"), str)
-    return has_names and "timestamp" in event and event.get("source") in SOURCES
+    return has_names and "timestamp" in event and as_str(event.get("source")) in SOURCES
 
 
 def is_v0_event(value: Json) -> bool:
@@ -77,25 +77,31 @@ class OpenHands(OpenHandsSession):
         self.agent = MAIN
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for an event."""
+        """Return the steps for an event. Raises `ValueError` for one of another shape than expected."""
+        try:
+            self._take(record)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        return self.writer.drain()
+
+    def _take(self, record: Record) -> None:
         value, lane = record.value, as_str(record.value.get(LANE))
         if lane:
             value = as_dict(value.get("event"))
         if not is_event(value):
             self.ignored["record"] += 1
-            return self.writer.drain()
+            return
         self.time = as_time(value.get("timestamp"), self.time)
         is_v1 = is_v1_event(value)
         own = key_of(as_str(value.get("id"))) if is_v1 else event_key(value.get("id"))
         key = "/".join(filter(None, (lane, own or f"#{record.line}")))
         if not (key := self._unique(key, value)):
-            return self.writer.drain()
+            return
         if is_v1:
             self.agent = lane or MAIN
             self._v1.take(key, value)
         else:
             self._v0.take(key, value)
-        return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end, with the failure of a run that no event tells."""

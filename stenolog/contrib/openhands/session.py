@@ -94,8 +94,7 @@ class OpenHandsSession:
             if model:
                 self.setup.card(self.agent, model=model)
             self.setup.settle(key, self.time)
-        to = (USER,) if self.agent == MAIN else (MAIN,)
-        answer = Answer(self.agent, id, self.time, [*parts], to, model, finish_reason, usage)
+        answer = Answer(self.agent, id, self.time, [*parts], self._to(), model, finish_reason, usage)
         self.writer.add_part(key, answer)
         self._pending.append(key)
 
@@ -204,13 +203,17 @@ class OpenHandsSession:
             self.setup.branches = True
             self.decisions["rewound"] += 1
 
+    def _to(self) -> tuple[str, ...]:
+        """Return whom an answer is for: of a sub-agent, the parent is sent the result of the call alone."""
+        return (USER if self.agent == MAIN else self.agent,)
+
     def _summarise(self, key: str, summary: str, covers: set[int]) -> None:
         message = AssistantMessage(
             agent=self.agent,
             purpose="summary",
             covers=tuple(position_ranges(covers, set())),
             parts=[TextPart(text=summary)],
-            to=(USER,),
+            to=self._to(),
             source=self.writer.source(key, "condensation", key),
         )
         position = self.writer.write(message, key, self.time)

@@ -244,9 +244,10 @@ def _output(observation: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
         content = observation.get("output")
     if content is None:
         content = compact_json({name: each for name, each in observation.items() if name != "kind"})
-    around = [
-        TextPart(text=words) if words else None for words in map(as_str, map(about.get, ("prefix", "suffix")))
-    ]
-    yield from filter(None, around[:1])
-    yield from user_parts(content, blobs)
-    yield from filter(None, around[1:])
+    prefix, suffix = as_str(about.get("prefix")), as_str(about.get("suffix"))
+    match list(user_parts(content, blobs)) or [TextPart(text="")]:
+        case [TextPart(text=words)]:
+            yield TextPart(text=f"{prefix}{words}{suffix}")
+        case parts:
+            around = [[TextPart(text=text)] if text else [] for text in (prefix, suffix)]
+            yield from (*around[0], *parts, *around[1])

@@ -110,7 +110,7 @@ class AgentRun:
         message = AssistantMessage(
             agent=agent,
             parts=tuple(parts),
-            to=(USER,) if agent == self.main else (self.main,),
+            to=(USER if agent == self.main else agent,),
             model=model,
             usage=usage,
             finish_reason=finish_reason,
