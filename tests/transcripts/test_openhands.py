@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,27 @@ def test_the_settings_of_a_run_are_in_its_opening_without_its_keys(into: Import)
     assert isinstance(opening, ModeSwitch)
     assert opening.meta["openhands"] == {"model": "m-1", "agent_class": "CodeActAgent", "repository": "a/b"}
     assert "sk-secret" not in str(into.entries)
+
+
+@pytest.mark.parametrize("name", ["instance_id", "history", "metadata", "instance", "error", "instruction"])
+@pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [None], {"llm_config": [1]}, [[ASKED, None]], "\0"])
+def test_a_run_with_a_field_of_any_shape_is_imported_or_refused(into: Import, name: str, odd: Any) -> None:
+    with suppress(UnknownFormatError):
+        into.file(lines({"instance_id": "r", "history": [ASKED], name: odd}))
+        assert [found.failed for found in into.report.conversations] == [""]
+
+
+def test_another_run_of_the_same_instance_is_refused_and_can_have_a_name_of_its_own(
+    into: Import, tmp_path: Path
+) -> None:
+    later = {**action(1, "message", "user", content="Build it."), "timestamp": "2025-05-01T00:00:00"}
+    into.file(lines({"instance_id": "a__b-1", "history": [ASKED]}))
+    into.file(lines({"instance_id": "a__b-1", "history": [later]}), "other.jsonl")
+    failed = into.report.conversations[0].failed
+    into.report = import_file(into.log, tmp_path / "other.jsonl", name="other")
+
+    assert "found one that began at 2025-05-01T00:00:00+00:00: give it another name" in failed
+    assert [(found.name, found.failed) for found in into.report.conversations] == [("other", "")]
 
 
 def test_a_file_of_many_runs_is_read_line_by_line(into: Import, tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 def _conversation(trajectory: dict[str, Any]) -> SourceConversation:
     """Return the conversation of a trajectory, named by its own id, or else by its session's."""
     name = as_str(trajectory.get("trajectory_id")) or as_str(trajectory.get("session_id"))
+    continuation = as_dict(as_dict(trajectory.get("agent")).get("extra")).get("continuation_index")
+    if name and isinstance(continuation, int) and not isinstance(continuation, bool):
+        name = f"{name}-{continuation}"  # all continuations of a session have its id
     records = [
         Record(str(number), step if isinstance(step, dict) else {"message": step})
         for number, step in enumerate(trajectory["steps"], 1)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
 
+from stenolog.errors import DuplicateIdError
 from stenolog.events import EPOCH, AssistantMessage, AuthorKind, ToolResult, Usage, UserMessage
 from stenolog.importers import (
     Blobs,
@@ -79,7 +80,8 @@ class Lane:
         """Return the id of a step."""
         id = step.get("step_id")
         is_id = isinstance(id, int) and not isinstance(id, bool)
-        return f"{self.prefix}step-{id}" if is_id else f"{self.prefix}#{number}"
+        # The sign has the writer compare the words where another trajectory has the same name.
+        return f"#{self.prefix}{id if is_id else f'{number}.'}"
 
 
 class Trajectory:
@@ -102,8 +104,11 @@ class Trajectory:
         self.setup.also(SYSTEM, _facts(trajectory))
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a step of the main agent."""
+        """Return the steps for a step of the main agent. Raises `DuplicateIdError` for another trajectory."""
+        was_begun = self.setup.is_begun
         self._step(self._main, record.number, record.value)
+        if self.setup.is_begun and not was_begun:
+            self._check_same_trajectory()
         return self.writer.drain()
 
     def end(self) -> list[Step]:
@@ -116,6 +121,16 @@ class Trajectory:
             digest = sha256(compact_json(beside).encode(errors="replace")).hexdigest()[:16]
             self.setup.settle(f"about-{digest}", self._time)
         return self.writer.drain()
+
+    def _check_same_trajectory(self) -> None:
+        """Raise `DuplicateIdError` if the log has another trajectory, of the same name, with the same ids."""
+        first = self.writer.log.first
+        origin = getattr(first.event, "source", None) if first else None
+        if first and origin and origin.system == SYSTEM and first.time != self._time:
+            raise DuplicateIdError(
+                f"expected the trajectory that was imported before, which began at {first.time.isoformat()}, "
+                f"found one that began at {self._time.isoformat()}: give it another name"
+            )
 
     def _deal(self, lane: Lane) -> None:
         """Give an agent the card that its trajectory describes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stenolog.errors import DuplicateIdError
 from stenolog.importers import (
     ExistingLog,
     Json,
@@ -17,7 +18,7 @@ from stenolog.importers import (
     key_of,
 )
 
-from .session import MAIN, OpenHandsSession
+from .session import MAIN, SYSTEM, OpenHandsSession
 from .v0 import V0Events, event_key
 from .v1 import V1Events
 
@@ -77,11 +78,17 @@ class OpenHands(OpenHandsSession):
         self.agent = MAIN
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for an event. Raises `ValueError` for one of another shape than expected."""
+        """Return the steps for an event.
+
+        Raises `ValueError` for an event of another shape than expected, `DuplicateIdError` for another run.
+        """
+        was_begun = self.setup.is_begun
         try:
             self._take(record)
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
+        if self.setup.is_begun and not was_begun:
+            self._check_same_run()
         return self.writer.drain()
 
     def _take(self, record: Record) -> None:
@@ -111,6 +118,16 @@ class OpenHands(OpenHandsSession):
             self.add_error("run-error", self._error, error_category(self._error))
         self.writer.close()
         return self.writer.drain()
+
+    def _check_same_run(self) -> None:
+        """Raise `DuplicateIdError` if the log has another run, of the same name, with the same event ids."""
+        first = self.writer.log.first
+        origin = getattr(first.event, "source", None) if first else None
+        if first and origin and origin.system == SYSTEM and first.time != self.time:
+            raise DuplicateIdError(
+                f"expected the run that was imported before, which began at {first.time.isoformat()}, "
+                f"found one that began at {self.time.isoformat()}: give it another name"
+            )
 
     def _unique(self, key: str, value: dict[str, Any]) -> str:
         """Return the key of an event, another one where two have the same; empty for a repeated event."""

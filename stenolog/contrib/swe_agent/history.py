@@ -57,7 +57,7 @@ def records(history: Sequence[Json], steps: Sequence[Json], *, is_over: bool) ->
     given = [as_dict(step) for step in steps]
     at = 0
     answers = [n for n, message in enumerate(history) if _is_answer(message)]
-    following = dict(zip(answers, [*answers[1:], None], strict=True))
+    following = dict(zip(answers, [*answers[1:], None], strict=False))
     for number, message in enumerate(history):
         step: dict[str, Any] = {}
         if number in following:
