@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.events import LlmError, Usage
-from stenolog.importers import files_in, import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.acceptance import (
     Said,
@@ -21,95 +18,7 @@ from tests.transcripts.acceptance import (
     assert_nothing_lost,
 )
 from tests.transcripts.given import Import, Json, lines
-
-
-def event(kind: str, id: str, source: str = "agent", **fields: Any) -> Json:
-    return {"kind": kind, "id": id, "timestamp": "2026-01-02T03:04:05.678901", "source": source, **fields}
-
-
-def text(words: str) -> list[Json]:
-    return [{"type": "text", "text": words, "cache_prompt": False}]
-
-
-def asked(id: str, words: str, **fields: Any) -> Json:
-    message = {"role": "user", "content": text(words), "thinking_blocks": []}
-    return event("MessageEvent", id, "user", llm_message=message, **fields)
-
-
-def answered(id: str, words: str, **fields: Any) -> Json:
-    message = {"role": "assistant", "content": text(words), "thinking_blocks": []}
-    return event("MessageEvent", id, llm_message=message, llm_response_id=f"response-{id}", **fields)
-
-
-def act(id: str, call: str, response: str, thought: str = "", **fields: Any) -> Json:
-    made = {"id": call, "name": "terminal", "arguments": f'{{"command": "{call}"}}', "origin": "completion"}
-    return event(
-        "ActionEvent",
-        id,
-        thought=text(thought) if thought else [],
-        thinking_blocks=fields.pop("thinking_blocks", []),
-        action={"command": call, "kind": "TerminalAction"},
-        tool_name="terminal",
-        tool_call_id=call,
-        tool_call=made,
-        llm_response_id=response,
-        **fields,
-    )
-
-
-def observed(id: str, call: str, action: str, words: str, **fields: Any) -> Json:
-    output = {"kind": "TerminalObservation", "content": text(words), "is_error": False, **fields}
-    return event(
-        "ObservationEvent",
-        id,
-        "environment",
-        tool_name="terminal",
-        tool_call_id=call,
-        action_id=action,
-        observation=output,
-    )
-
-
-def spent(id: str, tokens: int, cost: float = 0.0) -> Json:
-    counted = {"prompt_tokens": tokens, "completion_tokens": tokens // 10, "cache_read_tokens": 0}
-    metrics = {"model_name": "m-1", "accumulated_cost": cost, "accumulated_token_usage": counted}
-    value = {"usage_to_metrics": {"default": metrics, "condenser": {**metrics, "model_name": "small"}}}
-    return event("ConversationStateUpdateEvent", id, "environment", key="stats", value=value)
-
-
-PROMPT = event(
-    "SystemPromptEvent",
-    "e0",
-    system_prompt={"type": "text", "text": "You are OpenHands."},
-    dynamic_context={"type": "text", "text": "The folder is /shop."},
-    tools=[
-        {
-            "kind": "TerminalTool",
-            "description": "Runs.",
-            "action_type": "TerminalAction",
-            "title": "terminal",
-        },
-        {"type": "function", "function": {"name": "think", "description": "Thinks.", "parameters": {}}},
-    ],
-)
-THOUGHT = {"type": "thinking", "thinking": "Two at once.", "signature": "c2ln"}
-ONE = [
-    PROMPT,
-    asked("e1", "Build it.", extended_content=text("Remember the house rules.")),
-    spent("s1", 100, 0.25),
-    act("e2", "c1", "r1", "I look at both.", thinking_blocks=[THOUGHT], reasoning_content="Two at once."),
-    act("e3", "c2", "r1"),
-    observed("e4", "c1", "e2", "a.txt", exit_code=0, metadata={"suffix": "\n[exit code 0]"}),
-    observed("e5", "c2", "e3", "No such file", is_error=True),
-    spent("s2", 300, 0.5),
-    act("e6", "c3", "r2", "And again."),
-    event("UserRejectObservation", "e7", "environment", tool_name="terminal", tool_call_id="c3",
-          action_id="e6", rejection_reason="Not that."),
-    act("e8", "c4", "r3"),
-    event("AgentErrorEvent", "e9", tool_name="terminal", tool_call_id="c4", error="Unknown tool."),
-    answered("e10", "Done."),
-    asked("e11", "Thanks."),
-]  # fmt: skip
+from tests.transcripts.openhands_given import ONE, act, answered, asked, event, observed
 
 
 def walk(path: Path) -> Iterator[Said]:
@@ -285,105 +194,6 @@ def test_pictures_are_blobs(into: Import) -> None:
 
     assert isinstance(message, UserMessage)
     assert [type(part) for part in message.parts] == [ImagePart]
-
-
-def folder(parent: Path, name: str, *events: Json, model: str = "m-1") -> Path:
-    """Write the folder of a conversation."""
-    there = parent / name
-    (there / "events").mkdir(parents=True)
-    state = {"id": name, "agent": {"llm": {"model": model}}, "workspace": {"working_dir": "/shop"}}
-    (there / "base_state.json").write_text(json.dumps(state))
-    for number, each in enumerate(events):
-        (there / "events" / f"event-{number:05}-{number:08x}.json").write_text(json.dumps(each))
-    return there
-
-
-@pytest.mark.parametrize("inside", [".", "events"])
-def test_a_folder_of_events_is_one_conversation_named_by_its_id(
-    into: Import, tmp_path: Path, inside: str
-) -> None:
-    there = folder(tmp_path, "c0ffee", *ONE)
-    report = import_file(into.log, there / inside)
-    conversation = into.log["c0ffee"]
-    into.records(*ONE, name="lines")
-
-    assert (report.format, [found.failed for found in report.conversations]) == ("openhands", [""])
-    events = (entry.event for entry in conversation)
-    assert [event for event in events if not isinstance(event, ModeSwitch)] == into.said
-    assert next(iter(conversation)).event.meta["openhands"] == {"cwd": "/shop", "id": "c0ffee"}  # type: ignore[union-attr]
-    assert sum(found.appended for found in import_file(into.log, there).conversations) == 0
-
-
-def test_a_folder_above_finds_each_conversation_as_one(tmp_path: Path) -> None:
-    folder(tmp_path, "one", *ONE)
-    folder(tmp_path, "two", *ONE)
-
-    assert list(files_in(tmp_path)) == [tmp_path / "one", tmp_path / "two"]
-
-
-def test_a_folder_that_has_grown_goes_on(into: Import, tmp_path: Path) -> None:
-    there = folder(tmp_path, "grown", *ONE[:4])
-    import_file(into.log, there)
-    for number, each in enumerate(ONE[4:], 4):
-        (there / "events" / f"event-{number:05}-{number:08x}.json").write_text(json.dumps(each))
-    import_file(into.log, there)
-    import_file(into.log, folder(tmp_path, "whole", *ONE))
-    bodies = [into.log[name].request("openhands", api="anthropic").body for name in ("grown", "whole")]
-
-    assert bodies[0] == bodies[1]
-
-
-def test_sub_agents_are_lanes_of_their_own_whose_brief_names_the_call(into: Import, tmp_path: Path) -> None:
-    delegate = act("e2", "c1", "r1", "I ask.")
-    delegate["tool_call"]["arguments"] = json.dumps({"command": "delegate", "tasks": {"a": "Count to 3."}})
-    there = folder(
-        tmp_path, "main", asked("e1", "Build it."), delegate, observed("e3", "c1", "e2", "1, 2, 3")
-    )
-    folder(
-        there / "subagents",
-        "abc",
-        asked("e1", "Count to 3."),
-        answered("e2", "One, two, three."),
-        model="m-2",
-    )
-    report = import_file(into.log, there)
-    events = [entry.event for entry in into.log["main"]]
-    brief = next(event for event in events if isinstance(event, UserMessage) and event.author_kind == "agent")
-    call = next(entry for entry in into.log["main"] if isinstance(entry.event, AssistantMessage))
-
-    assert (brief.to, brief.author, brief.cause) == (("sub-agent-abc",), "openhands", call.position)
-    assert ("sub-agent-abc", "One, two, three.") in [
-        (event.agent, event.text) for event in events if isinstance(event, AssistantMessage)
-    ]
-    assert into.log["main"].settings().card_of("sub-agent-abc").model == "m-2"
-    assert "One, two, three." not in str(into.log["main"].request("openhands", api="plain").body)
-    assert report.conversations[0].failed == ""
-
-
-def test_a_folder_of_v0_has_its_title_and_reports_a_broken_file(into: Import, tmp_path: Path) -> None:
-    there = tmp_path / "v0"
-    (there / "events").mkdir(parents=True)
-    about = {
-        "conversation_id": "c-1",
-        "title": "The shop",
-        "selected_repository": "a/b",
-        "selected_branch": "main",
-    }
-    (there / "metadata.json").write_text(json.dumps(about))
-    hi = {"id": 2, "source": "user", "action": "message", "args": {"content": "Hi"}}
-    (there / "events" / "2.json").write_text(json.dumps(hi))
-    (there / "events" / "10.json").write_text(json.dumps({**hi, "id": 10, "source": "agent"}))
-    (there / "events" / "11.json").write_text("{")
-    report = import_file(into.log, there)
-    conversation = into.log["c-1"]
-
-    assert conversation.settings().title == "The shop"
-    assert [entry.event.kind for entry in conversation] == [
-        "mode_switch",
-        "user_message",
-        "assistant_message",
-    ]
-    assert [(skipped.line, skipped.unit) for skipped in report.skipped] == [(3, "file")]
 
 
 def test_events_of_any_shape_raise_nothing(into: Import) -> None:
