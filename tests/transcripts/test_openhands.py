@@ -313,7 +313,7 @@ def test_events_in_one_document_are_the_conversation_that_they_are_on_lines(into
     assert [getattr(event, "text", "") for event in into.said] == ["Build it.", "Done."]
 
 
-def test_events_of_any_shape_raise_nothing(into: Import) -> None:
+def test_events_of_any_shape_raise_nothing(into: Import, tmp_path: Path) -> None:
     odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
     base = [
         ASKED,
@@ -336,6 +336,7 @@ def test_events_of_any_shape_raise_nothing(into: Import) -> None:
     (found,) = into.report.conversations
 
     assert found.failed == ""
+    assert_accepted(tmp_path / "talk.jsonl", every=97)
     assert [skipped.line for skipped in into.report.skipped] == [len(broken) + 2]
     assert not any("Error" in skipped.reason for skipped in found.skipped)
 

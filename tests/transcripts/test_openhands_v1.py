@@ -119,6 +119,28 @@ def test_a_condensation_is_a_summary_and_forgets_an_earlier_one_by_its_name(
     assert_accepted(path)
 
 
+def test_a_response_is_forgotten_as_a_whole_and_no_message_by_two_summaries(into: Import) -> None:
+    def condensed(id: str, *forgotten: str, summary: str) -> Json:
+        ids = {"forgotten_event_ids": list(forgotten), "summary": summary, "llm_response_id": "r9"}
+        return event("Condensation", id, "environment", **ids)
+
+    into.records(
+        *ONE,
+        condensed("k1", "e3", "e4", "e5", summary="Both were looked at."),
+        condensed("k2", "e5", "e6", "e7", summary="Another was refused."),
+    )
+    first, second = (
+        event.covers
+        for event in into.said
+        if isinstance(event, AssistantMessage) and event.purpose == "summary"
+    )
+    answer = next(entry for entry in into.entries if isinstance(entry.event, AssistantMessage))
+
+    assert first[0].first == answer.position
+    assert first[-1].last < second[0].first
+    assert into.conversation.state().anomalies == 0
+
+
 def test_a_summary_never_covers_a_call_whose_result_is_still_to_come(into: Import) -> None:
     forgotten = {"forgotten_event_ids": ["e1", "e2"], "summary": "They met.", "llm_response_id": "r"}
     into.records(
@@ -133,7 +155,7 @@ def test_a_summary_never_covers_a_call_whose_result_is_still_to_come(into: Impor
     assert "They met." in str(into.conversation.request("openhands", api="anthropic").body)
 
 
-def test_going_back_hides_the_branch_and_keeps_it_as_a_fork(into: Import) -> None:
+def test_going_back_hides_the_branch_and_keeps_it_as_a_fork(into: Import, tmp_path: Path) -> None:
     chain = [asked("a", "One."), answered("b", "Uno.", parent_id="a"), asked("c", "Two.", parent_id="b")]
     into.records(*chain, answered("d", "Due.", parent_id="c"), asked("e", "Three.", parent_id="b"))
     body = str(into.conversation.request("openhands", api="openai-chat").body)
@@ -142,6 +164,7 @@ def test_going_back_hides_the_branch_and_keeps_it_as_a_fork(into: Import) -> Non
         True, True, False, False, True,
     ]  # fmt: skip
     assert len(into.report.conversations[0].forks) == 1
+    assert_accepted(tmp_path / "talk.jsonl")
 
 
 def test_going_back_to_the_root_hides_all(into: Import) -> None:
@@ -196,7 +219,7 @@ def test_pictures_are_blobs(into: Import) -> None:
     assert [type(part) for part in message.parts] == [ImagePart]
 
 
-def test_events_of_any_shape_raise_nothing(into: Import) -> None:
+def test_events_of_any_shape_raise_nothing(into: Import, tmp_path: Path) -> None:
     odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
     broken = [
         {**each, "id": f"x{number}-{name}-{nth}", name: value}
@@ -216,4 +239,5 @@ def test_events_of_any_shape_raise_nothing(into: Import) -> None:
     (found,) = into.report.conversations
 
     assert (found.failed, found.skipped) == ("", [])
+    assert_accepted(tmp_path / "talk.jsonl", every=97)
     assert len(into.report.skipped) == 1

@@ -30,6 +30,7 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("an ADK session", [{"id": "a", "app_name": "x", "events": []}]),
         ("a SWE-agent demonstration without a message", [{"history": []}]),
         ("a file of SWE-bench predictions", [{"a__b-1": {"instance_id": "a__b-1", "model_patch": ""}}]),
+        ("a file of Multi-SWE-bench predictions", [{"org": "a", "repo": "b", "number": 1, "fix_patch": ""}]),
         ("an OpenHands run without events", [{"instance_id": "a__b-1", "history": None}]),
     ],
 )

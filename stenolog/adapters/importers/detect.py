@@ -241,6 +241,7 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("an OpenHands run without events", _has("instance_id", "history")),
     ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
     ("a file of SWE-bench predictions", lambda record: bool(record) and all(map(_is_patch, record.values()))),
+    ("a file of Multi-SWE-bench predictions", _has("org", "repo", "number", "fix_patch")),
     ("an OpenHands state", _has("agent", "workspace")),
     ("the metadata of an OpenHands conversation", _has("conversation_id", "selected_repository")),
     ("a SWE-agent trajectory without a message", _has("trajectory", "history")),

@@ -56,6 +56,10 @@ class OpenHandsSession:
         """The messages of the failures."""
         self._pending: list[str] = []
         """The events of the open answer, whose position is known once it is complete."""
+        self._answer_of: dict[str, tuple[str, str]] = {}
+        """The agent and the answer that an event is a part of."""
+        self._parts: dict[tuple[str, str], set[str]] = {}
+        """The events of each answer, which leave the context together."""
         self._results: dict[int, list[int]] = {}
         """The positions of the results, by the position of the answer with the calls."""
         self._covered: dict[str, set[int]] = {}
@@ -97,6 +101,8 @@ class OpenHandsSession:
         answer = Answer(self.agent, id, self.time, [*parts], self._to(), model, finish_reason, usage)
         self.writer.add_part(key, answer)
         self._pending.append(key)
+        self._answer_of[key] = self.agent, id
+        self._parts.setdefault((self.agent, id), set()).add(key)
 
     def add_user_message(
         self,
@@ -176,10 +182,12 @@ class OpenHandsSession:
         `supersedes`: the summary takes the place of all earlier ones too.
         """
         self.close()
-        forgotten = {*ids, *(self._covered if supersedes else ())}
+        forgotten = self._with_answers({*ids, *(self._covered if supersedes else ())})
         gone = {position for id in forgotten for position in self.positions.get(id, ())}
         gone |= {position for id in forgotten for position in self._covered.get(id, ())}
         gone = self._in_units(gone) - self._abandoned - self._dropped
+        # Two summaries may cover the same message only if one of them covers all of the other.
+        gone = gone.difference(*(covered for covered in self._covered.values() if not covered <= gone))
         unanswered = gone & set(self.writer.open_calls(self.agent))
         covers = gone - unanswered
         # No summary may cover a call that its result still follows.
@@ -196,7 +204,8 @@ class OpenHandsSession:
     def abandon(self, path: Collection[str]) -> None:
         """Take all events out of context but those on the `path`; they stay as a fork."""
         self.close()
-        gone = {p for id, at in self.positions.items() if id not in path for p in at}
+        stays = self._with_answers(path)
+        gone = {p for id, at in self.positions.items() if id not in stays for p in at}
         if gone != self._abandoned:
             self._abandoned = gone
             self._hide()
@@ -220,6 +229,11 @@ class OpenHandsSession:
         self._note(key, position)
         self._covered[key] = covers | {position}
         self.decisions["condensation as a summary"] += 1
+
+    def _with_answers(self, ids: Collection[str]) -> set[str]:
+        """Return the events, and all others of the answers that they are parts of."""
+        answers = {self._answer_of[id] for id in ids if id in self._answer_of}
+        return {*ids, *(part for answer in answers for part in self._parts[answer])}
 
     def _in_units(self, positions: set[int]) -> set[int]:
         """Return the positions with the results of all answers in them, and without any other result."""
