@@ -135,9 +135,9 @@ class Trajectory:
     def _deal(self, lane: Lane) -> None:
         """Give an agent the card that its trajectory describes."""
         tools = [read_tool(tool) for tool in as_list(lane.about.get("tool_definitions"))]
-        known = {tool.name: tool for tool in tools if tool.name}
+        by_name = {tool.name: tool for tool in tools if tool.name}
         self.setup.card(
-            lane.agent, model=as_str(lane.about.get("model_name")), tools=tuple(known.values()) or None
+            lane.agent, model=as_str(lane.about.get("model_name")), tools=tuple(by_name.values()) or None
         )
 
     def _step(self, lane: Lane, number: int, step: dict[str, Any]) -> None:
@@ -232,8 +232,8 @@ class Trajectory:
     def _result(self, lane: Lane, key: str, id: str, name: str, result: dict[str, Any]) -> None:
         blobs: Blobs = {}
         content, references = result.get("content"), as_list(result.get(REFERENCES))
-        rest = {name: value for name, value in result.items() if name not in RESULT and value}
-        meta: dict[str, Any] = {SYSTEM: rest} if rest else {}
+        others = {name: value for name, value in result.items() if name not in RESULT and value}
+        meta: dict[str, Any] = {SYSTEM: others} if others else {}
         if content is None:
             content = compact_json(references) if references else ""
         if not id:
@@ -304,8 +304,8 @@ def _embedded_in(trajectory: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 
 
 def _other_fields(step: Mapping[str, Json]) -> dict[str, Any]:
-    rest = {name: value for name, value in step.items() if name not in STEP and value not in (None, {}, [])}
-    return {SYSTEM: rest} if rest else {}
+    others = {name: value for name, value in step.items() if name not in STEP and value not in (None, {}, [])}
+    return {SYSTEM: others} if others else {}
 
 
 def _answer_parts(key: str, step: Mapping[str, Json]) -> Iterator[AssistantPart]:
@@ -330,11 +330,11 @@ def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
         yield TextPart(text=content)
         return
     for part in content if isinstance(content, list) else [content]:
-        given = as_dict(part)
-        path = as_str(as_dict(given.get("source")).get("path"))
-        if given.get("type") == "image" and path.startswith(("http:", "https:", "data:")):
+        fields = as_dict(part)
+        path = as_str(as_dict(fields.get("source")).get("path"))
+        if fields.get("type") == "image" and path.startswith(("http:", "https:", "data:")):
             yield from openai_user_parts([{"type": "image_url", "image_url": {"url": path}}], blobs)
-        elif given.get("type") == "image":  # a file beside the trajectory, or at another place
+        elif fields.get("type") == "image":  # a file beside the trajectory, or at another place
             yield ProviderPart(provider=SYSTEM, raw=compact_json(part))
         elif part is not None:
             yield from openai_user_parts([part], blobs)

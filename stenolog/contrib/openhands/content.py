@@ -51,10 +51,10 @@ def texts(content: Json) -> str:
 def answer_texts(content: Json) -> Iterator[AssistantPart]:
     """Yield the words of an answer that are not blank; a part of another type as its JSON."""
     for part in content if isinstance(content, list) else [content]:
-        words = part if isinstance(part, str) else as_dict(part).get("text")
-        if isinstance(words, str):
-            if words.strip():
-                yield TextPart(text=words)
+        text = part if isinstance(part, str) else as_dict(part).get("text")
+        if isinstance(text, str):
+            if text.strip():
+                yield TextPart(text=text)
         elif part is not None:
             yield TextPart(text=compact_json(part))
 
@@ -73,9 +73,9 @@ def reasoning_parts(message: Mapping[str, Json]) -> Iterator[ReasoningPart]:
                 encrypted=as_str(item.get("encrypted_content")),
             )
         )
-    words = as_str(message.get("reasoning_content"))
-    if words.strip() and not any(words.strip() in part.text for part in found):
-        yield ReasoningPart(text=words)
+    text = as_str(message.get("reasoning_content"))
+    if text.strip() and not any(text.strip() in part.text for part in found):
+        yield ReasoningPart(text=text)
     yield from found
 
 
@@ -88,20 +88,20 @@ def _thinking(block: Mapping[str, Json]) -> ReasoningPart:
     )
 
 
-def tools_in(given: Json) -> tuple[Tool, ...] | None:
+def tools_in(listed: Json) -> tuple[Tool, ...] | None:
     """Return the tools of a system prompt, each name once; None where none are listed."""
-    found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(given))) if tool.name}
+    found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(listed))) if tool.name}
     return tuple(found.values()) or None
 
 
-def _tool(given: dict[str, Any]) -> Tool:
+def _tool(definition: dict[str, Any]) -> Tool:
     """Return a tool in OpenAI's form, or a definition of the SDK, which is named by its class."""
-    described = as_dict(given.get("mcp_tool")) or given
+    described = as_dict(definition.get("mcp_tool")) or definition
     tool = read_tool(described)
     if tool.name:
         return tool
-    kind = _KIND.sub("", as_str(given.get("kind")))
-    return read_tool({**described, "name": _WORD.sub("_", kind).lower() or as_str(given.get("title"))})
+    kind = _KIND.sub("", as_str(definition.get("kind")))
+    return read_tool({**described, "name": _WORD.sub("_", kind).lower() or as_str(definition.get("title"))})
 
 
 def usage_in(counted: Json, cost: float = 0.0) -> Usage | None:

@@ -187,7 +187,7 @@ def files_of(folder: Path) -> list[Path]:
     """Return all files of events of a conversation, with those of its sub-agents."""
     if folder_of(folder) is None:
         return []
-    return [file for _, place in _lanes(folder) for file in event_files(place)]
+    return [file for _, directory in _lanes(folder) for file in event_files(directory)]
 
 
 def _events_folder(folder: Path) -> Path:
@@ -212,7 +212,7 @@ class EventFiles:
 
     def __iter__(self) -> Iterator[Record]:
         self._reading.begin()
-        lanes = [self._of_lane(agent, place) for agent, place in _lanes(self._folder)]
+        lanes = [self._of_lane(agent, directory) for agent, directory in _lanes(self._folder)]
         return (record for _, record in merge(*lanes, key=lambda timed: timed[0]))
 
     def _of_lane(self, agent: str, folder: Path) -> Iterator[tuple[datetime, Record]]:
@@ -239,7 +239,7 @@ class EventFiles:
 
 def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the conversation of a folder, with its sub-agents as lanes."""
-    states = {agent or MAIN: _json(place.parent / STATE) for agent, place in _lanes(folder)}
+    states = {agent or MAIN: _json(directory.parent / STATE) for agent, directory in _lanes(folder)}
     about = _json(folder / ABOUT)
     facts = {
         "repository": as_str(about.get("selected_repository")),

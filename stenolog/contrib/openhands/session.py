@@ -183,15 +183,17 @@ class OpenHandsSession:
         """
         self.close()
         forgotten = self._with_answers({*ids, *(self._covered if supersedes else ())})
-        gone = {position for id in forgotten for position in self.positions.get(id, ())}
-        gone |= {position for id in forgotten for position in self._covered.get(id, ())}
-        gone = self._in_units(gone) - self._abandoned - self._dropped
+        positions = {position for id in forgotten for position in self.positions.get(id, ())}
+        positions |= {position for id in forgotten for position in self._covered.get(id, ())}
+        positions = self._in_units(positions) - self._abandoned - self._dropped
         # Two summaries may cover the same message only if one of them covers all of the other.
-        gone = gone.difference(*(covered for covered in self._covered.values() if not covered <= gone))
-        unanswered = gone & set(self.writer.open_calls(self.agent))
-        covers = gone - unanswered
+        positions = positions.difference(
+            *(covered for covered in self._covered.values() if not covered <= positions)
+        )
+        unanswered = positions & set(self.writer.open_calls(self.agent))
+        covers = positions - unanswered
         # No summary may cover a call that its result still follows.
-        self._dropped |= unanswered if summary else gone
+        self._dropped |= unanswered if summary else positions
         self._hide()
         self.setup.settle(key, self.time)
         if not summary:
@@ -205,9 +207,9 @@ class OpenHandsSession:
         """Take all events out of context but those on the `path`; they stay as a fork."""
         self.close()
         stays = self._with_answers(path)
-        gone = {p for id, at in self.positions.items() if id not in stays for p in at}
-        if gone != self._abandoned:
-            self._abandoned = gone
+        abandoned = {p for id, at in self.positions.items() if id not in stays for p in at}
+        if abandoned != self._abandoned:
+            self._abandoned = abandoned
             self._hide()
             self.setup.branches = True
             self.decisions["rewound"] += 1

@@ -1,6 +1,6 @@
-"""Convert events of OpenHands V0: actions and observations, which share the answer that they came of.
+"""Convert events of OpenHands V0: actions, and the observations that answer them.
 
-Each action of a tool call holds the model's whole response, so all calls of a response are written with its
+Each action of a tool call holds all of the model's response, so all calls of a response are written with its
 first action. A delegate's events stand in the same stream, between its call and the call's observation.
 """
 
@@ -88,8 +88,8 @@ class V0Events:
             self._session.ignored[f"action {kind}"] += 1
         elif by_user and not value.get("tool_call_metadata"):
             self._commands.add(value.get("id"))
-            words = as_str(args.get("command")) or compact_json(_arguments(args))
-            parts = [TextPart(text=f"User executed the command:\n{words}")]
+            text = as_str(args.get("command")) or compact_json(_arguments(args))
+            parts = [TextPart(text=f"User executed the command:\n{text}")]
             self._session.add_user_message(key, parts)
         else:
             self._call(key, kind, value, args)
@@ -103,9 +103,9 @@ class V0Events:
 
     def _message(self, key: str, value: dict[str, Any], args: dict[str, Any]) -> None:
         content = args.get("content", args.get("task"))
-        words = content if isinstance(content, str) else compact_json(content)
+        text = content if isinstance(content, str) else compact_json(content)
         if value.get("source", USER) == "agent":
-            parts = [*reasoning_parts(args), *answer_texts(words)]
+            parts = [*reasoning_parts(args), *answer_texts(text)]
             if parts:
                 counted, cost = self._meter.since()
                 self._session.add_answer(key, parts, usage=usage_in(counted, cost))
@@ -120,7 +120,7 @@ class V0Events:
         self._session.close()
         self._session.add_user_message(
             key,
-            [TextPart(text=words), *pictures],
+            [TextPart(text=text), *pictures],
             "agent" if parent else "person" if value.get("source", USER) == USER else "system",
             author=parent,
             cause=next(iter(self._session.positions.get(call, ())), None),
@@ -130,8 +130,8 @@ class V0Events:
 
     def _call(self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any]) -> None:
         """Write the answer that an action came of, unless an earlier action of it was written."""
-        made = as_dict(value.get("tool_call_metadata"))
-        response = as_dict(made.get("model_response"))
+        metadata = as_dict(value.get("tool_call_metadata"))
+        response = as_dict(metadata.get("model_response"))
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
         id, model = as_str(response.get("id")), as_str(response.get("model"))
         parts = list(self._parts(key, kind, value, args, as_dict(choice.get("message"))))
@@ -154,13 +154,13 @@ class V0Events:
             openai_tool_call(call, f"{key}-{nth}")
             for nth, call in enumerate(as_list(message.get("tool_calls")))
         ]
-        made = as_dict(value.get("tool_call_metadata"))
-        id = as_str(made.get("tool_call_id"))
-        if not made and kind in CLOSING:
+        metadata = as_dict(value.get("tool_call_metadata"))
+        id = as_str(metadata.get("tool_call_id"))
+        if not metadata and kind in CLOSING:
             yield from answer_texts(as_str(args.get("final_thought")) or args.get("outputs") or None)
         elif id not in {call.id for call in calls} or not id:
             id = id or f"call-{key}"
-            name = as_str(made.get("function_name")) or as_str(args.get("name")) or kind
+            name = as_str(metadata.get("function_name")) or as_str(args.get("name")) or kind
             calls.append(ToolCall(id=id, name=name, arguments=compact_json(_arguments(args))))
         self._calls[value.get("id")] = id
         yield from calls
@@ -190,32 +190,32 @@ class V0Events:
             session.agent, _ = self._delegations.pop()
             self._is_brief_due = False
         content, state = value.get("content"), as_str(extras.get("agent_state"))
-        words = content if isinstance(content, str) else compact_json(content)
-        made = as_dict(value.get("tool_call_metadata"))
-        call_id = as_str(made.get("tool_call_id")) or self._calls.get(_hashable(value.get("cause")), "")
+        text = content if isinstance(content, str) else compact_json(content)
+        metadata = as_dict(value.get("tool_call_metadata"))
+        call_id = as_str(metadata.get("tool_call_id")) or self._calls.get(_hashable(value.get("cause")), "")
         if state in ("error", "rate_limited"):
-            reason = as_str(extras.get("reason")) or words
+            reason = as_str(extras.get("reason")) or text
             session.add_error(key, reason, "rate_limited" if state != "error" else error_category(reason))
         elif kind in UNSENT:
             session.ignored[f"observation {kind}"] += 1
         elif kind == "recall":
-            self._recall(key, words, extras)
+            self._recall(key, text, extras)
         elif call_id:
             self._result(key, kind, value, extras, call_id)
         elif kind == "error" and value.get("cause") not in self._commands:
-            category = error_category(words)
-            session.add_error(key, words, "invalid_response" if category == "other" else category)
+            category = error_category(text)
+            session.add_error(key, text, "invalid_response" if category == "other" else category)
         else:
             blobs: Blobs = {}
-            session.add_user_message(key, _output(words, extras, blobs), "system", blobs=blobs)
+            session.add_user_message(key, _output(text, extras, blobs), "system", blobs=blobs)
 
     def _result(
         self, key: str, kind: str, value: dict[str, Any], extras: dict[str, Any], call_id: str
     ) -> None:
         content, about = value.get("content"), as_dict(extras.get("metadata"))
-        words = content if isinstance(content, str) else compact_json(content)
-        if kind == "delegate" and not words:
-            words = compact_json(extras.get("outputs"))
+        text = content if isinstance(content, str) else compact_json(content)
+        if kind == "delegate" and not text:
+            text = compact_json(extras.get("outputs"))
         self._session.describe({"cwd": as_str(about.get("working_dir"))})
         exit_code = about.get("exit_code")
         blobs: Blobs = {}
@@ -223,13 +223,13 @@ class V0Events:
             key,
             call_id,
             as_str(as_dict(value.get("tool_call_metadata")).get("function_name")),
-            _output(words, extras, blobs),
+            _output(text, extras, blobs),
             is_error=kind in FAILED or value.get("success") is False,
             blobs=blobs,
             meta={"exit_code": exit_code} if isinstance(exit_code, int) else None,
         )
 
-    def _recall(self, key: str, words: str, extras: dict[str, Any]) -> None:
+    def _recall(self, key: str, text: str, extras: dict[str, Any]) -> None:
         """Write what OpenHands added to the context: facts on the workspace, and instructions."""
         self._session.describe(
             {
@@ -243,14 +243,14 @@ class V0Events:
             for name, fact in extras.items()
             if fact and name not in ("recall_type", "microagent_knowledge", "date")
         }
-        known = [as_dict(each) for each in as_list(extras.get("microagent_knowledge"))]
-        if not found and not known:
+        knowledge = [as_dict(each) for each in as_list(extras.get("microagent_knowledge"))]
+        if not found and not knowledge:
             self._session.ignored["observation recall"] += 1
             return
         found |= {"date": extras["date"]} if extras.get("date") else {}
         facts = [f"{name}: {v if isinstance(v, str) else compact_json(v)}" for name, v in found.items()]
-        skills = [f"{as_str(each.get('name'))}:\n{as_str(each.get('content'))}" for each in known]
-        parts = [TextPart(text=text) for text in ("\n".join([words, *facts]), *skills)]
+        skills = [f"{as_str(each.get('name'))}:\n{as_str(each.get('content'))}" for each in knowledge]
+        parts = [TextPart(text="\n".join([text, *facts])), *(TextPart(text=skill) for skill in skills)]
         self._session.add_user_message(key, parts, "system")
 
 
@@ -275,8 +275,8 @@ def _arguments(args: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if name not in NO_ARGUMENTS}
 
 
-def _output(words: str, extras: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
+def _output(text: str, extras: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
     """Yield an observation as the model was sent it, with the words around a command's output."""
     about = as_dict(extras.get("metadata"))
-    yield TextPart(text=f"{as_str(about.get('prefix'))}{words}{as_str(about.get('suffix'))}")
+    yield TextPart(text=f"{as_str(about.get('prefix'))}{text}{as_str(about.get('suffix'))}")
     yield from picture_parts(as_list(extras.get("image_urls")), blobs)

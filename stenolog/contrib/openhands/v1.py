@@ -64,8 +64,8 @@ class V1Events:
             case "AgentErrorEvent":
                 self._refused(key, value, as_str(value.get("error")))
             case "ConversationErrorEvent":
-                words = ": ".join(filter(None, (as_str(value.get("code")), as_str(value.get("detail")))))
-                self._session.add_error(key, words, error_category(words))
+                text = ": ".join(filter(None, (as_str(value.get("code")), as_str(value.get("detail")))))
+                self._session.add_error(key, text, error_category(text))
             case "InterruptEvent":
                 self._session.add_error(key, "interrupted by the user", "cancelled")
             case "Condensation":
@@ -90,10 +90,10 @@ class V1Events:
             self._session.setup.card(self._session.agent, model=model)
 
     def _follow(self, key: str, value: dict[str, Any]) -> None:
-        """Leave the branch that an event does not belong to: somebody went back before it."""
+        """Leave the branch that an event does not belong to: the user went back before it."""
         agent = self._session.agent
-        last, given = self._last.get(agent, ""), as_str(value.get("parent_id"))
-        parent = "" if given == ROOT else key_of(given) or last
+        last, parent_id = self._last.get(agent, ""), as_str(value.get("parent_id"))
+        parent = "" if parent_id == ROOT else key_of(parent_id) or last
         if last and parent != last and (not parent or parent in self._parents):
             path = {key for key in self._parents if not self._is_of(agent, key)}
             at = parent
@@ -105,7 +105,7 @@ class V1Events:
         self._last[agent] = key
 
     def _is_of(self, agent: str, key: str) -> bool:
-        """Return whether an event is one of an agent's: its first ancestor tells."""
+        """Return whether an event is one of an agent's, by its key."""
         return key.startswith(f"{agent}/") if agent != MAIN else "/" not in key
 
     def _system(self, value: dict[str, Any]) -> None:
@@ -141,11 +141,11 @@ class V1Events:
                 f"{key}:context", user_parts(more, blobs), "system", event=key, blobs=blobs
             )
 
-    def _cause(self, words: str) -> int | None:
+    def _cause(self, text: str) -> int | None:
         """Return the position of the latest call whose arguments hold these words."""
-        inside = compact_json(words)[1:-1]
+        inside = compact_json(text)[1:-1]
         for key, arguments in reversed(self._actions):
-            if words.strip() and (inside in arguments or words in arguments):
+            if text.strip() and (inside in arguments or text in arguments):
                 return next(iter(self._session.positions.get(key, ())), None)
         return None
 
@@ -154,8 +154,8 @@ class V1Events:
         call = openai_tool_call(_call_in(value.get("tool_call")), as_str(value.get("tool_call_id")) or key)
         if not call.name or not call.arguments.strip():
             action = {name: each for name, each in as_dict(value.get("action")).items() if name != "kind"}
-            given = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
-            call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=given)
+            arguments = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
+            call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=arguments)
         self._actions.append((key, call.arguments))
         reasons = [] if id and id in self._responses else list(reasoning_parts(value))
         self._answer(key, id, [*reasons, *answer_texts(value.get("thought")), call])
@@ -198,10 +198,10 @@ class V1Events:
         if status not in FINISHED:
             self._session.ignored["ACPToolCallEvent in progress"] += 1
             return
-        given, output = value.get("raw_input"), value.get("raw_output")
+        raw_input, output = value.get("raw_input"), value.get("raw_output")
         name = as_str(value.get("tool_kind")) or "tool"
         title = as_str(value.get("title"))
-        arguments = given if isinstance(given, dict) else {"title": title, "input": given}
+        arguments = raw_input if isinstance(raw_input, dict) else {"title": title, "input": raw_input}
         call = ToolCall(id=id, name=name, arguments=compact_json(arguments))
         self._session.add_answer(key, [call])
         self._session.add_result(
@@ -232,8 +232,8 @@ class V1Events:
 
 def _call_in(call: Json) -> dict[str, Any]:
     """Return a call in OpenAI's form, which the SDK wrote at first; now its name stands beside the id."""
-    given = as_dict(call)
-    return given if "function" in given or not given else {"id": given.get("id"), "function": given}
+    fields = as_dict(call)
+    return fields if "function" in fields or not fields else {"id": fields.get("id"), "function": fields}
 
 
 def _output(observation: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
@@ -246,8 +246,8 @@ def _output(observation: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
         content = compact_json({name: each for name, each in observation.items() if name != "kind"})
     prefix, suffix = as_str(about.get("prefix")), as_str(about.get("suffix"))
     match list(user_parts(content, blobs)) or [TextPart(text="")]:
-        case [TextPart(text=words)]:
-            yield TextPart(text=f"{prefix}{words}{suffix}")
+        case [TextPart(text=text)]:
+            yield TextPart(text=f"{prefix}{text}{suffix}")
         case parts:
             around = [[TextPart(text=text)] if text else [] for text in (prefix, suffix)]
             yield from (*around[0], *parts, *around[1])

@@ -54,7 +54,7 @@ SENT = "stenolog.sent"
 def records(history: Sequence[Json], steps: Sequence[Json], *, is_over: bool) -> list[Record]:
     """Return the messages with their steps, and steps without a message where the run is over."""
     found: list[Record] = []
-    given = [as_dict(step) for step in steps]
+    objects = [as_dict(step) for step in steps]
     at = 0
     answers = [n for n, message in enumerate(history) if _is_answer(message)]
     following = dict(zip(answers, [*answers[1:], None], strict=False))
@@ -62,14 +62,14 @@ def records(history: Sequence[Json], steps: Sequence[Json], *, is_over: bool) ->
         step: dict[str, Any] = {}
         if number in following:
             then = following[number]
-            here = _step_of(message, given, at, None if then is None else history[then])
+            here = _step_of(message, objects, at, None if then is None else history[then])
             if here is not None:
-                found += _alone(range(at, here), given, is_sent=False)
-                at, step = here + 1, given[here]
+                found += _alone(range(at, here), objects, is_sent=False)
+                at, step = here + 1, objects[here]
         value = message if isinstance(message, dict) else {"content": message}
         found.append(Record(str(number + 1), {**value, STEP: step}))
     if is_over or not history:
-        found += _alone(range(at, len(given)), given, is_sent=True)
+        found += _alone(range(at, len(objects)), objects, is_sent=True)
     return found
 
 
@@ -93,8 +93,8 @@ def _step_of(message: Json, steps: Sequence[dict[str, Any]], at: int, following:
 
 
 def _matches(message: Json, step: Mapping[str, Json]) -> bool:
-    words = as_str(as_dict(message).get("content")).strip()
-    return words == as_str(step.get("response")).strip() and bool(words)
+    text = as_str(as_dict(message).get("content")).strip()
+    return text == as_str(step.get("response")).strip() and bool(text)
 
 
 class OpenAnswer(NamedTuple):
@@ -217,10 +217,10 @@ class SweAgent(AgentRun):
 
     def _lone_step(self, key: str, step: dict[str, Any], *, in_context: bool) -> None:
         """Write a step that the history lacks."""
-        words = as_str(step.get("response")) or as_str(step.get("thought"))
+        text = as_str(step.get("response")) or as_str(step.get("thought"))
         action = as_str(step.get("action"))
-        parts: list[AssistantPart] = [TextPart(text=words)] if words.strip() else []
-        if action.strip() and action.strip() not in words:
+        parts: list[AssistantPart] = [TextPart(text=text)] if text.strip() else []
+        if action.strip() and action.strip() not in text:
             parts.append(TextPart(text=action))
         self.add_answer(key, MAIN, parts, in_context=in_context)
         if (observation := as_str(step.get("observation"))).strip():

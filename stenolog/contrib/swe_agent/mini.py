@@ -146,8 +146,8 @@ class MiniSweAgent(AgentRun):
         if status and status.casefold() != SUBMITTED:
             self.add_failure(key, status, as_str(content))
         else:
-            words = content or extra.get("submission") or status
-            self.add_user_message(key, MAIN, words, "system", meta=_facts({}, extra), in_context=False)
+            text = content or extra.get("submission") or status
+            self.add_user_message(key, MAIN, text, "system", meta=_facts({}, extra), in_context=False)
 
 
 def _parts(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:

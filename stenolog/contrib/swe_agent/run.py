@@ -151,13 +151,13 @@ class AgentRun:
 
     def add_failure(self, key: str, status: str, message: str = "") -> None:
         """Write that a run ended with a failure."""
-        words = message or status
+        text = message or status
         self._settle(key)
         found = (category for pattern, category in _CATEGORIES if re.search(pattern, status, re.IGNORECASE))
         error = LlmError(
             agent=self.main,
-            category=next(found, error_category(f"{status} {words}")),
-            message=words if status in words else f"{status}: {words}",
+            category=next(found, error_category(f"{status} {text}")),
+            message=text if status in text else f"{status}: {text}",
             source=self.writer.source(key, "error", key),
         )
         self.writer.write(error, key, self.time)
@@ -183,9 +183,9 @@ def failure_in(status: str) -> str:
 def user_parts(content: Json, blobs: Blobs) -> Iterable[UserPart]:
     """Yield the parts of a message in OpenAI's form, be it of Chat Completions or of Responses."""
     for part in content if isinstance(content, list) else [content]:
-        words = as_dict(part).get("text")
-        if isinstance(words, str):
-            yield TextPart(text=words)
+        text = as_dict(part).get("text")
+        if isinstance(text, str):
+            yield TextPart(text=text)
         elif part is not None:
             yield from openai_user_parts(part if isinstance(part, str) else [part], blobs)
 
@@ -202,9 +202,9 @@ def reasoning_parts(message: Mapping[str, Json]) -> list[AssistantPart]:
         )
         for block in blocks
     ]
-    words = as_str(message.get("reasoning_content"))
-    if words.strip() and not any(words.strip() in as_str(block.get("thinking")) for block in blocks):
-        found.insert(0, ReasoningPart(text=words))
+    text = as_str(message.get("reasoning_content"))
+    if text.strip() and not any(text.strip() in as_str(block.get("thinking")) for block in blocks):
+        found.insert(0, ReasoningPart(text=text))
     return found
 
 
