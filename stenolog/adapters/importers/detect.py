@@ -238,13 +238,14 @@ def _has(*keys: str, **values: str) -> Mark:
 _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a stream without a message", _has("type", "subtype", "session_id")),
     ("a Gemini CLI recording", _has("method", "response")),
-    ("an OpenHands run", _has("instance_id", "history")),
+    ("an OpenHands run without events", _has("instance_id", "history")),
     ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
+    ("a file of SWE-bench predictions", lambda record: bool(record) and all(map(_is_patch, record.values()))),
+    ("a file of Multi-SWE-bench predictions", _has("org", "repo", "number", "fix_patch")),
     ("an OpenHands state", _has("agent", "workspace")),
-    ("an OpenHands event", _has("kind", "source", "timestamp")),
-    ("a SWE-agent trajectory", _has("trajectory", "history")),
-    ("a SWE-agent demonstration", lambda record: record.keys() == {"history"}),
-    ("an ATIF trajectory", _has("schema_version", "steps")),
+    ("the metadata of an OpenHands conversation", _has("conversation_id", "selected_repository")),
+    ("a SWE-agent trajectory without a message", _has("trajectory", "history")),
+    ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),
     ("an ADK evaluation set", _has("eval_cases")),
     ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
     ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
@@ -274,6 +275,10 @@ def _is_of_adk(record: dict[str, Json]) -> bool:
     )
 
 
+def _is_patch(value: Json) -> bool:
+    return {"instance_id", "model_patch"} <= as_dict(value).keys()
+
+
 def name_of_other(*found: Json) -> str:
     """Return the name of the format that one of the records is of; empty where none is known."""
     return next((name for record in found if (name := _name(as_dict(record)))), "")
@@ -300,7 +305,7 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
     return f"an object with the keys {keys}" if keys else "an empty object"
 
 
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
 ABOUT = ".meta.json"
 """The suffix of the files in which Claude Code notes data on a sub-agent."""
