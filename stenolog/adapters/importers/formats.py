@@ -43,10 +43,12 @@ class LineFormat(NamedTuple):
 
     `make` begins the converter of a conversation. `name_of` returns the name of the conversation that a
     record belongs to, empty where it tells none; its second argument is whether a conversation has begun.
+    `beside` returns records that other files beside a file have on it; they come first.
     """
 
     make: Callable[[ExistingLog], Converter]
     name_of: Callable[[JsonObject, bool], str]
+    beside: Callable[[Path], Iterable[JsonObject]] = lambda path: ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def _shipped(name: str) -> str:
 IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
 """Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
 for _name in (
+    "claude-agent-note",
     "claude-code",
     "claude-stream",
     "codex",

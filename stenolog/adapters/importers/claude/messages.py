@@ -42,6 +42,7 @@ _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
 _ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
+_ABOUT_AGENTS = ("agentType", "description", "toolUseId", "spawnDepth")
 _SYSTEM = re.compile(
     r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
     r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
@@ -78,7 +79,7 @@ class ClaudeMessages:
         self.writer = EventWriter("claude-code", MAIN, log)
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=PROVIDER)
-        self.agents = SubAgents(log.agents, log.ran, log.prompts)
+        self.agents = SubAgents(log.agents, log.ran, log.prompts, log.kinds)
         self.tree = Tree()
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
@@ -114,6 +115,13 @@ class ClaudeMessages:
         self.tree.start(here)
         self.setup.settle(line.key, line.time)
 
+    def note_agent(self, note: dict[str, Any]) -> None:
+        """Note what a file beside a sub-agent's tells of it; `meta` keeps that."""
+        call = as_str(note.get("toolUseId"))
+        name = self.agents.describe(as_str(note.get("agentId")), as_str(note.get("agentType")), call)
+        told = {key: note[key] for key in _ABOUT_AGENTS if note.get(key) not in (None, "")}
+        self.setup.also("claude-code", {"agents": {name: told}})
+
     # What users say, and what is put into their mouths
 
     def user(self, line: Line, queued: str = "") -> None:
@@ -147,9 +155,18 @@ class ClaudeMessages:
             self.setup.title = title
 
     def message(
-        self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
+        self,
+        line: Line,
+        id: str,
+        kind: Kind,
+        run: list[Block],
+        *,
+        in_context: bool = True,
+        queued: str = "",
+        about: dict[str, Any] | None = None,
     ) -> None:
-        """Write a user message in the line's lane."""
+        """Write a user message in the line's lane; `about` is kept as its `meta`."""
+        about = {**(about or {}), **({"queued": queued} if queued else {})}
         blobs: Blobs = {}
         by_agent = kind == "person" and line.agent != MAIN
         brief = self._briefed(line, id, run) if by_agent else None
@@ -160,7 +177,7 @@ class ClaudeMessages:
             author_kind="system" if kind == "system" else "agent" if by_agent else "person",
             to=(line.agent,),
             in_context=in_context,
-            meta={"claude-code": {"queued": queued}} if queued else {},
+            meta={"claude-code": about} if about else {},
             source=self.source(line),
         )
         self.writer.write(said, id, line.time, blobs)
@@ -191,6 +208,9 @@ class ClaudeMessages:
         call = self.writer.closed(call_id)
         agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
         self.agents.ran(agent_id, call_id)
+        about: dict[str, Any] = {"agent": agent_id} if agent_id else {}
+        if block.get("is_error") is False:  # an event has no other place for it, and it was sent
+            about["is_error"] = False
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -198,7 +218,7 @@ class ClaudeMessages:
             name=call.name if call else "",
             parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
             is_error=block.get("is_error") is True,
-            meta={"claude-code": {"agent": agent_id}} if agent_id else {},
+            meta={"claude-code": about} if about else {},
             source=self.source(line, call_id),
         )
         self.writer.write(result, id, line.time, blobs)
