@@ -44,7 +44,8 @@ _CLAUDE_ASIDE = {
 def supported() -> str:
     """Return the titles of all formats that can be imported, for messages."""
     *others, own = sorted(IMPORTERS, key="stenolog".__eq__)
-    return f"{', '.join(IMPORTERS[name].title for name in others)}, or {IMPORTERS[own].title}"
+    titles = dict.fromkeys(IMPORTERS[name].title for name in others)
+    return f"{', '.join(titles)}, or {IMPORTERS[own].title}"
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> str:

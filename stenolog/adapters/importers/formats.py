@@ -86,8 +86,8 @@ def _shipped(name: str) -> str:
 IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
 """Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
 for _name in (
-    "claude-agent-note",
     "claude-code",
+    "claude-code-note",
     "claude-stream",
     "codex",
     "gemini-cli",

@@ -63,12 +63,10 @@ def _title(conversation: Conversation) -> str:
 
 _CLAUDE = LineFormat(ClaudeCode, _claude_session, agent_notes.note_beside)
 CLAUDE_CODE = Importer("claude-code", "a Claude Code session", lines=_CLAUDE)
-CLAUDE_AGENT_NOTE = Importer(
-    "claude-agent-note",
-    "a note of Claude Code on a sub-agent",
-    agent_notes.read,
-    is_document=agent_notes.is_note,
+CLAUDE_CODE_NOTE = Importer(
+    "claude-code-note", CLAUDE_CODE.title, agent_notes.read, is_document=agent_notes.is_note
 )
+"""A note on a sub-agent: it is read with the sub-agent's file, so that there is nothing more to import."""
 CLAUDE_STREAM = Importer("claude-stream", "a Claude Code stream", claude_stream.read, _CLAUDE)
 CODEX = Importer("codex", "a Codex rollout", lines=LineFormat(Codex, _codex_session))
 _GEMINI = LineFormat(gemini_cli.GeminiCli, gemini_cli.session_of)

@@ -369,8 +369,13 @@ def _title_of(content: list[Block]) -> str:
     """Return the words of a prompt as a title; of a command its name, as it is typed."""
     said = [as_str(block.get("text")) for block in content]
     words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
+    return title_of(as_typed(words))
+
+
+def as_typed(words: str) -> str:
+    """Return a prompt as it was typed: of a command, its name and its arguments."""
     command, arguments = _between(words, "command-name"), _between(words, "command-args")
-    return title_of(words if command is None else " ".join(filter(None, (command, arguments))))
+    return words if command is None else " ".join(filter(None, (command, arguments)))
 
 
 def _between(words: str, tag: str) -> str | None:

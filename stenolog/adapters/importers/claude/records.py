@@ -18,7 +18,7 @@ from stenolog.domain.entry import EPOCH
 from .agent_notes import AGENT_NOTE
 from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of
 from .branches import Queue, Repeats, content_of, uuid_of
-from .messages import MAIN, Block, ClaudeMessages, Kind, Line, by_system
+from .messages import MAIN, Block, ClaudeMessages, Kind, Line, as_typed, by_system
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(
@@ -154,7 +154,7 @@ class ClaudeCode:
             line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = self.conversation.setup.mode = mode
-        waited = self._queue.claim(_plain(line.message.get("content")))
+        waited = self._queue.claim(as_typed(_plain(line.message.get("content"))))
         if waited is not None:
             waited.delivered = True
         return self.conversation.user(line, queued=waited.entry if waited is not None else "")
@@ -322,7 +322,8 @@ class ClaudeCode:
         words = _queued(held)
         waited = self._queue.out(held.key)
         is_prompt = line is not None and line.agent == MAIN and line.value.get("type") == "user"
-        if line is not None and is_prompt and waited and _plain(line.message.get("content")) == words:
+        content = line.message.get("content") if line is not None else None
+        if is_prompt and waited and as_typed(_plain(content)) == words:
             self._queue.forget(waited)
             return
         self.conversation.settle(held)
