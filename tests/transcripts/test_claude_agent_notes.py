@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def project(tmp_path: Path) -> Path:
     agents = tmp_path / SESSION / "subagents"
     agents.mkdir(parents=True)
     for id, words, call in SPOKEN:
-        of = {"isSidechain": True, "agentId": id}
+        of: dict[str, Any] = {"isSidechain": True, "agentId": id}
         spoken = [user(f"{id}-1", None, words, **of), assistant(f"{id}-2", f"{id}-1", call, **of)]
         (agents / f"agent-{id}.jsonl").write_bytes(lines(*spoken))
         (agents / f"agent-{id}.meta.json").write_text(json.dumps(NOTES[id]))
@@ -68,8 +69,8 @@ def test_a_note_names_the_sub_agent_and_the_call_that_started_it(project: Path) 
         (("Explore-b1d2c3e4",), "claude", made["a1"]),
         (("Plan-a9d8c7b6",), "Explore-b1d2c3e4", made[f"{CHILD}-2"]),
     ]
-    told = [
-        entry.event.meta.get("claude-code", {}) for entry in entries if isinstance(entry.event, ModeSwitch)
+    told: list[Any] = [
+        entry.event.meta.get("claude-code") or {} for entry in entries if isinstance(entry.event, ModeSwitch)
     ]
     assert {name: each for one in told for name, each in one.get("agents", {}).items()} == {
         "Explore-b1d2c3e4": NOTES[CHILD],
