@@ -21,13 +21,13 @@ from stenolog.adapters.providers.json_fields import (
     as_list,
     as_str,
     compact_json,
-    title_of,
 )
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
 
 from .branches import SubAgents, Tree
+from .prompts import by_system, title_of_prompt
 
 MAIN = "claude"
 USER = "user"
@@ -41,12 +41,7 @@ _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
-_ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _ABOUT_AGENTS = ("agentType", "description", "toolUseId", "spawnDepth")
-_SYSTEM = re.compile(
-    r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
-    r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
-)
 
 
 class Line(NamedTuple):
@@ -151,7 +146,7 @@ class ClaudeMessages:
 
     def _name_after(self, content: list[Block]) -> None:
         """Take the first words of a person as the title, until the file names one."""
-        if self.setup.title is None and (title := _title_of(content)):
+        if self.setup.title is None and (title := title_of_prompt(content)):
             self.setup.title = title
 
     def message(
@@ -196,7 +191,11 @@ class ClaudeMessages:
             case "interrupted":
                 words = as_str(run[0].get("text"))
                 error = LlmError(
-                    agent=line.agent, category="cancelled", message=words, source=self.source(line)
+                    agent=line.agent,
+                    category="cancelled",
+                    message=words,
+                    cause=self._question(line),
+                    source=self.source(line),
                 )
                 self.writer.write(error, id, line.time)
             case _:
@@ -303,10 +302,14 @@ class ClaudeMessages:
         """Return the position that an answer and its later parts answer; None without its parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
-            in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
-            cause = self.writer.last_question(line.agent) if in_file else None
+            cause = self._question(line)
             self._causes[line.agent] = source_id, cause
         return cause
+
+    def _question(self, line: Line) -> int | None:
+        """Return the position that a record answers; None where its parent is not in the file."""
+        in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
+        return self.writer.last_question(line.agent) if in_file else None
 
     def _answer(self, line: Line, content: list[Block]) -> None:
         message = line.message
@@ -342,6 +345,7 @@ class ClaudeMessages:
             message=words,
             attempt=max(attempt, 1),
             retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),
+            cause=self._question(line),
             source=self.source(line),
         )
         self.writer.write(error, line.key, line.time)
@@ -358,31 +362,6 @@ def _kind(block: Block, line: Line) -> Kind:
     if _INTERRUPTED.fullmatch(words.strip()):
         return "interrupted"
     return "system" if line.value.get("isMeta") or by_system(words) else "person"
-
-
-def by_system(words: str) -> bool:
-    """Return whether Claude Code itself wrote the words, by the mark they begin with."""
-    return _SYSTEM.match(words) is not None
-
-
-def _title_of(content: list[Block]) -> str:
-    """Return the words of a prompt as a title; of a command its name, as it is typed."""
-    said = [as_str(block.get("text")) for block in content]
-    words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
-    return title_of(as_typed(words))
-
-
-def as_typed(words: str) -> str:
-    """Return a prompt as it was typed: of a command, its name and its arguments."""
-    command, arguments = _between(words, "command-name"), _between(words, "command-args")
-    return words if command is None else " ".join(filter(None, (command, arguments)))
-
-
-def _between(words: str, tag: str) -> str | None:
-    """Return the text between the tags, without the blanks around it; None if one is missing."""
-    _, _, behind = words.partition(f"<{tag}>")
-    inside, end, _ = behind.partition(f"</{tag}>")
-    return inside.strip() if end else None
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:

@@ -18,7 +18,8 @@ from stenolog.domain.entry import EPOCH
 from .agent_notes import AGENT_NOTE
 from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of
 from .branches import Queue, Repeats, content_of, uuid_of
-from .messages import MAIN, Block, ClaudeMessages, Kind, Line, as_typed, by_system
+from .messages import MAIN, Block, ClaudeMessages, Kind, Line
+from .prompts import as_typed, by_system
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(
