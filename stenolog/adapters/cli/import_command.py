@@ -16,6 +16,7 @@ from stenolog.domain.errors import UnknownFormatError
 
 from .database import Database
 from .framework import command
+from .layout import wrapped
 from .lines import CommandResult, Diagnostic, Piece, counted, line, paragraph
 from .lookup import open_log
 from .options import takes_db
@@ -241,7 +242,7 @@ def lines(reports: Iterable[Report], *, verbose: bool) -> Iterator[Piece]:
                 yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
             if verbose and conversation.ignored:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.ignored.items()))
-                yield line((f"  not messages: {kinds}", "dim"))
+                yield wrapped((f"not messages: {kinds}", "dim"), hang=2, indent=2)
         for deleted in report.left_out:
             yield line(EMPTY, (deleted.name, "bold"), "  deleted, left out", (f"  {report.file}", "dim"))
         if not (report.conversations or report.left_out):
