@@ -135,11 +135,11 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
     systems = {each.name: system for each in conversations if (system := _program(each))}
     if not systems:
         return ()
-    of = f" of {len(systems):,} of these conversations" if len(conversations) > 1 else ""
+    of = f" in {len(systems):,} of these conversations" if len(conversations) > 1 else ""
     programs = ", ".join(sorted(set(systems.values())))
     words = (
-        f"the requests{of} were sent by {programs}: tokens are as billed, and the log does not have all that "
-        "was sent; `stenolog stats` counts what is not in it"
+        f"the requests{of} were sent by {programs}: tokens are as billed; `stenolog stats` counts those that "
+        "are not in this log"
     )
     return (Diagnostic("note", "rebuilt", words, next(iter(systems)) if len(conversations) == 1 else ""),)
 

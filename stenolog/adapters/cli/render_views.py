@@ -74,8 +74,8 @@ def _not_in_log(bill: Bill) -> Iterator[Sequence[Cell]]:
     """Yield a row for what was sent and is not in the log."""
     if (gone := bill.not_in_log) is not None:
         tokens = "?" if gone.tokens is None else f"{gone.tokens:,}" if gone.tokens else ""
-        text = ", ".join(dict.fromkeys((*gone.parts, *([BESIDES] if gone.tokens else ()))))
-        yield ("", "", "", ("not in this log", "yellow"), "", (tokens, "yellow"), (text, "dim"))
+        text = ", ".join(gone.parts) + " and more" * bool(gone.tokens and BESIDES not in gone.parts)
+        yield ("", "", "", ("missing", "yellow"), "", (tokens, "yellow"), (f"not in this log: {text}", "dim"))
 
 
 def _in_order(request: Request) -> list[Row]:
