@@ -83,6 +83,10 @@ class ClaudeMessages:
         """The positions that are not on the path to the current turn."""
         self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
         """The spans that compactions took out of context, each with the position after which that applies."""
+        self._places: dict[str, int] = {}
+        """The positions of the main agent's messages, by the uuids of their records."""
+        self._preserved: set[int] = set()
+        """The positions that the next summary leaves in context."""
         self._causes: dict[str, tuple[str, int | None]] = {}
         """By agent, its last answer by the id in the file, and what that answers."""
 
@@ -94,6 +98,21 @@ class ClaudeMessages:
         """Remember the place of a record in the tree."""
         if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
             self.tree.note(line.uuid, line.parent, begins=begins)
+
+    def place(self, line: Line) -> None:
+        """Remember the position of a message that has just been gone through."""
+        if line.uuid and line.agent == MAIN:
+            self._places[line.uuid] = self.writer.place_of(line.key)
+
+    def preserve(self, compaction: dict[str, Any]) -> None:
+        """Note the messages that a compaction leaves in context, as it names them."""
+        segment = as_dict(compaction.get("preservedSegment"))
+        ends = [self._places.get(as_str(segment.get(name))) for name in ("headUuid", "tailUuid")]
+        known = [position for position in ends if position is not None]
+        span = range(known[0], known[1] + 1) if len(known) == len(ends) else range(0)
+        named = as_list(as_dict(compaction.get("preservedMessages")).get("uuids"))
+        places = (self._places.get(as_str(uuid)) for uuid in named)
+        self._preserved = {*span, *(position for position in places if position is not None)}
 
     def settle(self, line: Line) -> None:
         """Write the settings that hold for the next message of any author."""
@@ -265,6 +284,9 @@ class ClaudeMessages:
         self.settle(line)
         self.note(line)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        if main:
+            hidden |= self.writer.with_calls(self._preserved)
+            self._preserved = set()
         summary = AssistantMessage(
             agent=line.agent,
             purpose="summary",

@@ -120,8 +120,10 @@ class ClaudeCode:
         match line.value.get("type"):
             case "user":
                 self._user(line)
+                self.conversation.place(line)
             case "assistant":
                 self.conversation.assistant(line)
+                self.conversation.place(line)
             case "system":
                 self._system(line)
             case "progress":
@@ -174,6 +176,8 @@ class ClaudeCode:
         if subtype == "init":
             self._init(line.value)
         self._compacts = subtype == "compact_boundary"
+        if self._compacts and line.agent == MAIN:
+            self.conversation.preserve(as_dict(line.value.get("compactMetadata")))
         if subtype == "api_error":
             self.conversation.note(line)
             self._api_error(line)
