@@ -87,7 +87,7 @@ class EventWriter:
         self._resulted: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._owners: dict[str, str] = {}
-        self._places: dict[str, int] = {}
+        self._message_positions: dict[str, int] = {}
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
         self._silent: set[int] = set()
@@ -109,7 +109,7 @@ class EventWriter:
         self.close()
         return self.log.positions.get(id, self._next)
 
-    def place_of(self, line: str) -> int:
+    def latest_position(self, line: str) -> int:
         """Return the position of the record that was gone through last; an open answer stays open."""
         if (held := self.log.answers.get(line)) is not None:
             return held.position
@@ -120,7 +120,9 @@ class EventWriter:
         self.close()
         found = set(positions)
         for entry, results in self._results.items():
-            group = {self._places[entry], *results} if entry in self._places else set[int]()
+            group = (
+                {self._message_positions[entry], *results} if entry in self._message_positions else set[int]()
+            )
             found |= group if found & group else set()
         return found
 
@@ -308,7 +310,7 @@ class EventWriter:
 
     def _note_answer(self, answer: Answered) -> None:
         self._owners[answer.id] = answer.agent
-        self._places[answer.id] = answer.position
+        self._message_positions[answer.id] = answer.position
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
             self._calls.setdefault(call_id, []).append(opened)

@@ -83,7 +83,7 @@ class ClaudeMessages:
         """The positions that are not on the path to the current turn."""
         self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
         """The spans that compactions took out of context, each with the position after which that applies."""
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         """The positions of the main agent's messages, by the uuids of their records."""
         self._preserved: set[int] = set()
         """The positions that the next summary leaves in context."""
@@ -99,19 +99,19 @@ class ClaudeMessages:
         if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
             self.tree.note(line.uuid, line.parent, begins=begins)
 
-    def place(self, line: Line) -> None:
+    def note_position(self, line: Line) -> None:
         """Remember the position of a message that has just been gone through."""
         if line.uuid and line.agent == MAIN:
-            self._places[line.uuid] = self.writer.place_of(line.key)
+            self._positions[line.uuid] = self.writer.latest_position(line.key)
 
     def preserve(self, compaction: dict[str, Any]) -> None:
         """Note the messages that a compaction leaves in context, as it names them."""
         segment = as_dict(compaction.get("preservedSegment"))
-        ends = [self._places.get(as_str(segment.get(name))) for name in ("headUuid", "tailUuid")]
+        ends = [self._positions.get(as_str(segment.get(name))) for name in ("headUuid", "tailUuid")]
         known = [position for position in ends if position is not None]
         span = range(known[0], known[1] + 1) if len(known) == len(ends) else range(0)
         named = as_list(as_dict(compaction.get("preservedMessages")).get("uuids"))
-        places = (self._places.get(as_str(uuid)) for uuid in named)
+        places = (self._positions.get(as_str(uuid)) for uuid in named)
         self._preserved = {*span, *(position for position in places if position is not None)}
 
     def settle(self, line: Line) -> None:

@@ -120,10 +120,10 @@ class ClaudeCode:
         match line.value.get("type"):
             case "user":
                 self._user(line)
-                self.conversation.place(line)
+                self.conversation.note_position(line)
             case "assistant":
                 self.conversation.assistant(line)
-                self.conversation.place(line)
+                self.conversation.note_position(line)
             case "system":
                 self._system(line)
             case "progress":
