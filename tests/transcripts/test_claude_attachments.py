@@ -195,3 +195,20 @@ def test_a_command_that_was_queued_and_dequeued_at_once_appears_once(into: Impor
     )
 
     assert [event.text for event in into.said if isinstance(event, UserMessage)] == [command]
+
+
+def test_a_prompt_that_was_dequeued_appears_once_behind_what_claude_code_inserts(into: Import) -> None:
+    """So does `claude -p -c` write it."""
+    queued = {"type": "queue-operation", "sessionId": FIRST["sessionId"]}
+    synthetic = assistant("a1", "u1", text("No response requested."))
+    synthetic["message"]["model"] = "<synthetic>"
+    into.records(
+        {**queued, "operation": "enqueue", "content": "On"},
+        {**queued, "operation": "dequeue"},
+        user("u1", None, "Continue from where you left off.", isMeta=True),
+        synthetic,
+        user("u2", "a1", "On"),
+    )
+
+    said = [event.text for event in into.said if isinstance(event, UserMessage)]
+    assert said == ["Continue from where you left off.", "No response requested.", "On"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain, groupby
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall, merged, position_ranges
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
@@ -27,44 +27,19 @@ from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
 
 from .branches import SubAgents, Tree
+from .line import MAIN, SYNTHETIC, Line
 from .prompts import by_system, title_of_prompt
 
-MAIN = "claude"
 USER = "user"
 Block: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
 
-_SYNTHETIC = "<synthetic>"
-"""The model of answers that no model gave."""
 _NOT_ASKED = "No response requested."
 _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
 _ABOUT_AGENTS = ("agentType", "description", "toolUseId", "spawnDepth")
-
-
-class Line(NamedTuple):
-    """One record of a conversation: its key, the agent in whose lane it stands, when it was written."""
-
-    key: str
-    value: dict[str, Any]
-    agent: str
-    time: datetime
-    call: str = ""
-    """The id of the call that runs the sub-agent, where the record tells it."""
-
-    @property
-    def message(self) -> dict[str, Any]:
-        return as_dict(self.value.get("message"))
-
-    @property
-    def uuid(self) -> str:
-        return as_str(self.value.get("uuid"))
-
-    @property
-    def parent(self) -> str:
-        return as_str(self.value.get("parentUuid")) or as_str(self.value.get("logicalParentUuid"))
 
 
 class ClaudeMessages:
@@ -306,7 +281,7 @@ class ClaudeMessages:
         self.note(line)
         if not content:
             self.ignored["empty message"] += 1
-        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == _SYNTHETIC:
+        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == SYNTHETIC:
             self.settle(line)
             self._synthetic(line, content)
         else:

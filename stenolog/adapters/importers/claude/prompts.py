@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
-from stenolog.adapters.providers.json_fields import as_str, title_of
+from stenolog.adapters.providers.json_fields import as_dict, as_str, title_of
 
 _ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _SYSTEM = re.compile(
@@ -38,3 +38,21 @@ def _between(words: str, tag: str) -> str | None:
     _, _, behind = words.partition(f"<{tag}>")
     inside, end, _ = behind.partition(f"</{tag}>")
     return inside.strip() if end else None
+
+
+def plain_text(content: Any) -> str:
+    """Return the text of a message's content; empty where there is more than one block of text."""
+    if isinstance(content, list) and len(content) == 1:
+        return as_str(as_dict(content[0]).get("text"))
+    return as_str(content)
+
+
+def queued_text(record: Mapping[str, Any]) -> str:
+    """Return the text of a queue operation."""
+    content = record.get("content")
+    return content if isinstance(content, str) else plain_text(content)
+
+
+def typed_by(queued: str) -> Literal["person", "system"]:
+    """Return who typed queued text: the person, unless a background task reports."""
+    return "system" if by_system(queued) or queued.startswith('{"task_id"') else "person"

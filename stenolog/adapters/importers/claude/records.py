@@ -18,8 +18,9 @@ from stenolog.domain.entry import EPOCH
 from .agent_notes import AGENT_NOTE
 from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of
 from .branches import Queue, Repeats, content_of, uuid_of
-from .messages import MAIN, Block, ClaudeMessages, Kind, Line
-from .prompts import as_typed, by_system
+from .line import MAIN, Line, is_inserted
+from .messages import Block, ClaudeMessages
+from .prompts import as_typed, by_system, plain_text, queued_text, typed_by
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(
@@ -157,7 +158,7 @@ class ClaudeCode:
             line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = self.conversation.setup.mode = mode
-        waited = self._queue.claim(as_typed(_plain(line.message.get("content"))))
+        waited = self._queue.claim(as_typed(plain_text(line.message.get("content"))))
         if waited is not None:
             waited.delivered = True
         return self.conversation.user(line, queued=waited.entry if waited is not None else "")
@@ -259,12 +260,12 @@ class ClaudeCode:
     def _queued_command(self, line: Line, data: dict[str, Any]) -> None:
         """Add what was typed while the agent was busy, at the place where the model was sent it."""
         run = text_of(data)
-        waited = self._queue.claim(_plain(run), delivered=True)
+        waited = self._queue.claim(plain_text(run), delivered=True)
         if not run or (waited is not None and waited.delivered):
             return self._beyond(line, "attachment/queued_command")
         if waited is not None:
             waited.delivered = True
-        typed = data.get("commandMode") != "task-notification" and not by_system(_plain(run))
+        typed = data.get("commandMode") != "task-notification" and not by_system(plain_text(run))
         self.conversation.note(line)
         self.conversation.settle(line)
         queued = waited.entry if waited is not None else ""
@@ -289,7 +290,7 @@ class ClaudeCode:
                 self._attachment(each)
 
     def _queue_operation(self, line: Line) -> None:
-        operation, words = line.value.get("operation"), _queued(line)
+        operation, words = line.value.get("operation"), queued_text(line.value)
         self.ignored[f"queue-operation/{operation}"] += 1
         if operation == "enqueue" and words:
             self._deliver_late()
@@ -305,7 +306,7 @@ class ClaudeCode:
                 self.conversation.decisions["queued message delivered"] += 1
                 self.conversation.settle(line)
                 run = _texts(waited.text)
-                self.conversation.message(line, line.key, _typed_by(waited.text), run, queued=waited.entry)
+                self.conversation.message(line, line.key, typed_by(waited.text), run, queued=waited.entry)
         elif operation == "popAll":
             self._deliver_late()
             self._queue.clear()
@@ -314,6 +315,8 @@ class ClaudeCode:
         """Return whether queued text is released: this record may deliver it, or is another message."""
         kind = line.value.get("type")
         is_taken_out = self._queue.out(held.key) is not None
+        if is_taken_out and is_inserted(line):
+            return False
         return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
 
     def _deliver_late(self, line: Line | None = None) -> None:
@@ -324,15 +327,15 @@ class ClaudeCode:
         held, self._held = self._held, None
         if held is None:
             return
-        words = _queued(held)
+        words = queued_text(held.value)
         waited = self._queue.out(held.key)
         is_prompt = line is not None and line.agent == MAIN and line.value.get("type") == "user"
         content = line.message.get("content") if line is not None else None
-        if is_prompt and waited and as_typed(_plain(content)) == words:
+        if is_prompt and waited and as_typed(plain_text(content)) == words:
             self._queue.forget(waited)
             return
         self.conversation.settle(held)
-        self.conversation.message(held, held.key, _typed_by(words), _texts(words), in_context=False)
+        self.conversation.message(held, held.key, typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
         """Set the mode: the permission mode or, if it is not the normal one, the session's own mode."""
@@ -378,21 +381,3 @@ class ClaudeCode:
 
 def _texts(words: str) -> list[Block]:
     return [{"type": "text", "text": words}]
-
-
-def _plain(content: Any) -> str:
-    """Return the text of a message's content; empty where there is more than one block of text."""
-    if isinstance(content, list) and len(content) == 1:
-        return as_str(as_dict(content[0]).get("text"))
-    return as_str(content)
-
-
-def _queued(line: Line) -> str:
-    """Return the words of a queue operation."""
-    content = line.value.get("content")
-    return content if isinstance(content, str) else _plain(content)
-
-
-def _typed_by(words: str) -> Kind:
-    """Return who typed queued words: the person, unless a background task reports."""
-    return "system" if by_system(words) or words.startswith('{"task_id"') else "person"
