@@ -275,7 +275,9 @@ def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: 
     old = sum(each.as_before for each in refused)
     out = f", {len(refused):,} of them refused" if refused else ""
     out += f", {'as' if old == len(refused) else f'{old:,} as'} before" if old else ""
+    names = {found.name for found in conversations if found.appended or found.already}
+    into = f" in {counted(len(names), 'conversation')}" if names else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
     rest = f"  {more}" if more else ""
     # It wraps: a line that is cut would lose its hint.
-    return paragraph(f"{files}{out}, {_counts(total)}{others}{rest}", "bold")
+    return paragraph(f"{files}{out}, {_counts(total)}{into}{others}{rest}", "bold")
