@@ -9,7 +9,17 @@ import pytest
 from stenolog import ToolResult, UserMessage
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import build
-from tests.transcripts.given import Import, Json, assistant, record, text, tool_result, tool_use, user
+from tests.transcripts.given import (
+    Import,
+    Json,
+    assistant,
+    lines,
+    record,
+    text,
+    tool_result,
+    tool_use,
+    user,
+)
 
 FIRST = user("u1", None, "Go")
 LISTED: Json = {
@@ -133,6 +143,24 @@ def test_a_prompt_snapshot_puts_the_system_prompt_and_the_tools_on_the_card(into
     assert [(tool.name, tool.description) for tool in card.tools or ()] == [("Bash", "Runs it")]
     assert "tool-stub" not in {part.rule for part in build(into.entries, "claude", api="anthropic").parts}
     assert into.conversation.bill("claude").note.count("(") == 0, "nothing is said to be missing"
+
+
+def test_a_prompt_snapshot_in_a_sub_agents_own_file_is_on_its_card_alone(into: Import) -> None:
+    own: dict[str, Any] = {"isSidechain": True, "agentId": "abcdef12"}
+    into.records(FIRST, assistant("a1", "u1", text("Yes")))
+    spoken = [
+        attached("x1", {"type": "prompt_snapshot", "systemPrompt": ["You explore."]}, "", **own),
+        user("s1", None, "Look", **own),
+        assistant("s2", "s1", text("I look"), **own),
+    ]
+    for _ in range(2):
+        into.file(lines(*spoken), "agent-abcdef12.jsonl")
+
+    settings = into.conversation.settings()
+    assert settings.card_of("agent-abcdef12").persona == "You explore."
+    assert settings.card_of("agent-abcdef12").model == "claude-x"
+    assert settings.card_of("claude").persona == ""
+    assert into.report.conversations[0].appended == 0
 
 
 def test_a_picture_that_was_attached_is_one(into: Import) -> None:

@@ -89,11 +89,15 @@ class ClaudeMessages:
         places = (self._positions.get(as_str(uuid)) for uuid in named)
         self._preserved = {*span, *(position for position in places if position is not None)}
 
+    def resume(self, line: Line) -> None:
+        """Go on from the log's settings in a sub-agent's own file, before its first change of them."""
+        if line.agent != MAIN and not self.setup.is_begun:
+            self.setup.resume(self.writer.log.settings, settings_id(line.key))
+
     def settle(self, line: Line) -> None:
         """Write the settings that hold for the next message of any author."""
         here = self.writer.here + 1
-        if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
-            self.setup.resume(self.writer.log.settings, settings_id(line.key))
+        self.resume(line)
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
             self._forget = self._forget or self.tree.way(opened) == "reset"
             self.tree.current = opened

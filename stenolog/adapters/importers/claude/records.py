@@ -253,6 +253,7 @@ class ClaudeCode:
 
     def _prompt(self, line: Line, data: dict[str, Any]) -> None:
         """Put the system prompt and the tools that were sent on the agent's card."""
+        self.conversation.resume(line)
         found = snapshot(data)
         told = {"persona": found.persona, "tools": found.tools}
         self.conversation.setup.card(line.agent, **{name: value for name, value in told.items() if value})
