@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from stenolog import ToolResult, UserMessage
+from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import build
+from stenolog.projections.requests.validation import validate
 from tests.transcripts.given import (
     Import,
     Json,
@@ -240,3 +241,32 @@ def test_a_prompt_that_was_dequeued_appears_once_behind_what_claude_code_inserts
 
     said = [event.text for event in into.said if isinstance(event, UserMessage)]
     assert said == ["Continue from where you left off.", "No response requested.", "On"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attachment": None},
+        {"attachment": [1]},
+        {"attachment": {"type": 3, "content": {"file": 3}}},
+        {"attachment": {"type": "agent_listing_delta", "addedLines": "x", "removedTypes": [None, 3]}},
+        {"attachment": {"type": "deferred_tools_delta", "addedNames": {"a": 1}, "pendingMcpServers": 3}},
+        {"attachment": {"type": "file", "content": {"type": "text", "file": {"content": 3}}}},
+        {"attachment": {"type": "file", "content": {"type": "image", "file": {"base64": "?"}}}},
+        {"attachment": {"type": "nested_memory", "path": 3, "content": "\ud800"}},
+        {"attachment": {"type": "instructions", "files": [3, {"content": ["x"]}]}},
+        {"attachment": {"type": "prompt_snapshot", "systemPrompt": 3, "tools": [3, {"name": ""}]}},
+        {"attachment": {"type": "prompt_snapshot", "tools": [{"name": "A", "schema": 3}] * 2}},
+        {"attachment": LISTED, "rendered": 3},
+        {"attachment": LISTED, "rendered": [3, {"content": 3}, {"content": [{"type": "image"}, 3]}]},
+        {"attachment": hook("SessionStart", {"a": 1})},
+        {"attachment": hook("Stop", None, "hook_blocking_error")},
+    ],
+    ids=str,
+)
+def test_an_attachment_of_another_shape_stops_nothing(into: Import, fields: Json) -> None:
+    into.records(FIRST, record("attachment", "x1", "u1", **fields), assistant("a1", "x1", text("Yes")))
+
+    assert into.report.conversations[0].failed == ""
+    assert [event.text for event in into.said if isinstance(event, AssistantMessage)] == ["Yes"]
+    assert validate("anthropic", into.conversation.request("claude", api="anthropic").body) == []
