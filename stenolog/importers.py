@@ -6,12 +6,14 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the like pick fields out of foreign
-JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many formats share.
+what the log has already, and a `SettingsWriter`; an `AgentSession` has both, for sessions of a coding agent.
+`as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
+write content in OpenAI's form, which many formats share.
 """
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
+from .adapters.importers.agent_session import AgentSession, text_parts
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -20,7 +22,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import EventWriter, position_ranges
+from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
@@ -44,6 +46,7 @@ from .adapters.providers.json_fields import (
     Blobs,
     Json,
     agent_called,
+    arguments,
     as_dict,
     as_int,
     as_list,
@@ -54,6 +57,7 @@ from .adapters.providers.json_fields import (
     keep_base64,
     keep_data_url,
     key_of,
+    title_of,
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
@@ -65,6 +69,8 @@ __all__ = [
     "LONGEST_LINE",
     "SQLITE",
     "SUFFIXES",
+    "AgentSession",
+    "Answer",
     "Append",
     "Blobs",
     "Branch",
@@ -91,6 +97,7 @@ __all__ = [
     "Step",
     "agent_called",
     "approvals_on",
+    "arguments",
     "as_dict",
     "as_int",
     "as_list",
@@ -110,6 +117,7 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "merged",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",
@@ -123,4 +131,6 @@ __all__ = [
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "text_parts",
+    "title_of",
 ]

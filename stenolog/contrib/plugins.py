@@ -8,6 +8,11 @@ from __future__ import annotations
 from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 
+def copilot_cli() -> None:
+    """Register the importer of GitHub Copilot CLI's sessions."""
+    #    IMPORTERS.add_reference("copilot-cli", "stenolog.contrib.copilot_cli.sessions:COPILOT_CLI")
+
+
 def crewagent() -> None:
     """Register the importer and the exporter of CrewAgent's folders."""
     IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:CREWAGENT")
@@ -30,6 +35,17 @@ def nostr() -> None:
     IMPORTERS.add_reference("nostr", "stenolog.contrib.nostr.files:NOSTR")
     EXPORTERS.add_reference("nostr", "stenolog.contrib.nostr.outgoing:TO_NOSTR")
     CHANNELS.add_reference("nostr", "stenolog.contrib.nostr.service:channel")
+
+
+def opencode() -> None:
+    """Register the importers of opencode's storage folder, and of its database."""
+    #    IMPORTERS.add_reference("opencode", "stenolog.contrib.opencode.folder:OPENCODE")
+    #    IMPORTERS.add_reference("opencode-db", "stenolog.contrib.opencode.database:OPENCODE_DB")
+
+
+def pi() -> None:
+    """Register the importer of pi's sessions, which are OpenClaw's too."""
+    IMPORTERS.add_reference("pi", "stenolog.contrib.pi.sessions:PI")
 
 
 def workflow() -> None:
