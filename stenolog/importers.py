@@ -6,14 +6,13 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`; an `AgentSession` has both, for sessions of a coding agent.
+what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for sessions of a coding agent.
 `as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
 write content in OpenAI's form, which many formats share.
 """
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
-from .adapters.importers.agent_session import AgentSession, text_parts
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -38,6 +37,7 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
@@ -69,7 +69,6 @@ __all__ = [
     "LONGEST_LINE",
     "SQLITE",
     "SUFFIXES",
-    "AgentSession",
     "Answer",
     "Append",
     "Blobs",
@@ -91,6 +90,7 @@ __all__ = [
     "Record",
     "Refused",
     "Report",
+    "SessionConverter",
     "SettingsWriter",
     "Skipped",
     "SourceConversation",

@@ -10,7 +10,7 @@ from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 def copilot_cli() -> None:
     """Register the importer of GitHub Copilot CLI's sessions."""
-    #    IMPORTERS.add_reference("copilot-cli", "stenolog.contrib.copilot_cli.sessions:COPILOT_CLI")
+    IMPORTERS.add_reference("copilot-cli", "stenolog.contrib.copilot_cli.sessions:COPILOT_CLI")
 
 
 def crewagent() -> None:

@@ -68,8 +68,9 @@ def said_in_pi(path: Path) -> Iterator[Said]:
     for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         message = record.get("message") or {}
         yield "error", message.get("errorMessage", "")
-        content = message.get("content") or []
-        for block in [{"text": content}] if isinstance(content, str) else content:
+        content: Any = message.get("content") or []
+        found: list[Json] = [{"text": content}] if isinstance(content, str) else content
+        for block in found:
             yield from (
                 (name, block[name]) for name in ("text", "thinking", "thinkingSignature") if name in block
             )
@@ -279,7 +280,10 @@ def test_commands_that_a_person_runs_are_shown_unless_they_are_private(into: Imp
     first, second = into.said
 
     assert getattr(first, "text", "") == "Ran `ls`\n```\na.txt\n```\n\nCommand exited with code 1"
-    assert (getattr(second, "text", ""), second.in_context) == ("Ran `env`\n(no output)", False)
+    assert (getattr(second, "text", ""), getattr(second, "in_context", True)) == (
+        "Ran `env`\n(no output)",
+        False,
+    )
 
 
 def test_words_of_extensions_are_by_the_system_and_settings_are_settings(into: Import) -> None:

@@ -1,1 +1,5 @@
-"""x"""
+"""Sessions of GitHub Copilot CLI."""
+
+from .sessions import COPILOT_CLI
+
+__all__ = ["COPILOT_CLI"]

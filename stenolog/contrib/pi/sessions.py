@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog.importers import (
-    AgentSession,
     Blobs,
     ExistingLog,
     Importer,
@@ -16,6 +15,7 @@ from stenolog.importers import (
     JsonObject,
     LineFormat,
     Record,
+    SessionConverter,
     Step,
     as_dict,
     as_int,
@@ -29,7 +29,7 @@ from stenolog.importers import (
     title_of,
 )
 
-from .content import assistant_parts, provider_of, shell_text, usage_of, user_parts
+from .content import assistant_parts, shell_text, usage_of, user_parts
 from .tree import RecordTree
 
 _ABOUT = ("cwd", "parentSession", "branchedFrom")
@@ -37,7 +37,7 @@ _BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
 """The roles of messages that an extension or the program writes in the user's name."""
 
 
-class Pi(AgentSession):
+class Pi(SessionConverter):
     """Takes the records of one session and gives the steps that take it down."""
 
     system = "pi"

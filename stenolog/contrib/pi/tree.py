@@ -1,4 +1,4 @@
-"""The tree of a session's records: each follows its parent, and a record below an earlier one leaves a branch.
+"""The tree of a session's records: one that follows an earlier record than the last leaves a branch.
 
 Sessions of pi's first version have no ids. There, each record follows the one before it.
 """

@@ -26,7 +26,7 @@ from .steps import ExistingLog, Step
 USER = "user"
 
 
-class AgentSession:
+class SessionConverter:
     """A session on its way into the log: its messages by their ids, and what leaves the context.
 
     `system` is the program, `main` its agent, and `provider` that of the agent's card. A message is known by
@@ -235,7 +235,7 @@ class AgentSession:
             **fields,
         )
         self.note(id, self.writer.write(summary, id, self.time))
-        self.in_context = {each: None for each in (*kept, id)}
+        self.in_context = dict.fromkeys((*kept, id))
         self.decisions["compaction as a summary"] += 1
 
     def _take_out(self, positions: Collection[int]) -> None:
