@@ -6,7 +6,7 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for sessions of a coding agent.
+what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions.
 `as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
 write content in OpenAI's form, which many formats share.
 """

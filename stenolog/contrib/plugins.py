@@ -39,8 +39,8 @@ def nostr() -> None:
 
 def opencode() -> None:
     """Register the importers of opencode's storage folder, and of its database."""
-    #    IMPORTERS.add_reference("opencode", "stenolog.contrib.opencode.folder:OPENCODE")
-    #    IMPORTERS.add_reference("opencode-db", "stenolog.contrib.opencode.database:OPENCODE_DB")
+    IMPORTERS.add_reference("opencode", "stenolog.contrib.opencode.folder:OPENCODE")
+    IMPORTERS.add_reference("opencode-db", "stenolog.contrib.opencode.database:OPENCODE_DB")
 
 
 def pi() -> None:
