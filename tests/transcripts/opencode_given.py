@@ -1,13 +1,17 @@
-"""Sessions of opencode made up for the tests, and the storages they are written to."""
+"""Sessions of opencode made up for the tests, the storages they are written to, and what is read of them."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from stenolog import Log
+from stenolog.importers import Report, import_file
+from tests.transcripts.acceptance import Said
 from tests.transcripts.given import Json
 
 T0 = 1_767_323_045_000
@@ -116,3 +120,50 @@ def write_database(path: Path, sessions: list[Json], messages: list[Message]) ->
                 connection.execute("INSERT OR REPLACE INTO part VALUES (?,?,?,?)", row)
         connection.commit()
     return path
+
+
+TALK = [
+    user("msg_1", 1, "List it."),
+    answer(
+        "msg_2",
+        2,
+        {"type": "step-start"},
+        {"type": "reasoning", "text": "Hm.", "metadata": {"openai": {"itemId": "rs_1"}}, "time": at(2, 3)},
+        "I look.",
+        call("c1", command="ls", output="a.txt"),
+        finish("tool-calls"),
+        finish="tool-calls",
+    ),
+    answer("msg_3", 5, {"type": "step-start"}, "One file.", finish(), finish="stop"),
+]
+
+
+def taken(log: Log, path: Path) -> Report:
+    """Import a storage twice: the second time adds nothing. Return the first report."""
+    report = import_file(log, path)
+    again = import_file(log, path)
+    assert [one.failed for one in report.conversations if one.failed] == []
+    assert sum(one.appended for one in again.conversations) == 0
+    return report
+
+
+def events(log: Log, name: str = "ses_1") -> list[Any]:
+    return [entry.event for entry in log[name] if entry.event.kind != "mode_switch"]
+
+
+def shown(log: Log, *words: str, agent: str = "opencode", name: str = "ses_1") -> list[bool]:
+    body = str(log[name].request(agent, api="anthropic").body)
+    return [each in body for each in words]
+
+
+def said_in_opencode(folder: Path) -> Iterator[Said]:
+    """Yield all that stands in the files of messages and parts."""
+    for file in folder.glob("part/**/*.json"):
+        part = json.loads(file.read_text())
+        state = part.get("state", {})
+        yield from ((name, part[name]) for name in ("text", "prompt", "tool") if name in part)
+        yield from ((name, state[name]) for name in ("output", "error") if name in state)
+        yield from (("argument", each) for each in state.get("input", {}).values() if isinstance(each, str))
+    for file in folder.glob("message/**/*.json"):
+        error = json.loads(file.read_text()).get("error", {})
+        yield "error", error.get("data", {}).get("message", "")

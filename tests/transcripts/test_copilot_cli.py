@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,13 +11,13 @@ from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
-    Said,
     assert_accepted,
     assert_again_adds_nothing,
     assert_goes_on,
     assert_nothing_lost,
 )
-from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.copilot_given import answer, call, result, said_in_copilot, session, shown, user
+from tests.transcripts.given import Import, Json
 from tests.transcripts.soundness import assert_sound
 
 HERE = SHARED / "transcripts"
@@ -29,79 +26,6 @@ FILES = [
     *sorted((HERE / "agent_sessions_fixtures").glob("*copilot*.jsonl")),
 ]
 needs_samples = pytest.mark.skipif(not FILES, reason="the transcripts are not beside this checkout")
-START = {
-    "sessionId": "s-1",
-    "copilotVersion": "1.0.64",
-    "selectedModel": "gpt-x",
-    "context": {"cwd": "/home/user/shop", "branch": "main", "headCommit": "abc", "repository": "me/shop"},
-}
-
-
-def session(*events: tuple[str, Json] | tuple[str, Json, Json]) -> list[Json]:
-    """Return the records of a session: types and data, each with an id of its number, `e1` first."""
-    found = [("session.start", START), *events]
-    return [
-        {
-            "type": kind,
-            "data": data,
-            "id": f"e{nth}",
-            "timestamp": f"2026-01-02T03:04:{nth:02}.000Z",
-            "parentId": f"e{nth - 1}" if nth else None,
-            **(more[0] if more else {}),
-        }
-        for nth, (kind, data, *more) in enumerate(found)
-    ]
-
-
-def user(words: str, **fields: Any) -> tuple[str, Json]:
-    return "user.message", {"content": words, **fields}
-
-
-def answer(words: str, *calls: Json, **fields: Any) -> tuple[str, Json]:
-    return "assistant.message", {"content": words, "toolRequests": list(calls), "model": "gpt-x", **fields}
-
-
-def call(id: str, name: str = "bash", **given: Any) -> Json:
-    return {"toolCallId": id, "name": name, "arguments": given, "type": "function"}
-
-
-def result(id: str, words: str = "done", **fields: Any) -> tuple[str, Json]:
-    return "tool.execution_complete", {
-        "toolCallId": id,
-        "success": True,
-        "result": {"content": words},
-        **fields,
-    }
-
-
-def said_in_copilot(path: Path) -> Iterator[Said]:
-    """Yield all that a person, the program, a model or a tool said in a session."""
-    for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        data: Json = record["data"]
-        if record["type"] in ("user.message", "system.message", "assistant.message", "system.notification"):
-            yield record["type"], data.get("content") or ""
-            yield from (
-                (name, data.get(name) or "") for name in ("transformedContent",) if not data["content"]
-            )
-            for name in ("reasoningText", "reasoningOpaque", "encryptedContent"):
-                yield name, data.get(name) or ""
-            for request in data.get("toolRequests") or ():
-                yield "call", request["toolCallId"]
-                given = request["arguments"]
-                values = given.values() if isinstance(given, dict) else [given]
-                yield from (("argument", each) for each in values if isinstance(each, str))
-        if record["type"] == "tool.execution_complete":
-            yield "result", (data.get("result") or {}).get("content") or ""
-            yield "error", (data.get("error") or {}).get("message") or ""
-        if record["type"] == "session.error":
-            yield "error", data["message"]
-
-
-def shown(into: Import, *words: str) -> list[bool]:
-    """Return which of the words the agent is shown at the end."""
-    assert_sound(into.log)
-    text = str(into.conversation.request("copilot", api="anthropic").body)
-    return [each in text for each in words]
 
 
 @needs_samples
@@ -278,97 +202,6 @@ def test_an_error_has_its_category(into: Import, kind: str, data: Json, category
     assert failed.category == category
 
 
-def sub_agent(lane: Json) -> list[Json]:
-    """Return a session in which a sub-agent works, whose events name their lane in this way."""
-    named = {"toolCallId": "call-00000001", "agentName": "explore", "agentDisplayName": "Explore"}
-    inside, outside = ({}, lane) if "agentId" in lane else (lane, {})
-    events = (answer("Found two.", **inside), answer("", call("c2", command="ls"), **inside))
-    return session(
-        user("Look."),
-        answer("I ask.", call("call-00000001", "task", prompt="Find all tests.")),
-        ("subagent.started", {**named, "model": "small-x"}, outside),
-        (*user("Find all tests.", **inside), outside),
-        *((*event, outside) for event in events),
-        (*result("c2", "a.txt", **inside), outside),
-        ("subagent.completed", named),
-        result("call-00000001", "There are two."),
-        answer("Two."),
-    )
-
-
-@pytest.mark.parametrize("lane", [{"parentToolCallId": "call-00000001"}, {"agentId": "agent-7"}])
-def test_a_sub_agent_has_a_lane_of_its_own_begun_by_its_call(into: Import, lane: Json) -> None:
-    into.records(*sub_agent(lane))
-    name = next(each for each in into.conversation.settings().cards if each.startswith("explore-"))
-    brief = next(event for event in into.said if getattr(event, "author_kind", "") == "agent")
-    asked = next(e.position for e in into.entries if getattr(e.event, "text", "") == "I ask.")
-
-    assert isinstance(brief, UserMessage)
-    assert (brief.text, brief.author, brief.cause, brief.to) == ("Find all tests.", "copilot", asked, (name,))
-    assert shown(into, "Found two.", "a.txt", "There are two.", "Two.") == [False, False, True, True]
-    own = str(into.conversation.request(name, api="anthropic").body)
-    assert [words in own for words in ("Find all tests.", "Found two.", "a.txt", "Look.")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
-
-
-TALK = [user("First"), answer("One."), user("Second"), answer("Two.")]
-ALL = ("First", "One.", "Second", "Two.", "Third")
-
-
-def test_a_compaction_is_a_summary_of_what_came_before_it_began(into: Import) -> None:
-    done = {"success": True, "summaryContent": "They counted."}
-    into.records(
-        *session(
-            *TALK[:2],
-            ("session.compaction_start", {}),
-            *TALK[2:],
-            ("session.compaction_complete", done),
-            user("Third"),
-        )
-    )
-
-    assert shown(into, *ALL, "They counted.") == [False, False, True, True, True, True]
-
-
-def test_a_compaction_that_failed_covers_nothing(into: Import) -> None:
-    into.records(
-        *session(*TALK, ("session.compaction_complete", {"success": False, "error": "no"}), user("Third"))
-    )
-
-    assert shown(into, *ALL) == [True] * 5
-
-
-def test_a_rewind_hides_what_was_removed_and_keeps_it_as_a_fork(into: Import) -> None:
-    rewind = ("session.snapshot_rewind", {"upToEventId": "e3", "eventsRemoved": 2})
-    into.records(*session(*TALK, rewind, user("Third")))
-
-    assert shown(into, *ALL) == [True, True, False, False, True]
-    assert [name for name in into.log if name.startswith("s-1~")]
-
-
-def test_a_rewind_that_took_the_events_out_of_the_file_hides_them_too(into: Import) -> None:
-    before = session(*TALK)
-    into.records(*before)
-    rewind: Json = {**before[0], "type": "session.snapshot_rewind", "id": "r1"}
-    after = [*before[:3], {**rewind, "data": {"upToEventId": "e3"}}, {**before[1], "id": "u9"}]
-    after[-1]["data"] = {"content": "Third"}
-    into.records(*after)
-
-    assert shown(into, *ALL) == [True, True, False, False, True]
-    into.records(*after)
-    assert into.report.conversations[0].appended == 0
-
-
-def test_a_cleared_context_begins_anew(into: Import) -> None:
-    into.records(*session(*TALK, ("session.context_cleared", {"messagesCleared": 4}), user("Third")))
-
-    assert shown(into, *ALL) == [False, False, False, False, True]
-
-
 def test_mode_model_and_title_are_settings(into: Import) -> None:
     into.records(
         *session(
@@ -408,12 +241,3 @@ def test_bad_records_are_counted_or_skipped_and_stop_nothing(into: Import) -> No
     assert into.report.skipped[0].line == 10
     assert import_file(into.log, into._folder / "talk.jsonl").conversations[0].appended == 0
     assert_sound(into.log)
-
-
-def test_a_session_that_is_cut_anywhere_goes_on(tmp_path: Path) -> None:
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(lines(*sub_agent({"agentId": "agent-7"})))
-    (tmp_path / "copy").mkdir()
-
-    assert_accepted(file)
-    assert_goes_on(file, tmp_path / "copy", range(1, file.stat().st_size, 101))

@@ -111,7 +111,7 @@ class CopilotCli(SessionConverter):
     def _take(self, event: SessionEvent) -> None:
         match event.kind:
             case "session.start" | "session.resume" | "session.context_changed":
-                self._place(event)
+                self._note_folder(event)
             case "system.message":
                 self._prompt(event)
             case "user.message":
@@ -176,7 +176,7 @@ class CopilotCli(SessionConverter):
 
     # Settings
 
-    def _place(self, event: SessionEvent) -> None:
+    def _note_folder(self, event: SessionEvent) -> None:
         """Note the folder, its branch, and the model of a session that begins or is resumed."""
         data = event.data
         context = as_dict(data.get("context")) or data

@@ -17,7 +17,7 @@ _DEFAULT_TITLE = re.compile(r"(New|Child) session - \d{4}-")
 
 
 class StoredMessage(NamedTuple):
-    """One message: what is known of it, and its parts in order."""
+    """One message: its data, and its parts in order."""
 
     id: str
     info: JsonObject
@@ -37,7 +37,7 @@ class StoredMessage(NamedTuple):
 
 
 class StoredSession(NamedTuple):
-    """What is known of a session; its id is that by which its messages name it."""
+    """The data of a session; its id is that by which its messages name it."""
 
     id: str
     info: JsonObject
