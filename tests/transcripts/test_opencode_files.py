@@ -1,4 +1,4 @@
-"""Files of opencode: how its folder, database and exports are found, their earlier and later forms, bad ones."""
+"""Files of opencode: how its folder, database and exports are found, earlier and later forms, bad files."""
 
 from __future__ import annotations
 
