@@ -19,7 +19,7 @@ from stenolog.domain.events import (
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
 
-from .event_writer import Answer, EventWriter, merged, position_ranges
+from .event_writer import Answer, EventWriter, merged
 from .settings_writer import SettingsWriter, settings_id
 from .steps import ExistingLog, Step
 
@@ -241,7 +241,7 @@ class SessionConverter:
     def _take_out(self, positions: Collection[int]) -> None:
         if positions:
             spans: tuple[PositionRange, ...] = self.setup.hides or ()
-            self.setup.hides = merged((*spans, *position_ranges(positions, set())))
+            self.setup.hides = merged((*spans, *self.writer.ranges(positions)))
 
 
 def text_parts(words: str) -> list[TextPart]:

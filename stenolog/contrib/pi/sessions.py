@@ -23,8 +23,6 @@ from stenolog.importers import (
     as_time,
     error_category,
     key_of,
-    merged,
-    position_ranges,
     text_parts,
     title_of,
 )
@@ -94,7 +92,7 @@ class Pi(SessionConverter):
         shown = {position for id in path for position in self.positions[id]}
         gone = {position for each in self.positions.values() for position in each} - shown
         gone |= {p for id, emptied in self._emptied if id in self.in_context for p in emptied}
-        self.setup.hides = merged(position_ranges(gone, set())) or None
+        self.setup.hides = self.writer.ranges(gone) or None
         self.setup.branches = True
         self.decisions["rewound"] += 1
 
