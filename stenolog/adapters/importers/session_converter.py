@@ -122,10 +122,16 @@ class SessionConverter:
         agent: str = "",
         name: str = "",
         blobs: Blobs | None = None,
+        is_repeated: bool = False,
         **fields: Any,
     ) -> None:
-        """Write the result of a tool call; `name` is the tool's where the call is not known."""
+        """Write the result of a tool call; `name` is the tool's where the call is not known.
+
+        Where the file may tell a result twice (`is_repeated`), a second one of a call is passed over.
+        """
         call = self.writer.closed(call_id)
+        if is_repeated and call is None and self.writer.find_call(call_id) is not None:
+            return
         self.setup.settle(id, self.time)
         result = ToolResult(
             call_id=call_id,
