@@ -275,3 +275,39 @@ def test_a_session_that_grows_message_by_message_gives_the_same_requests(log: Lo
         for agent in ("opencode", "explore-" + "ses_child0001"[-8:]):
             bodies = [each["ses_1"].request(agent, api="openai-chat").body for each in (log, whole)]
             assert bodies[0] == bodies[1]
+
+
+def test_a_call_without_a_result_leaves_the_context_with_a_compaction_once(log: Log, write: Write) -> None:
+    asked = answer("msg_2", 2, "I look.", call("c1", output=None), finish="tool-calls")
+    summary = answer("msg_3", 5, "They listed.", summary=True, finish="stop")
+    taken(log, write([session(revert={"messageID": "msg_5"})], [TALK[0], asked, summary, *LATER]))
+    report = taken(log, write([session()], [TALK[0], asked, summary, *LATER]))
+
+    assert shown(log, "I look.", "They listed.", "Else?", "And now?") == [False, True, True, True]
+    assert report.conversations[0].appended == 1
+
+
+LATER = [user("msg_4", 7, "Else?"), user("msg_5", 8, "And now?")]
+
+
+def test_an_answer_imported_after_each_of_its_parts_gives_the_same_requests(log: Log, write: Write) -> None:
+    steps = [
+        *(
+            {"type": "step-start"},
+            text("I look."),
+            call("c1", second=2, output="a.txt"),
+            finish("tool-calls"),
+        ),
+        *({"type": "step-start"}, text("One more."), call("c2", second=4), finish("tool-calls")),
+        *({"type": "step-start"}, text("That is all."), finish()),
+    ]
+    for number in range(len(steps) + 1):
+        begun = answer("msg_2", 2, *steps[:number], open=True)
+        taken(log, write([session()], [TALK[0], begun]))
+    path = write([session()], [TALK[0], answer("msg_2", 2, *steps, finish="stop")])
+    taken(log, path)
+    with stenolog.open(":memory:") as whole:
+        import_file(whole, path)
+        for api in ("openai-chat", "anthropic", "gemini"):
+            bodies = [each["ses_1"].request("opencode", api=api).body for each in (log, whole)]
+            assert bodies[0] == bodies[1]

@@ -218,18 +218,19 @@ class SessionConverter:
         *,
         role: str = "compacted",
         **fields: Any,
-    ) -> None:
+    ) -> list[int]:
         """Write a summary in the place of all messages of the main agent but the `kept` ones.
 
-        A call without a result, which no summary may cover, leaves the context.
+        A call without a result, which no summary may cover, leaves the context. Return their positions.
         """
         kept = list(kept)
         stays = {position for each in kept for position in self.positions.get(each, ())}
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
         covers = self.writer.visible(1, hidden | stays)
         if not (covers or parts):
-            return
-        self._take_out([p for p in self.writer.open_calls(self.main) if p not in stays])
+            return []
+        unanswered = [position for position in self.writer.open_calls(self.main) if position not in stays]
+        self._take_out(unanswered)
         self.setup.settle(id, self.time)
         summary = AssistantMessage(
             agent=self.main,
@@ -243,6 +244,7 @@ class SessionConverter:
         self.note(id, self.writer.write(summary, id, self.time))
         self.in_context = dict.fromkeys((*kept, id))
         self.decisions["compaction as a summary"] += 1
+        return unanswered
 
     def _take_out(self, positions: Collection[int]) -> None:
         if positions:

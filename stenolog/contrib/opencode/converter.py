@@ -277,10 +277,10 @@ class OpenCode(SessionConverter):
         before = list(self.in_context)
         tail = self._tail(unit)
         kept = before[before.index(tail) :] if tail in before else []
-        hidden = _positions(self.setup.hides)
         model = model_of(unit.message.info).get("model", "")
-        self.write_summary(unit.message.id, content, kept, role="summary", usage=used, model=model)
-        self._emptied |= _positions(self.setup.hides) - hidden
+        self._emptied.update(
+            self.write_summary(unit.message.id, content, kept, role="summary", usage=used, model=model)
+        )
 
     def _tail(self, unit: Unit) -> str:
         """Return the first message that a compaction leaves, as the message says that asked for it."""

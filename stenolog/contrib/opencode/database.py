@@ -66,7 +66,7 @@ class DatabaseStorage:
     def messages(self, session: str) -> list[StoredMessage]:
         """Return the messages of a session."""
         rows = self._select("message", "id, data", "session_id = ? ORDER BY id", session)
-        found = [message_of({**info, "id": id, "sessionID": session}, self._parts(id)) for id, info in rows]
+        found = [message_of({**info, "id": id}, self._parts(id), id) for id, info in rows]
         if found or not self._has_second:
             return found
         rows = self._select(_SECOND, "id, data, type", "session_id = ? ORDER BY seq, id", session)

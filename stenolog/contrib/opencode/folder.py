@@ -60,8 +60,8 @@ class FolderStorage:
 
     def messages(self, session: str) -> list[StoredMessage]:
         """Return the messages of a session, each with its parts in the order of their files."""
-        infos = [self._read(file) for file in sorted((self._messages / session).glob("*.json"))]
-        return [message_of(info, self._parts_of(session, info)) for info in infos if info]
+        found = [(file.stem, self._read(file)) for file in sorted((self._messages / session).glob("*.json"))]
+        return [message_of(info, self._parts_of(session, info), name) for name, info in found if info]
 
     def _parts_of(self, session: str, info: JsonObject) -> list[JsonObject]:
         id = as_str(info.get("id"))
@@ -159,12 +159,13 @@ class ExportStorage:
     def messages(self, session: str) -> list[StoredMessage]:
         """Return its messages."""
         assert session == self._id
-        return [_exported(each) for each in self._messages if as_dict(each.get("info"))]
+        found = enumerate(self._messages, 1)
+        return [_exported(each, f"#{nth}") for nth, each in found if as_dict(each.get("info"))]
 
 
-def _exported(message: JsonObject) -> StoredMessage:
+def _exported(message: JsonObject, name: str) -> StoredMessage:
     parts = [as_dict(part) for part in as_list(message.get("parts")) if as_dict(part)]
-    return message_of(as_dict(message["info"]), parts)
+    return message_of(as_dict(message["info"]), parts, name)
 
 
 def is_export(document: Json) -> bool:

@@ -17,25 +17,27 @@ def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:
     match type:
         case "user":
             parts = [_text(text), *(_file(as_dict(each)) for each in as_list(data.get("files")))]
-            return message_of({**about, "role": "user"}, parts)
+            return message_of({**about, "role": "user"}, parts, id)
         case "synthetic" | "system":
-            return message_of({**about, "role": "user"}, [{**_text(text), "synthetic": True}])
+            return message_of({**about, "role": "user"}, [{**_text(text), "synthetic": True}], id)
         case "shell":
             words = f"Ran `{as_str(data.get('command'))}`\n{as_str(data.get('output'))}"
-            return message_of({**about, "role": "user"}, [_text(words)])
+            return message_of({**about, "role": "user"}, [_text(words)], id)
         case "assistant":
             told = ("model", "cost", "tokens", "finish")
             info = {**about, "role": "assistant", **{name: data.get(name) for name in told}}
             if data.get("error"):
                 info["error"] = data["error"]
             content = [as_dict(part) for part in as_list(data.get("content"))]
-            return message_of(info, [_part(part, f"{id}-{nth}") for nth, part in enumerate(content) if part])
+            return message_of(
+                info, [_part(part, f"{id}-{nth}") for nth, part in enumerate(content) if part], id
+            )
         case "compaction":
             words = "\n\n".join(filter(None, (as_str(data.get("summary")), as_str(data.get("recent")))))
             info = {**about, "role": "assistant", "summary": True, "finish": "stop"}
-            return message_of(info, [_text(words)])
+            return message_of(info, [_text(words)], id)
         case _:
-            return message_of({**about, "role": type}, [])
+            return message_of({**about, "role": type}, [], id)
 
 
 def _text(words: str) -> JsonObject:

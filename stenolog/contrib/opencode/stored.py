@@ -112,12 +112,12 @@ def _root(session: StoredSession, sessions: dict[str, StoredSession]) -> str:
     return min(circle)
 
 
-def message_of(info: JsonObject, parts: Sequence[JsonObject]) -> StoredMessage:
-    """Return a message in today's form; parts without an id get one made of the message's."""
-    id = key_of(as_str(info.get("id")))
+def message_of(info: JsonObject, parts: Sequence[JsonObject], name: str) -> StoredMessage:
+    """Return a message in today's form; one without an id has this name, its parts the name and a number."""
+    id = key_of(as_str(info.get("id"))) or key_of(name)
     if not parts and isinstance(info.get("parts"), list):
         info, parts = _from_first_form(info)
-    named = [part if part_id(part) else {**part, "id": f"{id}-{nth}"} for nth, part in enumerate(parts)]
+    named = [{**part, "id": part_id(part) or f"{id}-{nth}"} for nth, part in enumerate(parts)]
     return StoredMessage(id, info, named)
 
 

@@ -181,9 +181,8 @@ class Pi(SessionConverter):
             kept = self._tree.from_number(as_int(value["firstKeptEntryIndex"]), before)
         else:
             kept = self._tree.from_id(key_of(as_str(value.get("firstKeptEntryId"))), before)
-        hidden = _positions(self.setup.hides)
-        self.write_summary(id, text_parts(value["summary"]), kept, role=as_str(value.get("type")))
-        self._emptied.append((id, sorted(_positions(self.setup.hides) - hidden)))
+        role = as_str(value.get("type"))
+        self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), kept, role=role)))
         self._tree.cover(id, set(before) - set(kept))
 
     def _meta(self, value: JsonObject, *names: str) -> dict[str, Any]:
@@ -197,10 +196,6 @@ def _parent(value: JsonObject, tree: RecordTree) -> str | None:
         return tree.last
     parent = value["parentId"]
     return None if parent is None else key_of(as_str(parent))
-
-
-def _positions(spans: Any) -> set[int]:
-    return {position for span in spans or () for position in range(span.first, span.last + 1)}
 
 
 def is_head(value: Json) -> bool:
