@@ -6,8 +6,9 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the like pick fields out of foreign
-JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many formats share.
+what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions.
+`as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
+write content in OpenAI's form, which many formats share.
 """
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
@@ -20,7 +21,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import Answer, EventWriter, position_ranges
+from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
@@ -36,6 +37,7 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
@@ -44,6 +46,7 @@ from .adapters.providers.json_fields import (
     Blobs,
     Json,
     agent_called,
+    arguments,
     as_dict,
     as_int,
     as_list,
@@ -88,12 +91,14 @@ __all__ = [
     "Record",
     "Refused",
     "Report",
+    "SessionConverter",
     "SettingsWriter",
     "Skipped",
     "SourceConversation",
     "Step",
     "agent_called",
     "approvals_on",
+    "arguments",
     "as_dict",
     "as_int",
     "as_list",
@@ -113,6 +118,7 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "merged",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",
@@ -127,5 +133,6 @@ __all__ = [
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "text_parts",
     "title_of",
 ]

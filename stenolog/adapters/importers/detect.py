@@ -250,11 +250,6 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),
     ("an ADK evaluation set", _has("eval_cases")),
     ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
-    ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
-    ("an OpenCode record", _has("sessionID")),
-    ("an OpenCode session", _has("projectID", "directory")),
-    ("a part of an OpenCode message", _has("messageID", "type")),
-    ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
     ("a recording of API calls", _has("provider", "request", "response")),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
     ("a Burr log", _has("type", "action", "sequence_id")),
@@ -264,10 +259,16 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("the summary of a Grok CLI session", _has("session_summary", "num_chat_messages")),
     ("a Kimi CLI session", _has("protocol_version", type="metadata")),
     ("a Droid session", _has("id", "title", type="session_start")),
-    ("a pi session", _has("id", "provider", "modelId", type="session")),
-    ("a pi or OpenClaw session", _has("id", "version", "cwd", type="session")),
     ("a Claude Code session without a message", _has("uuid", "parentUuid", "sessionId", "type")),
 )
+
+_IN_FOLDERS: tuple[tuple[str, Mark], ...] = (
+    ("a message of an opencode session", _has("sessionID", "role")),
+    ("an opencode session without its messages", _has("projectID", "directory")),
+    ("a part of an opencode message", _has("messageID", "type")),
+    ("a part of an opencode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
+)
+"""Files that hold a piece of a conversation, and are imported through the folder of them all."""
 
 
 def _is_of_adk(record: dict[str, Json]) -> bool:
@@ -300,6 +301,8 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
         return f"a list of {len(document)} items{inside}"
     if not isinstance(document, dict):
         return f"a JSON {type(document).__name__}"
+    if name := next((name for name, is_one in _IN_FOLDERS if is_one(document)), ""):
+        return f"{name}, which is imported with the folder `storage` that it is from"
     if name := name_of_other(document, *behind):
         return f"{name}, which has no importer"
     keys = ", ".join(key[:80] for key in list(document)[:6])

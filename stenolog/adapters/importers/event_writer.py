@@ -250,6 +250,10 @@ class EventWriter:
             out |= {call.position, *self._results.get(call.ref.entry, ())}
         return tuple(position_ranges((p for p in self._seen if p >= start and p not in out), self._silent))
 
+    def ranges(self, positions: Iterable[int]) -> tuple[PositionRange, ...]:
+        """Return the runs of the positions; settings between them, which say nothing, do not break a run."""
+        return tuple(position_ranges(positions, self._silent))
+
     def _put(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes]) -> int:
         position = self.log.positions.get(id)
         if position is None:
