@@ -21,7 +21,7 @@ from .adapters.importers.converter import (
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import EventWriter, position_ranges
-from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
+from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -36,6 +36,7 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
@@ -54,9 +55,11 @@ from .adapters.providers.json_fields import (
     keep_base64,
     keep_data_url,
     key_of,
+    title_of,
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
+from .adapters.tool_specs.given import read_tool
 from .projections.moments.moment import Moment
 
 __all__ = [
@@ -83,6 +86,7 @@ __all__ = [
     "Moment",
     "Reader",
     "Record",
+    "RecordSpool",
     "Refused",
     "Report",
     "SettingsWriter",
@@ -110,6 +114,7 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "mappings_beside",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",
@@ -117,10 +122,12 @@ __all__ = [
     "openai_tool_call",
     "openai_user_parts",
     "position_ranges",
+    "read_tool",
     "recognise",
     "regular_file",
     "size_of",
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "title_of",
 ]

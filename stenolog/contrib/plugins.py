@@ -8,15 +8,37 @@ from __future__ import annotations
 from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 
+def burr() -> None:
+    """Register the importer of Burr's tracking logs."""
+    IMPORTERS.add_reference("burr", "stenolog.contrib.burr.files:BURR")
+
+
 def crewagent() -> None:
     """Register the importer and the exporter of CrewAgent's folders."""
     IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:CREWAGENT")
     EXPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:TO_CREWAGENT")
 
 
+def deepseek_harness() -> None:
+    """Register the importer of deepseek-harness sessions."""
+    IMPORTERS.add_reference("deepseek-harness", "stenolog.contrib.deepseek_harness.files:DEEPSEEK_HARNESS")
+
+
+def goose() -> None:
+    """Register the importers of goose's session files, exports and database."""
+    IMPORTERS.add_reference("goose", "stenolog.contrib.goose.files:GOOSE")
+    IMPORTERS.add_reference("goose-db", "stenolog.contrib.goose.files:GOOSE_DB")
+    IMPORTERS.add_reference("goose-json", "stenolog.contrib.goose.files:GOOSE_JSON")
+
+
 def langgraph() -> None:
     """Register the importer of LangGraph's SQLite databases."""
     IMPORTERS.add_reference("langgraph", "stenolog.contrib.langgraph.database:LANGGRAPH")
+
+
+def mapping() -> None:
+    """Register the importer of files that a mapping describes."""
+    pass
 
 
 def neurocrew() -> None:

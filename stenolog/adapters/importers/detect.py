@@ -15,7 +15,8 @@ from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import UnknownFormatError
 
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .formats import IMPORTERS, FolderFormat, Importer
+from .compressed import decompressed
+from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
 from .openai.messages import are_messages, conversations_in, is_message
 from .sqlite_file import SQLITE, tables_in
@@ -53,8 +54,8 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
-    with regular_file(Path(source)) as stream:
-        return recognise_stream(stream)
+    with regular_file(Path(source)) as stream, decompressed(stream) as content:
+        return recognise_stream(content)
 
 
 def recognise_stream(stream: BinaryIO) -> str:
@@ -300,7 +301,7 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
     return f"an object with the keys {keys}" if keys else "an empty object"
 
 
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".zst", ".zstd"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
 ABOUT = ".meta.json"
 """The suffix of the files in which Claude Code notes data on a sub-agent."""
@@ -364,7 +365,7 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        if file.suffix.lower() in SUFFIXES and not file.name.endswith(ABOUT):
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith((ABOUT, *MAPPING_SUFFIXES)):
             yield file
         else:
             passed_over(file)
