@@ -69,6 +69,8 @@ class DeepseekHarness:
         self._surface = Surface()
         self._hidden: set[int] = set()
         self._titled = False
+        self._numbers: dict[str, str] = {}
+        """The number of the record that each message's id was first seen in."""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record."""
@@ -84,9 +86,14 @@ class DeepseekHarness:
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
         self.notes.write_queued()
-        if self.failures.attempt:
-            self.ignored["unfinished answer"] += 1
+        self.notes.write_unfinished(self.failures.attempt.blocks)
         return self.writer.drain()
+
+    def key(self, message: JsonObject, number: str) -> str:
+        """Return the key of a message: its id, which a session that was redacted may have several times."""
+        id = key_of(as_str(message.get("id"))) or number
+        first = self._numbers.setdefault(id, number)
+        return id if first == number else f"{id}-{number}"
 
     def about(self, **told: object) -> None:
         """Note what the session says of itself beside its messages."""
@@ -100,7 +107,7 @@ class DeepseekHarness:
     def _begin(self, head: JsonObject) -> None:
         """Take the head of a session."""
         self.time = as_time(head.get("createdAt"), self.time)
-        version = head.get("version")
+        version = head.get("version", 0)
         told = {name: head.get(name) for name in _ABOUT}
         self.about(cwd=as_str(head.get("cwd")), format=f"v{version}", **told)
         if version not in VERSIONS or isinstance(version, bool):
@@ -182,7 +189,7 @@ class DeepseekHarness:
     def _user(self, value: JsonObject, data: JsonObject, key: str) -> None:
         """Take a message in the user's name: a person's, the program's, or a summary's."""
         message = message_in(data)
-        key = key_of(as_str(message.get("id"))) or key
+        key = self.key(message, key)
         self.notes.forget_queued(key)
         name = source_name(as_dict(message.get("source")))
         kind = "system" if value.get("type") != "user/message" else author_kind(name)
@@ -206,7 +213,7 @@ class DeepseekHarness:
 
     def _assistant(self, value: JsonObject, data: JsonObject, key: str) -> None:
         message = message_in(data)
-        key = key_of(as_str(message.get("id"))) or key
+        key = self.key(message, key)
         source = as_dict(message.get("source")) or as_dict(data.get("provenance"))
         provider, model = as_str(source.get("provider")), as_str(source.get("model"))
         attempt = self.failures.settle(as_list(data.get("stream")))
@@ -231,7 +238,7 @@ class DeepseekHarness:
     def _result(self, value: JsonObject, data: JsonObject, key: str) -> None:
         """Take the result of a call; a shorter one that stands in its place later is a note."""
         found = outcome_of(data)
-        key = key_of(as_str(as_dict(data.get("message")).get("id"))) or key
+        key = self.key(as_dict(data.get("message")), key)
         if instead := self._replaced(value, key):
             self._hide(node.position for node in instead)
             words = text_in(found.content)

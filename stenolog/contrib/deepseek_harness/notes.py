@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stenolog.events import AuthorKind, UserMessage
-from stenolog.importers import Blobs, JsonObject, as_dict, as_int, as_list, as_str, key_of
+from stenolog.importers import Blobs, JsonObject, as_dict, as_int, as_list, as_str, compact_json, key_of
 from stenolog.parts import TextPart
 
 from .content import SYSTEM, blocks_in, user_part
@@ -68,6 +68,12 @@ class Notes:
             )
             self._session.settle(key)
             self._session.writer.write(note, key, self._session.time, blobs)
+
+    def write_unfinished(self, blocks: list[JsonObject]) -> None:
+        """Write the beginning of an answer that the file breaks off, or never had a message of."""
+        if blocks:
+            words = "\n".join(as_str(block.get("text")) or compact_json(block) for block in blocks)
+            self.write("unfinished", f"an answer that the file breaks off: {words}", {"blocks": blocks})
 
     def check_number(self, value: JsonObject) -> None:
         """Check that no event is missing before this one; where one is, a note says so."""

@@ -79,7 +79,7 @@ def is_header(record: JsonObject) -> bool:
     """Return whether a record is the head of a session: other programs' heads have a time as a text."""
     created = record.get("createdAt")
     is_time = isinstance(created, int) and not isinstance(created, bool)
-    return record.get("type") == "session" and "version" in record and is_time
+    return record.get("type") == "session" and "id" in record and is_time
 
 
 def is_event(record: JsonObject) -> bool:
