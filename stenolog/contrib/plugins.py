@@ -38,7 +38,7 @@ def langgraph() -> None:
 
 def mapping() -> None:
     """Register the importer of files that a mapping describes."""
-    pass
+    IMPORTERS.add_reference("mapping", "stenolog.contrib.mapping.files:MAPPING")
 
 
 def neurocrew() -> None:

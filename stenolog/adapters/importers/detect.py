@@ -28,6 +28,7 @@ NAMED_BY = 20
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_NO_IMPORTER = "which has no importer"
 _CLAUDE_ASIDE = {
     "file-history-snapshot": "snapshot",
     "summary": "leafUuid",
@@ -92,6 +93,8 @@ def _recognised(stream: BinaryIO) -> str:
 
 def _beginning(first: bytes) -> str:
     """Say how a file begins that is no transcript."""
+    if first.startswith(_MCP):
+        return f"a recording of an MCP server, {_NO_IMPORTER}"
     text = first[:20].decode(errors="replace")
     words = (text[:-1] if len(first) > 20 and text.endswith("\N{REPLACEMENT CHARACTER}") else text).strip()
     is_text = all(char.isprintable() or char.isspace() for char in words)
@@ -132,8 +135,14 @@ def _of_list(stream: BinaryIO) -> str:
             if any(map(importer.is_record, lists)):
                 return name
         if len(lists) > 1 and all(isinstance(value, list) for value in lists[:2]):
-            raise UnknownFormatError(f"expected {supported()}, found a list on each line") from None
+            raise UnknownFormatError(f"expected {supported()}, found {_lists(lists)}") from None
         raise
+
+
+def _lists(lines: list[Json]) -> str:
+    """Describe a file with a list on each line."""
+    calls = [line for line in lines if len(line) == 2 and str(line[0]).startswith("client.")]
+    return f"a LangSmith recording of API calls, {_NO_IMPORTER}" if calls else "a list on each line"
 
 
 def _of_objects(stream: BinaryIO) -> str:
@@ -185,7 +194,7 @@ def _of_lines(stream: BinaryIO) -> str | None:
             if importer.is_record(value):
                 return name
         if name := other_stream(value):
-            raise UnknownFormatError(f"expected {supported()}, found {name}, which has no importer")
+            raise UnknownFormatError(f"expected {supported()}, found {name}, {_NO_IMPORTER}")
         if is_stream_record(value):  # others may show themselves behind it
             is_of_claude = True
             continue
@@ -227,6 +236,8 @@ def _is_claude(value: JsonObject) -> bool:
 
 
 Mark = Callable[[dict[str, Json]], bool]
+_MCP = (b"STDIN: {", b"STDOUT: {", b"STDERR: ")
+"""The beginnings of what goose's tests record of an MCP server's streams."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -255,7 +266,7 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
     ("a recording of API calls", _has("provider", "request", "response")),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
-    ("a Burr log", _has("type", "action", "sequence_id")),
+    ("a call in a log of the first Codex CLI", _has("type", "function", "arguments")),
     ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
     ("an Antigravity session", _has("step_index", "source", "type")),
     ("a Grok CLI session", _has("type", "model_fingerprint")),
@@ -296,7 +307,7 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
     if not isinstance(document, dict):
         return f"a JSON {type(document).__name__}"
     if name := name_of_other(document, *behind):
-        return f"{name}, which has no importer"
+        return f"{name}, {_NO_IMPORTER}"
     keys = ", ".join(key[:80] for key in list(document)[:6])
     return f"an object with the keys {keys}" if keys else "an empty object"
 

@@ -62,8 +62,8 @@ class Importer:
 
     `name_of` returns the conversation's name where the file tells none. `takes_agents`: names of agents can
     be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
-    it. `version` is raised when more of a file is taken in than was before. `with_mapping` returns an importer
-    of the files that a mapping, the file at a path, describes; it raises `CallerError` for a bad mapping.
+    it. `version` is raised when more of a file is taken in than was before. `with_mapping` returns an
+    importer of the files that a mapping describes, given its path, and raises `CallerError` for a bad one.
     """
 
     name: str

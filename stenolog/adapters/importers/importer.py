@@ -71,8 +71,8 @@ def import_file(
 
     Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
     was changed, `MissingExtraError`, `CallerError` for `agents` of another file or a bad mapping, and OSError
-    where the file cannot be read. What goes wrong inside one conversation is told in the report, and does not stop the
-    others.
+    where the file cannot be read. What goes wrong inside one conversation is told in the report, and does
+    not stop the others.
     """
     importing = _Importing(log, name, keep_raw, agents, progress, again=again, mapping=mapping)
     (report,) = importing.all([Path(path)], refuse=False)

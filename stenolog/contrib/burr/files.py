@@ -165,11 +165,12 @@ class Burr:
         self.setup.settle(key, self._time)
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []
+        told: JsonObject = {**steps[-1], "steps": steps[:-1], "traceback": failure}
         error = LlmError(
             agent=MAIN,
             category=error_category(last),
             message=last,
-            meta={SYSTEM: {**steps[-1], "steps": steps[:-1], "traceback": failure}},
+            meta={SYSTEM: told},
             source=self.writer.source(key, "exception", key),
         )
         self.writer.write(error, key, self._time)

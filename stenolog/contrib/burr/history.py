@@ -57,14 +57,14 @@ def history_in(state: JsonObject, field: str) -> tuple[str, list[JsonObject]]:
 
 
 class Change(NamedTuple):
-    """The change of a history: so many first messages left it, so many stay behind them, the others are new."""
+    """A change of a history: so many first messages left it, so many behind them stay, the others are new."""
 
     gone: int
     stays: int
 
 
 def change(known: list[JsonObject], now: list[JsonObject]) -> Change:
-    """Compare a history with the one before: it grows, loses its beginning, or is another from some point on."""
+    """Compare a history with the one before: it grew, lost its beginning, or differs from some point on."""
     for gone in range(len(known)):
         kept = known[gone:]
         if now[: len(kept)] == kept:

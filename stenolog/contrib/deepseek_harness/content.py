@@ -34,7 +34,9 @@ SYSTEM = "deepseek-harness"
 def blocks_in(content: Json) -> list[JsonObject]:
     """Return the blocks of a content, which may be a text."""
     found = content if isinstance(content, list) else [content]
-    return [{"type": "text", "text": each} if isinstance(each, str) else as_dict(each) for each in found if each]
+    return [
+        {"type": "text", "text": each} if isinstance(each, str) else as_dict(each) for each in found if each
+    ]
 
 
 def text_in(content: Json) -> str:

@@ -8,6 +8,7 @@ out of context, which holds the record.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 
 from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
@@ -44,7 +45,16 @@ from .content import (
 from .failures import Failures
 from .notes import Notes
 from .surface import Node, Surface, span_of
-from .vocabulary import COMPACTING, LOG_ONLY, PACKED, VERSIONS, author_kind, is_header, message_in, source_name
+from .vocabulary import (
+    COMPACTING,
+    LOG_ONLY,
+    PACKED,
+    VERSIONS,
+    author_kind,
+    is_header,
+    message_in,
+    source_name,
+)
 
 MAIN = "dsh"
 CODE = "code"
@@ -148,11 +158,12 @@ class DeepseekHarness:
                 self._inner_call(data, key)
             case "tool/code-dispatch" | "tool/ptc-dispatch":
                 self._inner_result(data, key)
-            case _ if not self.notes.take(kind, data, key):
-                self._other(value, kind, key)
+            case _:
+                if not self.notes.take(kind, data, key):
+                    self._other(value, kind, key)
 
     def _other(self, value: JsonObject, kind: str, key: str) -> None:
-        """Count an event in which nobody speaks; one of an unknown type is a note, unless it may be skipped."""
+        """Count an event in which nobody speaks; an unknown one is a note, unless it may be skipped."""
         if kind == "step/start":
             self.failures.begin_step()
         if kind in LOG_ONLY or value.get("ignorable") is True:
@@ -330,8 +341,8 @@ class DeepseekHarness:
     def _put(self, value: JsonObject, position: int, instead: list[Node]) -> None:
         self._surface.put(Node(as_int(value.get("seq")), as_str(value.get("type")), position), instead)
 
-    def _hide(self, positions: object) -> None:
-        found = {position for position in positions if position}  # type: ignore[attr-defined]
+    def _hide(self, positions: Iterable[int]) -> None:
+        found = {position for position in positions if position}
         if found - self._hidden:
             self._hidden |= found
             self.setup.hides = tuple(position_ranges(self._hidden, set()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -126,5 +125,3 @@ class Failures:
 
 
 _STOPPED: dict[str, ErrorCategory] = {"aborted": "cancelled", "interrupted": "process_exited"}
-
-

@@ -1,4 +1,4 @@
-"""The surface of a dsh session: the messages that the model sees, in order, as events add and replace them."""
+"""The surface of a dsh session: the messages that the model sees, as events add and replace them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Span(NamedTuple):
 def span_of(operation: Json) -> Span | None:
     """Return the span that an event replaces; None for one that is added at the end."""
     told = as_dict(operation)
-    ends = (told.get("startSeq", told.get("start")), told.get("endSeq", told.get("end")))
-    if told.get("op") == "replace" and all(isinstance(end, int) for end in ends):
-        return Span(*ends)
+    first, last = told.get("startSeq", told.get("start")), told.get("endSeq", told.get("end"))
+    if told.get("op") == "replace" and isinstance(first, int) and isinstance(last, int):
+        return Span(first, last)
     return None
 
 

@@ -66,7 +66,7 @@ class Goose:
         self._hidden: set[int] = set()
         """The positions that are out of context, summaries' aside."""
         self._leaving: set[int] = set()
-        """The positions of messages that the agent no longer sees, until it is seen what is in their place."""
+        """The positions of messages that the agent no longer sees, until the next one that it sees."""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record: the head of the session, or a message."""
@@ -94,7 +94,9 @@ class Goose:
         if instructions := as_str(recipe.get("instructions")):
             self.setup.card(MAIN, persona=instructions)
         about = {"cwd": as_str(head.get("working_dir"))} | {name: head.get(name) for name in _ABOUT}
-        self.setup.about(SYSTEM, {**about, "tokens": {name: head[name] for name in _TOKENS if head.get(name)}})
+        self.setup.about(
+            SYSTEM, {**about, "tokens": {name: head[name] for name in _TOKENS if head.get(name)}}
+        )
 
     def _message(self, message: JsonObject) -> None:
         key = self._key(message)

@@ -19,7 +19,6 @@ from stenolog.importers import (
     Skipped,
     SourceConversation,
     as_dict,
-    as_list,
     as_str,
     sqlite_database,
 )
@@ -114,7 +113,9 @@ def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceC
             column[0]: value for column, value in zip(cursor.description, row, strict=True)
         }
         for head in connection.execute("SELECT * FROM sessions ORDER BY rowid"):
-            rows = connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],))
+            rows = connection.execute(
+                "SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],)
+            )
             ignored: Counter[str] = Counter()
             messages = [message for row in rows if (message := _message(row, reader)) is not None]
             yield SourceConversation(str(head["id"]), _records(_head(head), messages), Goose, ignored)
