@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import zlib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 """The first bytes of a Zstandard frame."""
 GZIP = b"\x1f\x8b\x08"
 """The first bytes of a gzip member."""
+_GZIP_BITS = 16 + zlib.MAX_WBITS
 _CHUNK = 1024 * 1024
 
 
@@ -34,16 +34,25 @@ def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
         yield stream
         return
     with TemporaryFile() as content:
-        faults = _copy_zstd if first == ZSTD else _copy_gzip
-        faults(stream, content)
+        copy = _copy_zstd if first == ZSTD else _copy_gzip
+        copy(stream, content)
         stream.seek(0)
         content.seek(0)
         yield cast("BinaryIO", content)
 
 
 def _copy_gzip(stream: BinaryIO, content: IO[bytes]) -> None:
-    with gzip.open(stream) as packed:
-        _copy_readable(packed, content, (EOFError, OSError, zlib.error))
+    """Copy the content of all members, as far as it can be decompressed."""
+    member = zlib.decompressobj(_GZIP_BITS)
+    while chunk := stream.read(_CHUNK):
+        while chunk:
+            try:
+                content.write(member.decompress(chunk))
+            except zlib.error:
+                return
+            chunk = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(_GZIP_BITS)
 
 
 def _copy_zstd(stream: BinaryIO, content: IO[bytes]) -> None:

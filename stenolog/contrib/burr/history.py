@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stenolog.importers import Json, JsonObject, as_str
+from stenolog.importers import Json, JsonObject, as_str, compact_json
 
 NAMES = ("chat_history", "messages", "history", "chat", "conversation")
 """The usual names of the field, the usual ones first; any other field of the same form does too."""
@@ -33,9 +33,9 @@ def message_of(item: Json) -> JsonObject | None:
     """Return an item of a history as a message: an object with a role, or a text such as `Human: Hi`."""
     if isinstance(item, str) and (found := _PREFIX.match(item)):
         return {"role": found[1].casefold(), "content": item[found.end() :]}
-    if isinstance(item, dict) and (role := item.get("role") or item.get("type")):
-        is_one = as_str(role).casefold() in _KINDS and not item.keys().isdisjoint(_CONTENTS)
-        return {**item, "role": role} if is_one else None
+    if isinstance(item, dict) and not item.keys().isdisjoint(_CONTENTS):
+        role = as_str(item.get("role")) or as_str(item.get("type"))
+        return {**item, "role": role} if "role" in item or role.casefold() in _KINDS else None
     return None
 
 
@@ -45,14 +45,15 @@ _CONTENTS = ("content", "text", "tool_calls")
 def history_in(state: JsonObject, field: str) -> tuple[str, list[JsonObject]]:
     """Return the field of the chat history and its messages; an empty name where the state has none.
 
-    `field` is the one found before, which is kept.
+    `field` is the one found before, which is kept: what is no message in it counts as the system's.
     """
     for name in dict.fromkeys([field] if field else [*(n for n in NAMES if n in state), *state]):
         items = state.get(name)
         if isinstance(items, list) and items:
-            messages = [message for item in items if (message := message_of(item)) is not None]
-            if len(messages) == len(items):
-                return name, messages
+            messages = [message_of(item) for item in items]
+            if field or None not in messages:
+                others = ({"role": "system", "content": compact_json(item)} for item in items)
+                return name, [message or other for message, other in zip(messages, others, strict=True)]
     return field, []
 
 

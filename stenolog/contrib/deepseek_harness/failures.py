@@ -59,7 +59,7 @@ class Failures:
             case "step/end":
                 self._flush(key, self.attempt)
             case _:
-                self._end_turn(as_dict(data.get("reason")), key)
+                self._end_turn(_reason(data), key)
 
     def _retry(self, data: JsonObject, key: str) -> None:
         """Take the decision to try again: the failure that it answers is written, if it is not yet."""
@@ -122,6 +122,14 @@ class Failures:
         )
         session.writer.write(error, key, session.time)
         self._is_written = True
+
+
+def _reason(data: JsonObject) -> JsonObject:
+    """Return why a turn ended, which the earliest releases tell by a word, or by an error beside it."""
+    if error := data.get("error"):
+        return {"kind": "error", "error": error if isinstance(error, dict) else {"message": error}}
+    reason = data.get("reason")
+    return reason if isinstance(reason, dict) else {"kind": as_str(reason)}
 
 
 _STOPPED: dict[str, ErrorCategory] = {"aborted": "cancelled", "interrupted": "process_exited"}
