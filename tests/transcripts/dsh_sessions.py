@@ -18,7 +18,15 @@ class Session:
         seeded = {"isSeeded": False} if version in (2, 3, 4) else {}
         told = {"version": version} if version is not None else {}
         self.lines: list[Json] = [
-            {"type": "session", **told, "id": id, "createdAt": START, "cwd": "/home/u/shop", **seeded, **head}
+            {
+                "type": "session",
+                **told,
+                "id": id,
+                "createdAt": START,
+                "cwd": "/home/user/shop",
+                **seeded,
+                **head,
+            }
         ]
 
     def add(self, kind: str, data: Json, **frame: Any) -> int:

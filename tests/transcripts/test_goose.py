@@ -26,7 +26,7 @@ from tests.transcripts.given import Import, Json, importing, lines
 from tests.transcripts.soundness import assert_sound
 
 HEAD = {
-    "working_dir": "/home/u/shop",
+    "working_dir": "/home/user/shop",
     "description": "Slow oven",
     "message_count": 5,
     "total_tokens": 900,
@@ -123,7 +123,7 @@ ROW = {
     "id": "20260301_1",
     "name": "Slow oven",
     "session_type": "user",
-    "working_dir": "/home/u/shop",
+    "working_dir": "/home/user/shop",
     "created_at": "2026-03-01 09:00:00",
     "provider_name": "anthropic",
     "model_config_json": '{"model_name": "claude-sonnet-4-5"}',
@@ -169,7 +169,7 @@ def test_a_session_is_the_conversation_that_it_was(into: Import, tmp_path: Path,
         ("ls", "no", True),
     ]
     opening: Any = next(iter(talk)).event
-    assert opening.meta["goose"]["cwd"] == "/home/u/shop"
+    assert opening.meta["goose"]["cwd"] == "/home/user/shop"
     assert settings.card_of("goose").model == ("" if form == "lines" else "claude-sonnet-4-5")
 
 

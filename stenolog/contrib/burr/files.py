@@ -151,7 +151,7 @@ class Burr:
                 source=self.writer.source(key, "tool", key),
             )
         return UserMessage(
-            parts=_said(message, content, blobs),
+            parts=_user_parts(message, content, blobs),
             author=name,
             author_kind="system" if kind == "system" else "person",
             to=(MAIN,),
@@ -194,7 +194,7 @@ def _answer(key: str, message: JsonObject) -> list[AssistantPart]:
     ]
 
 
-def _said(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
+def _user_parts(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
     if message.get("type") == "image" and as_str(content).startswith("http"):
         return (ImagePart(url=content),)
     return openai_user_parts(content, blobs)

@@ -57,18 +57,18 @@ def history_in(state: JsonObject, field: str) -> tuple[str, list[JsonObject]]:
     return field, []
 
 
-class Change(NamedTuple):
+class HistoryChange(NamedTuple):
     """A change of a history: so many first messages left it, so many behind them stay, the others are new."""
 
     gone: int
     stays: int
 
 
-def change(known: list[JsonObject], now: list[JsonObject]) -> Change:
+def change(known: list[JsonObject], now: list[JsonObject]) -> HistoryChange:
     """Compare a history with the one before: it grew, lost its beginning, or differs from some point on."""
     for gone in range(len(known)):
         kept = known[gone:]
         if now[: len(kept)] == kept:
-            return Change(gone, len(kept))
+            return HistoryChange(gone, len(kept))
     same = next((nth for nth, (one, two) in enumerate(zip(known, now, strict=False)) if one != two), None)
-    return Change(0, min(len(known), len(now)) if same is None else same)
+    return HistoryChange(0, min(len(known), len(now)) if same is None else same)

@@ -7,18 +7,14 @@ out of context, which holds the record.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 
-from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
+from stenolog.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     JsonObject,
     Record,
-    SettingsWriter,
     Step,
     as_dict,
     as_int,
@@ -44,6 +40,7 @@ from .content import (
 )
 from .failures import Failures
 from .notes import Notes
+from .state import MAIN, SessionState
 from .surface import Node, Surface, span_of
 from .vocabulary import (
     COMPACTING,
@@ -56,25 +53,19 @@ from .vocabulary import (
     source_name,
 )
 
-MAIN = "dsh"
 CODE = "code"
 """The agent whose calls a program makes that the model wrote: they never enter its context."""
 USER = "user"
 _ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
 
 
-class DeepseekHarness:
+class DeepseekHarness(SessionState):
     """Takes the records of one session and gives the steps that take it down."""
 
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(log)
         self.notes = Notes(self)
         self.failures = Failures(self)
-        self.time: datetime = EPOCH
         self._about: JsonObject = {}
         self._surface = Surface()
         self._hidden: set[int] = set()
@@ -109,10 +100,6 @@ class DeepseekHarness:
         """Note what the session says of itself beside its messages."""
         self._about |= told
         self.setup.about(SYSTEM, self._about)
-
-    def settle(self, key: str) -> None:
-        """Write the settings that changed, before the entry of that key."""
-        self.setup.settle(key, self.time)
 
     def _begin(self, head: JsonObject) -> None:
         """Take the head of a session."""
@@ -170,7 +157,7 @@ class DeepseekHarness:
             self.ignored[kind] += 1
             return
         self.decisions["unknown record"] += 1
-        self.notes.write(key, f"a record of the type {kind!r} that is not known: {_shown(value)}", value)
+        self.notes.write(key, f"a record of the type {kind!r} that is not known: {_excerpt(value)}", value)
 
     def _request(self, data: JsonObject) -> None:
         """Take the head of a request: the model, and up to version 2 the system prompt; and the tools."""
@@ -354,6 +341,6 @@ def _number(record: Record) -> str:
     return f"seq-{seq}" if isinstance(seq, int) else f"#{record.line}"
 
 
-def _shown(value: JsonObject) -> str:
+def _excerpt(value: JsonObject) -> str:
     text = str(value.get("data"))
     return text if len(text) <= 500 else f"{text[:500]}…"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from stenolog.events import ErrorCategory, LlmError
 from stenolog.importers import Json, JsonObject, as_dict, as_int, as_list, as_str, error_category
 
 from .attempt import Attempt
 from .content import SYSTEM, assistant_parts, usage_of
-
-if TYPE_CHECKING:
-    from .converter import DeepseekHarness
+from .state import SessionState
 
 _CODES: dict[str, ErrorCategory] = {
     "AUTH": "unauthorized",
@@ -33,7 +30,7 @@ class Failures:
     turn. The first of them is written.
     """
 
-    def __init__(self, session: DeepseekHarness) -> None:
+    def __init__(self, session: SessionState) -> None:
         self._session = session
         self.attempt = Attempt()
         self._is_written = False

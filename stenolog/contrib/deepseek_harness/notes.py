@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stenolog.events import AuthorKind, UserMessage
 from stenolog.importers import Blobs, JsonObject, as_dict, as_int, as_list, as_str, compact_json, key_of
 from stenolog.parts import TextPart
 
 from .content import SYSTEM, blocks_in, user_part
+from .state import SessionState
 from .vocabulary import PACKED
-
-if TYPE_CHECKING:
-    from .converter import DeepseekHarness
 
 
 class Notes:
     """The entries of a session that are out of context."""
 
-    def __init__(self, session: DeepseekHarness) -> None:
+    def __init__(self, session: SessionState) -> None:
         self._session = session
         self._next: int | None = None
         self._queued: dict[str, JsonObject] = {}

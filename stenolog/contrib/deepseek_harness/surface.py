@@ -18,19 +18,19 @@ class Node(NamedTuple):
     position: int
 
 
-class Span(NamedTuple):
+class ReplacedSpan(NamedTuple):
     """The first and the last number of the nodes that an event replaces."""
 
     first: int
     last: int
 
 
-def span_of(operation: Json) -> Span | None:
+def span_of(operation: Json) -> ReplacedSpan | None:
     """Return the span that an event replaces; None for one that is added at the end."""
     told = as_dict(operation)
     first, last = told.get("startSeq", told.get("start")), told.get("endSeq", told.get("end"))
     if told.get("op") == "replace" and isinstance(first, int) and isinstance(last, int):
-        return Span(first, last)
+        return ReplacedSpan(first, last)
     return None
 
 
@@ -40,7 +40,7 @@ class Surface:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
 
-    def replaced(self, span: Span) -> list[Node]:
+    def replaced(self, span: ReplacedSpan) -> list[Node]:
         """Return the nodes of a span, in the surface's order; empty where an end of it is not there."""
         places = {node.seq: place for place, node in enumerate(self.nodes)}
         first, last = places.get(span.first), places.get(span.last)

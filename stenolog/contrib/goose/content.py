@@ -27,7 +27,7 @@ ASIDE = ("actionRequired", "toolConfirmationRequest")
 """The types of items with which goose asks a person for leave."""
 
 
-class Response(NamedTuple):
+class CallResult(NamedTuple):
     """The result of a call: the call's id, the parts of the output, and whether it is an error."""
 
     call_id: str
@@ -55,12 +55,12 @@ def assistant_part(item: JsonObject, provider: str, model: str, blobs: Blobs) ->
             return ProviderPart(provider=SYSTEM, model=model, raw=compact_json(item))
 
 
-def failed_call(item: JsonObject) -> Response | None:
+def failed_call(item: JsonObject) -> CallResult | None:
     """Return what goose answers to a call that it could not read; None for any other item."""
     call = as_dict(item.get("toolCall"))
     if call.get("status") != "error":
         return None
-    return Response(as_str(item.get("id")), (TextPart(text=as_str(call.get("error"))),), True)
+    return CallResult(as_str(item.get("id")), (TextPart(text=as_str(call.get("error"))),), True)
 
 
 def user_part(item: JsonObject, blobs: Blobs) -> UserPart:
@@ -79,18 +79,18 @@ def user_part(item: JsonObject, blobs: Blobs) -> UserPart:
             return ProviderPart(provider=SYSTEM, raw=compact_json(item))
 
 
-def response(item: JsonObject, blobs: Blobs) -> Response:
+def response(item: JsonObject, blobs: Blobs) -> CallResult:
     """Return the result that a `toolResponse` holds; before MCP's form it was the bare list of contents."""
     result = as_dict(item.get("toolResult"))
     if result.get("status") == "error":
-        return Response(as_str(item.get("id")), (TextPart(text=_words(result.get("error"))),), True)
+        return CallResult(as_str(item.get("id")), (TextPart(text=_as_text(result.get("error"))),), True)
     value = result.get("value", item.get("toolResult"))
     contents = as_list(value if isinstance(value, list) else as_dict(value).get("content"))
     parts = tuple(user_part(as_dict(each), blobs) for each in contents)
     structured = as_dict(value).get("structuredContent")
     if not parts and structured is not None:
         parts = (TextPart(text=compact_json(structured)),)
-    return Response(as_str(item.get("id")), parts, as_dict(value).get("isError") is True)
+    return CallResult(as_str(item.get("id")), parts, as_dict(value).get("isError") is True)
 
 
 def items_in(content: Json) -> Iterator[JsonObject]:
@@ -104,5 +104,5 @@ def note_in(item: JsonObject) -> str:
     return as_str(item.get("msg")) if item.get("type") in NOTES else ""
 
 
-def _words(value: Json) -> str:
+def _as_text(value: Json) -> str:
     return value if isinstance(value, str) else compact_json(value)

@@ -32,7 +32,7 @@ from stenolog.parts import TextPart, says_something
 from .content import (
     ASIDE,
     SYSTEM,
-    Response,
+    CallResult,
     assistant_part,
     failed_call,
     items_in,
@@ -162,7 +162,7 @@ class Goose:
         question = UserMessage(parts=parts, to=(MAIN,), source=self.writer.source(key, USER, key))
         return [*written, self.writer.write(question, key, self._time, blobs)]
 
-    def _result(self, key: str, found: Response, blobs: Blobs) -> int:
+    def _result(self, key: str, found: CallResult, blobs: Blobs) -> int:
         call = self.writer.closed(found.call_id)
         self.setup.settle(key, self._time)
         result = ToolResult(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from stenolog.importers import (
@@ -143,11 +142,7 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
     }
 
 
-def _named(path: Path) -> str:
-    return path.stem
-
-
-GOOSE = Importer("goose", "a goose session", read_lines, is_record=is_line, name_of=_named)
+GOOSE = Importer("goose", "a goose session", read_lines, is_record=is_line)
 GOOSE_JSON = Importer("goose-json", "a goose session as JSON", read_export, is_document=is_export)
 GOOSE_DB = Importer("goose-db", "goose's database of sessions", read_database, is_start=is_database)
 

@@ -26,7 +26,7 @@ from stenolog.importers import (
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 
 from .mapping import Mapping, as_role
-from .paths import Path, words_in
+from .paths import FieldPath, words_in
 
 MAIN = "assistant"
 _NUMBER = re.compile(r"\d{9,}(\.\d+)?")
@@ -52,13 +52,13 @@ class Mapped:
         value = record.value
         kind = self._kind(value)
         if kind == "ignore":
-            self.ignored[f"role {self._words('role', value)}"] += 1
+            self.ignored[f"role {self._text('role', value)}"] += 1
             return []
         key = self._key(record)
         self._time = _time(self._find("time", value), self._time)
-        title = self._words("title", value)
+        title = self._text("title", value)
         if title or (kind == "user" and self.setup.title is None):
-            self.setup.title = title_of(title or self._words("text", value)) or self.setup.title
+            self.setup.title = title_of(title or self._text("text", value)) or self.setup.title
         if kind == "system" and not self._begun:
             self._persona(value)
             return self.writer.drain()
@@ -84,7 +84,7 @@ class Mapped:
             written = mapping.paths["role"].written
             found = f"{written} = {compact_json(role)}" if role is not None else f"no {written}"
             known = ", ".join(mapping.kinds)
-            raise ValueError(f"{mapping.place('role')}: expected one of the roles {known}, found {found}")
+            raise ValueError(f"{mapping.location('role')}: expected one of the roles {known}, found {found}")
         return kind
 
     def _key(self, record: Record) -> str:
@@ -95,27 +95,27 @@ class Mapped:
         return key
 
     def _persona(self, value: JsonObject) -> None:
-        self.setup.card(self._agent, persona=self._words("text", value))
+        self.setup.card(self._agent, persona=self._text("text", value))
 
     def _speaker(self, value: JsonObject) -> str:
         """Return the agent that speaks; the first one gets the persona that stands before it."""
-        named = self._words("agent", value)
+        named = self._text("agent", value)
         agent = agent_called(named, MAIN) if named else self._agent
         if agent != self._agent and self._agent == MAIN and MAIN in self.setup.cards:
             self.setup.cards[agent] = self.setup.cards.pop(MAIN)
         self._agent = agent
-        model = self._words("model", value)
+        model = self._text("model", value)
         self.setup.card(agent, **({"model": model} if model else {}))
         return agent
 
     def _message(self, key: str, value: JsonObject, kind: str) -> None:
         self.setup.settle(key, self._time)
         message = UserMessage(
-            text=self._words("text", value),
-            author=self._words("author", value),
+            text=self._text("text", value),
+            author=self._text("author", value),
             author_kind="person" if kind == "user" else "system",
             meta=self._others(value),
-            source=self.writer.source(key, self._words("role", value), key),
+            source=self.writer.source(key, self._text("role", value), key),
         )
         self.writer.write(message, key, self._time)
 
@@ -125,14 +125,14 @@ class Mapped:
         answer = AssistantMessage(
             agent=agent,
             parts=self._parts(key, value),
-            model=self._words("model", value),
+            model=self._text("model", value),
             meta=self._others(value),
             source=self.writer.source(key, "assistant", key),
         )
         self.writer.write(answer, key, self._time)
 
     def _parts(self, key: str, value: JsonObject) -> list[AssistantPart]:
-        thoughts, words = self._words("reasoning", value), self._words("text", value)
+        thoughts, words = self._text("reasoning", value), self._text("text", value)
         parts: list[AssistantPart] = [ReasoningPart(text=thoughts)] if thoughts else []
         parts += [TextPart(text=words)] if words else []
         for nth, item in enumerate(_items(self._mapping.calls.get("list"), value, self._mapping.calls)):
@@ -149,7 +149,7 @@ class Mapped:
         call_id = named or self._last_call
         call = self.writer.closed(call_id)
         self.setup.settle(key, self._time)
-        words = words_in(_at(paths["text"], value)) if "text" in paths else self._words("text", value)
+        words = words_in(_at(paths["text"], value)) if "text" in paths else self._text("text", value)
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -173,15 +173,15 @@ class Mapped:
     def _find(self, name: str, value: JsonObject) -> Json:
         return _at(self._mapping.paths.get(name), value)
 
-    def _words(self, name: str, value: JsonObject) -> str:
+    def _text(self, name: str, value: JsonObject) -> str:
         return words_in(self._find(name, value))
 
 
-def _at(path: Path | None, value: Json) -> Json:
+def _at(path: FieldPath | None, value: Json) -> Json:
     return path.find(value) if path else None
 
 
-def _items(path: Path | None, value: JsonObject, calls: dict[str, Path]) -> Iterable[Json]:
+def _items(path: FieldPath | None, value: JsonObject, calls: dict[str, FieldPath]) -> Iterable[Json]:
     """Return the items that may be calls: those of the list, or the record itself where there is no list."""
     if path is None:
         return [value] if calls else []
@@ -189,14 +189,14 @@ def _items(path: Path | None, value: JsonObject, calls: dict[str, Path]) -> Iter
     return found if isinstance(found, list) else as_list([found] if found is not None else [])
 
 
-def _call(paths: dict[str, Path], item: Json, stand_in: str) -> ToolCall | None:
+def _call(paths: dict[str, FieldPath], item: Json, stand_in: str) -> ToolCall | None:
     """Return an item as a call; None for one that has no name."""
-    name = words_in(_at(paths.get("name", Path("name")), item))
+    name = words_in(_at(paths.get("name", FieldPath("name")), item))
     if not name:
         return None
-    given = _at(paths.get("arguments", Path("arguments")), item)
+    given = _at(paths.get("arguments", FieldPath("arguments")), item)
     arguments = given if isinstance(given, str) else compact_json({} if given is None else given)
-    id = words_in(_at(paths.get("id", Path("id")), item))
+    id = words_in(_at(paths.get("id", FieldPath("id")), item))
     return ToolCall(id=id or stand_in, name=name, arguments=arguments)
 
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from functools import partial
 from io import TextIOWrapper
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.errors import UnknownFormatError
@@ -63,7 +63,7 @@ def _not_there(mapping: Mapping, setting: str, value: Json) -> UnknownFormatErro
     there = list(paths_in(value))
     shown = ", ".join(there[:_SHOWN]) + (" …" if len(there) > _SHOWN else "")
     return UnknownFormatError(
-        f'{mapping.place(setting)}: {setting} = "{written}": expected it in the records, found it in none; '
+        f'{mapping.location(setting)}: {setting} = "{written}": expected it in the records, found none; '
         f"the first record has {shown or 'no field'}"
     )
 
@@ -110,7 +110,7 @@ def _items(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterato
     if not isinstance(found, list):
         written = f'records = "{path.written}"' if path else "records"
         raise UnknownFormatError(
-            f"{mapping.place('records')}: {written}: expected a list there, found "
+            f"{mapping.location('records')}: {written}: expected a list there, found "
             f"{'nothing' if found is None else type(found).__name__}"
         )
     for number, item in enumerate(found, 1):
@@ -122,16 +122,16 @@ def _items(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterato
             )
 
 
-def importer_of(path: FilePath) -> Importer:
+def importer_of(path: Path) -> Importer:
     """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
     mapping = read_mapping(path)
     return Importer("mapping", MAPPING.title, partial(read, mapping))
 
 
-def _mapping_of(stream: BinaryIO) -> FilePath | None:
+def _mapping_of(stream: BinaryIO) -> Path | None:
     """Return the mapping that stands beside the file of a stream."""
     name = getattr(stream, "name", None)
-    return next(mappings_beside(FilePath(name)), None) if isinstance(name, str) else None
+    return next(mappings_beside(Path(name)), None) if isinstance(name, str) else None
 
 
 def has_mapping(_first: bytes, stream: BinaryIO) -> bool:

@@ -7,13 +7,13 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 from stenolog.errors import CallerError
 from stenolog.importers import Json, JsonObject
 
-from .paths import Path
+from .paths import FieldPath
 
 KINDS = ("user", "assistant", "system", "tool", "ignore")
 """The settings with values of the role that mean a kind of speaker; `ignore`: the record is no message."""
@@ -59,19 +59,19 @@ class Mapping:
     name: str
     format: str
     delimiter: str
-    paths: dict[str, Path]
+    paths: dict[str, FieldPath]
     kinds: dict[str, str]
-    calls: dict[str, Path] = field(default_factory=dict)
-    result: dict[str, Path] = field(default_factory=dict)
+    calls: dict[str, FieldPath] = field(default_factory=dict)
+    result: dict[str, FieldPath] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
-    def place(self, *keys: str) -> str:
+    def location(self, *keys: str) -> str:
         """Return the place of a setting, for an error: the mapping's file and line."""
         line = self.lines.get(".".join(keys), 0)
         return f"{self.file}, line {line}" if line else self.file
 
 
-def read_mapping(path: FilePath) -> Mapping:
+def read_mapping(path: Path) -> Mapping:
     """Return the mapping of a file. Raises `CallerError`, naming the line and what was expected."""
     text = _content(path)
     given = _parsed(path, text)
@@ -79,7 +79,7 @@ def read_mapping(path: FilePath) -> Mapping:
     return _Checked(path.name, given, lines).mapping()
 
 
-def _content(path: FilePath) -> str:
+def _content(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -90,7 +90,7 @@ def _content(path: FilePath) -> str:
         ) from None
 
 
-def _parsed(path: FilePath, text: str) -> JsonObject:
+def _parsed(path: Path, text: str) -> JsonObject:
     """Return the settings of a mapping: JSON where it begins with a brace, else TOML."""
     try:
         given = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
@@ -165,7 +165,9 @@ class _Checked:
             hint = f"; {name} belongs above [{table}]"
         keys = (table, name) if table else (name,)
         found = ".".join(keys)
-        raise CallerError(f"{self._place(*keys)}: expected one of {', '.join(known)}, found {found!r}{hint}")
+        raise CallerError(
+            f"{self._location(*keys)}: expected one of {', '.join(known)}, found {found!r}{hint}"
+        )
 
     def _table(self, name: str) -> JsonObject:
         given = self._given.get(name, {})
@@ -175,7 +177,7 @@ class _Checked:
             self._check_known(key, _TABLES[name], name)
         return given
 
-    def _paths(self, name: str) -> dict[str, Path]:
+    def _paths(self, name: str) -> dict[str, FieldPath]:
         return {key: self._path(key, value, name) for key, value in self._table(name).items()}
 
     def _kinds(self) -> dict[str, str]:
@@ -189,11 +191,11 @@ class _Checked:
                 kinds[as_role(value)] = kind
         return kinds
 
-    def _path(self, name: str, value: Json, table: str = "") -> Path:
+    def _path(self, name: str, value: Json, table: str = "") -> FieldPath:
         if not isinstance(value, str) or not value.strip("/. "):
             keys = (table, name) if table else (name,)
             raise self._error(f'expected {name} = "…", a path such as "message.text"', value, *keys)
-        return Path(value.strip())
+        return FieldPath(value.strip())
 
     def _text(self, name: str, value: Json) -> str:
         if not isinstance(value, str):
@@ -201,9 +203,9 @@ class _Checked:
         return value
 
     def _error(self, expected: str, found: Any, *keys: str) -> CallerError:
-        return CallerError(f"{self._place(*keys)}: {expected}, found {json.dumps(found, default=str)}")
+        return CallerError(f"{self._location(*keys)}: {expected}, found {json.dumps(found, default=str)}")
 
-    def _place(self, *keys: str) -> str:
+    def _location(self, *keys: str) -> str:
         line = self._lines.get(".".join(keys))
         return f"{self._file}, line {line}" if line else self._file
 

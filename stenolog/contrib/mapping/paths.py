@@ -10,7 +10,7 @@ ALL = "*"
 """The step that stands for every item of a list."""
 
 
-class Path:
+class FieldPath:
     """A path into a record."""
 
     def __init__(self, written: str) -> None:
