@@ -46,6 +46,8 @@ class Mapped:
         self._begun = False
         self._last_call = ""
         self._ids: set[str] = set()
+        if "agent" not in mapping.paths:
+            self.setup.card(MAIN)
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record; one whose role the mapping does not know is skipped."""
