@@ -12,6 +12,7 @@ JSON; `openai_user_parts` and the like read and write content in OpenAI's form, 
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
+from .adapters.importers.compressed import plain_bytes
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -121,6 +122,7 @@ __all__ = [
     "openai_content",
     "openai_tool_call",
     "openai_user_parts",
+    "plain_bytes",
     "position_ranges",
     "read_tool",
     "recognise",

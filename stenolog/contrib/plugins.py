@@ -20,8 +20,9 @@ def crewagent() -> None:
 
 
 def deepseek_harness() -> None:
-    """Register the importer of deepseek-harness sessions."""
+    """Register the importers of deepseek-harness sessions, and of its database of them."""
     IMPORTERS.add_reference("deepseek-harness", "stenolog.contrib.deepseek_harness.files:DEEPSEEK_HARNESS")
+    IMPORTERS.add_reference("deepseek-harness-db", "stenolog.contrib.deepseek_harness.database:DATABASE")
 
 
 def goose() -> None:

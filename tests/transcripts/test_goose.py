@@ -300,6 +300,15 @@ def test_each_session_of_a_database_is_a_conversation_and_a_damaged_row_is_skipp
     assert file.read_bytes() == before
 
 
+def test_half_a_pair_in_a_database_is_mended(into: Import, tmp_path: Path) -> None:
+    odd = message(0, "user", text("Rye \ud800?"))
+    report = import_file(into.log, database(tmp_path / "sessions.db", (ROW, [odd])))
+    events = [entry.event for entry in into.log[report.conversations[0].name]]
+
+    assert getattr(events[-1], "text", "") == "Rye \ufffd?"
+    assert report.repaired == {"lone surrogates": 1}
+
+
 def test_a_session_without_a_head_is_known_by_its_messages_and_a_database_of_others_is_refused(
     tmp_path: Path, into: Import
 ) -> None:

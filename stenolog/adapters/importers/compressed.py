@@ -6,6 +6,7 @@ import importlib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, cast
@@ -39,6 +40,12 @@ def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
         stream.seek(0)
         content.seek(0)
         yield cast("BinaryIO", content)
+
+
+def plain_bytes(content: bytes) -> bytes:
+    """Return the content of bytes that may be compressed, up to a cut. Raises `MissingExtraError`."""
+    with decompressed(BytesIO(content)) as plain:
+        return plain.read()
 
 
 def _copy_gzip(stream: BinaryIO, content: IO[bytes]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any, BinaryIO
 
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
     SQLITE,
     Importer,
@@ -129,10 +130,10 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
     """Return a row as the message that a file would hold; one whose JSON is damaged is skipped."""
     metadata: Json = {}
     try:
-        content = json.loads(row["content_json"])
-        metadata = json.loads(row.get("metadata_json") or "{}")
-    except (ValueError, TypeError, RecursionError) as error:
-        reader.skipped.append(Skipped(row["id"], f"not JSON: {error}", "message"))
+        content = reader.document(BytesIO(_bytes(row["content_json"])))
+        metadata = reader.document(BytesIO(_bytes(row.get("metadata_json") or "{}")))
+    except UnknownFormatError as error:
+        reader.skipped.append(Skipped(row["id"], str(error), "message"))
         return None
     return {
         "role": row["role"],
@@ -140,6 +141,10 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
         "content": content,
         "metadata": metadata,
     }
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 GOOSE = Importer("goose", "a goose session", read_lines, is_record=is_line)

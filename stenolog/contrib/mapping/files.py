@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
+    LONGEST_LINE,
     Importer,
     Json,
     JsonLinesReader,
@@ -81,6 +82,7 @@ def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Ite
 
 def _rows(mapping: Mapping, stream: BinaryIO) -> Iterator[Record]:
     """Yield the rows of a CSV, whose first row names the columns."""
+    csv.field_size_limit(LONGEST_LINE)
     text = TextIOWrapper(stream, "utf-8-sig", "replace", newline="")
     try:
         rows = csv.DictReader(text, delimiter=mapping.delimiter or _delimiter(text), restkey="more")
