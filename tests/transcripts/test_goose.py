@@ -13,6 +13,7 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import UnknownFormatError
+from stenolog.events import LlmError
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.acceptance import (
@@ -281,6 +282,25 @@ def test_a_call_that_goose_could_not_read_has_its_error_as_the_result(into: Impo
     result: Any = into.said[2]
 
     assert (result.text, result.is_error, result.call is not None) == ("-32602: bad JSON", True, True)
+
+
+def test_a_failure_in_the_place_of_an_answer_is_an_error_and_a_message_names_its_model(into: Import) -> None:
+    told = {**ANYONE, "inference": {"provider": "openai", "requestedModel": "gpt-5"}}
+    error = {"type": "error", "kind": "creditsExhausted", "message": "no credits left"}
+    paper = {"type": "document", "data": "aGk=", "mimeType": "application/pdf", "name": "bread.pdf"}
+    into.records(
+        HEAD,
+        message(0, "user", text("Read it."), paper),
+        message(1, "assistant", text("I"), error, metadata=told),
+    )
+    asked, failed = into.said
+    events: list[Any] = [asked, failed]
+
+    assert (events[0].parts[1].name, events[0].parts[1].media_type) == ("bread.pdf", "application/pdf")
+    assert (type(failed), events[1].category, events[1].message, events[1].text) == (
+        LlmError, "budget", "no credits left", "I",
+    )  # fmt: skip
+    assert into.conversation.settings().card_of("goose").model == "gpt-5"
 
 
 def test_each_session_of_a_database_is_a_conversation_and_a_damaged_row_is_skipped(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stenolog.importers import Blobs, Json, JsonObject, as_dict, as_list, as_str, compact_json, keep_base64
+from stenolog.events import ErrorCategory
+from stenolog.importers import (
+    Blobs,
+    Json,
+    JsonObject,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    error_category,
+    keep_base64,
+)
 from stenolog.parts import (
     AssistantPart,
     FilePart,
@@ -35,6 +46,20 @@ class CallResult(NamedTuple):
     is_error: bool
 
 
+class Failure(NamedTuple):
+    """A model call that failed: the kind of failure, and the words that goose shows."""
+
+    category: ErrorCategory
+    message: str
+
+
+_FAILURES: dict[str, ErrorCategory] = {
+    "authentication": "unauthorized",
+    "contextLengthExceeded": "context_length",
+    "creditsExhausted": "budget",
+}
+
+
 def assistant_part(item: JsonObject, provider: str, model: str, blobs: Blobs) -> AssistantPart:
     """Return an item of an answer as a part."""
     match item:
@@ -47,7 +72,7 @@ def assistant_part(item: JsonObject, provider: str, model: str, blobs: Blobs) ->
         case {"type": "redactedThinking", "data": str(data)}:
             return ReasoningPart(provider=provider, encrypted=data)
         case {"type": kind, "id": str(id), "toolCall": dict(call)} if kind in CALLS:
-            value = as_dict(call.get("value"))
+            value = as_dict(call.get("value")) or call  # a stream has the call without its status
             arguments = value.get("arguments")
             raw = arguments if isinstance(arguments, str) else compact_json(arguments or {})
             return ToolCall(id=id, name=as_str(value.get("name")) or UNREADABLE, arguments=raw)
@@ -68,11 +93,13 @@ def user_part(item: JsonObject, blobs: Blobs) -> UserPart:
     match item:
         case {"type": "text", "text": str(text)} | {"text": str(text)}:
             return TextPart(text=text)
-        case {"type": "image" | "audio", "data": str(data)} if (blob := keep_base64(data, blobs)) is not None:
+        case {"type": "image" | "audio" | "document", "data": str(data)} if (
+            blob := keep_base64(data, blobs)
+        ) is not None:
             media_type = as_str(item.get("mimeType")) or "image/png"
             if media_type.startswith("image/"):
                 return ImagePart(media_type=media_type, blob=blob)
-            return FilePart(media_type=media_type, blob=blob)
+            return FilePart(name=as_str(item.get("name")), media_type=media_type, blob=blob)
         case {"type": "resource", "resource": {"text": str(text)}}:
             return TextPart(text=text)
         case _:
@@ -91,6 +118,14 @@ def response(item: JsonObject, blobs: Blobs) -> CallResult:
     if not parts and structured is not None:
         parts = (TextPart(text=compact_json(structured)),)
     return CallResult(as_str(item.get("id")), parts, as_dict(value).get("isError") is True)
+
+
+def failure_in(items: Iterable[JsonObject]) -> Failure | None:
+    """Return the failure that goose shows in the place of an answer; None for an answer."""
+    for item in items:
+        if item.get("type") == "error" and (words := as_str(item.get("message"))):
+            return Failure(_FAILURES.get(as_str(item.get("kind"))) or error_category(words), words)
+    return None
 
 
 def items_in(content: Json) -> Iterator[JsonObject]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 
-from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
+from stenolog.events import EPOCH, AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.importers import (
     Blobs,
     EventWriter,
@@ -33,8 +33,10 @@ from .content import (
     ASIDE,
     SYSTEM,
     CallResult,
+    Failure,
     assistant_part,
     failed_call,
+    failure_in,
     items_in,
     note_in,
     response,
@@ -43,7 +45,7 @@ from .content import (
 
 MAIN = "goose"
 USER = "user"
-_ABOUT = ("session_type", "schedule_id")
+_ABOUT = ("session_type", "schedule_id", "parent_session_id")
 _TOKENS = ("accumulated_input_tokens", "accumulated_output_tokens", "accumulated_total_tokens")
 
 
@@ -105,6 +107,9 @@ class Goose:
         is_for_agent, is_for_user = (
             seen.get(f"{who}Visible", True) is not False for who in ("agent", "user")
         )
+        inference = as_dict(seen.get("inference"))
+        if model := as_str(inference.get("requestedModel")):
+            self.setup.card(MAIN, model=model, provider=as_str(inference.get("provider")))
         items = list(items_in(message.get("content")))
         if is_for_agent and not is_for_user and self._leaving and message.get("role") == USER:
             self._summarise(key, items)
@@ -124,6 +129,8 @@ class Goose:
     def _assistant(self, key: str, items: Sequence[JsonObject]) -> list[int]:
         """Write an answer, and what goose answered at once to calls that it could not read."""
         items = self._without_notes(key, items)
+        if (failure := failure_in(items)) is not None:
+            return [self._fail(key, failure, [item for item in items if item.get("type") != "error"])]
         card = self.setup.cards[MAIN]
         blobs: Blobs = {}
         parts = [assistant_part(item, card.provider, card.model, blobs) for item in items]
@@ -143,6 +150,21 @@ class Goose:
             if failed is not None:
                 written.append(self._result(f"{key}/{nth}", failed, {}))
         return written
+
+    def _fail(self, key: str, failure: Failure, items: Sequence[JsonObject]) -> int:
+        """Write a model call that failed, with what had come of the answer."""
+        card = self.setup.cards[MAIN]
+        self.setup.settle(key, self._time)
+        error = LlmError(
+            agent=MAIN,
+            category=failure.category,
+            message=failure.message,
+            parts=[assistant_part(item, card.provider, card.model, {}) for item in items],
+            model=card.model,
+            cause=self.writer.last_question(MAIN),
+            source=self.writer.source(key, "error", key),
+        )
+        return self.writer.write(error, key, self._time)
 
     def _user(self, key: str, items: Sequence[JsonObject]) -> list[int]:
         """Write what a person said, and the results that goose puts into a message in the person's name."""

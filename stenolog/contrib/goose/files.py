@@ -40,6 +40,8 @@ _TYPES = frozenset(
         "toolConfirmationRequest",
         "contextLengthExceeded",
         "conversationCompacted",
+        "document",
+        "error",
         "summarizationRequested",
     )
 )
