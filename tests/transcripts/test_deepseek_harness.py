@@ -168,6 +168,23 @@ def test_what_a_migration_refuses_opens_packed_rows_origins_and_old_descriptors(
     assert (about["parentSession"], about["label"]) == ("s-0", "Bake")
 
 
+def test_a_session_whose_numbers_were_taken_out_has_those_of_its_order(into: Import) -> None:
+    session = Session(0)
+    session.header()
+    asked = session.user("One", "u1")
+    session.user("They counted.", "sum", (asked, asked), kind="plugin", plugin="compact")
+    session.user("Go on", "u2")
+    for event in session.lines[1:]:
+        del event["seq"]
+    events = imported(into, session)
+
+    assert [(type(event).__name__, event.text) for event in events] == [
+        ("UserMessage", "One"),
+        ("AssistantMessage", "They counted."),
+        ("UserMessage", "Go on"),
+    ]
+
+
 @pytest.mark.parametrize("version", [0, 3])
 def test_a_compaction_is_a_summary_over_the_span_that_it_replaces(into: Import, version: int) -> None:
     session = Session(version)

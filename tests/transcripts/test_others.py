@@ -55,7 +55,9 @@ def test_recordings_of_servers_and_of_calls_are_refused_by_their_names() -> None
     with pytest.raises(UnknownFormatError, match="found a LangSmith recording of API calls, which has no"):
         recognise(b'["client.beta.sessions.create",{}]\n["client.beta.x",["s",{}]]\n')
     early = lines({"role": "user", "content": "Hi"}, {"type": "tool_call", "function": {}, "arguments": "x"})
-    with pytest.raises(UnknownFormatError, match="on line 2 a call in a log of the first Codex CLI, which has"):
+    with pytest.raises(
+        UnknownFormatError, match="on line 2 a call in a log of the first Codex CLI, which has"
+    ):
         recognise(early)
 
 

@@ -80,7 +80,8 @@ class DeepseekHarness(SessionState):
             self._begin(value)
         else:
             self.time = as_time(value.get("time", value.get("time0")), self.time)
-            self.notes.check_number(value)
+            value = self.notes.numbered(value)
+            record = Record(record.line, value)
             self._event(value, key_of(_number(record)))
         return self.writer.drain()
 
@@ -192,7 +193,7 @@ class DeepseekHarness(SessionState):
         name = source_name(as_dict(message.get("source")))
         kind = "system" if value.get("type") != "user/message" else author_kind(name)
         instead = self._replaced(value, key)
-        if instead and name in COMPACTING and any(node.kind != value.get("type") for node in instead):
+        if instead and name in COMPACTING:
             self._summarise(value, message, key, instead)
             return
         self._hide(node.position for node in instead)

@@ -71,17 +71,22 @@ class Notes:
             words = "\n".join(as_str(block.get("text")) or compact_json(block) for block in blocks)
             self.write("unfinished", f"an answer that the file breaks off: {words}", {"blocks": blocks})
 
-    def check_number(self, value: JsonObject) -> None:
-        """Check that no event is missing before this one; where one is, a note says so."""
+    def numbered(self, value: JsonObject) -> JsonObject:
+        """Return an event with its number; where one is missing before it, a note says so.
+
+        Numbers are contiguous, so that a session whose numbers were taken out has those of its order.
+        """
         seq = value.get("seq", value.get("seq0"))
         if not isinstance(seq, int) or isinstance(seq, bool):
-            return
+            seq = self._next or 0
+            value = {**value, "seq0" if value.get("type") in PACKED else "seq": seq}
         if self._next is not None and seq > self._next:
             one = seq - 1 == self._next
             missing = f"record {self._next} is" if one else f"records {self._next} to {seq - 1} are"
             self.write(f"gap-{self._next}", f"{missing} missing in the file", {"next": seq})
             self._session.decisions["gap in the numbers"] += 1
         self._next = seq + (_members(value) if value.get("type") in PACKED else 1)
+        return value
 
     def _put(self, key: str, words: str, kind: AuthorKind, author: str, about: JsonObject) -> None:
         if not words:
