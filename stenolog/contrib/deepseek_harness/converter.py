@@ -70,6 +70,8 @@ class DeepseekHarness(SessionState):
         self._surface = Surface()
         self._hidden: set[int] = set()
         self._titled = False
+        self._inner: dict[str, str] = {}
+        """The ids of the calls of programs, by dsh's."""
         self._numbers: dict[str, str] = {}
         """The number of the record that each message's id was first seen in."""
 
@@ -262,12 +264,17 @@ class DeepseekHarness(SessionState):
 
     def _inner_call(self, data: JsonObject, key: str) -> None:
         """Take a call of a program that the model wrote; what it answers is the program's alone."""
-        id = as_str(data.get("subCallId"))
-        key = key_of(f"call-{id}") if id else key
+        id = as_str(data.get("subCallId")) or key
+        if id in self._inner:
+            return
+        key = key_of(f"call-{id}")
+        # dsh's own id is longer than providers take, and has a colon in it.
+        self._inner[id] = f"code_{len(self._inner) + 1}"
         outer = self.writer.find_call(as_str(data.get("rootCallId")) or as_str(data.get("parentCallId")))
         self.setup.card(CODE)
         self.settle(key)
-        block = {"type": "tool-call", "id": id, "name": data.get("name"), "arguments": data.get("arguments")}
+        told = {"name": as_str(data.get("name")) or "unknown", "arguments": data.get("arguments")}
+        block = {"type": "tool-call", "id": self._inner[id], **told}
         call = AssistantMessage(
             agent=CODE,
             parts=assistant_parts([block], "", "", key),
@@ -278,15 +285,14 @@ class DeepseekHarness(SessionState):
         self.writer.write(call, key, self.time)
 
     def _inner_result(self, data: JsonObject, key: str) -> None:
-        id = as_str(data.get("subCallId"))
-        if self.writer.find_call(id) is None:
-            self._inner_call(data, f"call-{key}")
-        key = key_of(f"result-{id}") if id else key
-        call = self.writer.closed(id)
+        id = as_str(data.get("subCallId")) or key
+        self._inner_call(data, key)
+        key = key_of(f"result-{id}")
+        call = self.writer.closed(self._inner[id])
         self.settle(key)
         blobs: Blobs = {}
         result = ToolResult(
-            call_id=id,
+            call_id=self._inner[id],
             call=call.ref if call else None,
             name=call.name if call else as_str(data.get("name")),
             to=() if call else (CODE,),
