@@ -294,3 +294,31 @@ def test_without_a_mapping_the_format_is_still_unknown(tmp_path: Path) -> None:
     (file := tmp_path / "talk.jsonl").write_bytes(lines(*TALK))
     with pytest.raises(UnknownFormatError, match="an object with the keys key, from"):
         recognise(file)
+
+
+def test_values_of_other_types_never_break_an_import(into: Import, mapping: Path) -> None:
+    odd: list[Any] = [
+        None,
+        1,
+        1.5,
+        True,
+        "",
+        "x",
+        [],
+        [None],
+        {},
+        {"text": 4},
+        {"text": []},
+        {"text": {"a": 1}},
+    ]
+    records = [
+        {"from": who, "body": value, "at": value, "key": value, "tools": value, "for": value, "failed": value}
+        for who in ("customer", "bot", "shelf", 4, None, [])
+        for value in odd
+    ]
+    into.records(*TALK, *records, mapping=mapping)
+    (found,) = into.report.conversations
+    again = import_file(into.log, into.report.file, mapping=mapping)
+
+    assert (found.failed, len(found.skipped)) == ("", 3 * len(odd))
+    assert [one.appended for one in again.conversations] == [0]
