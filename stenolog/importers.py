@@ -13,6 +13,7 @@ write content in OpenAI's form, which many formats share.
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
+from .adapters.importers.compressed import plain_bytes
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -22,7 +23,7 @@ from .adapters.importers.converter import (
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
-from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
+from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -37,6 +38,7 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
@@ -89,6 +91,7 @@ __all__ = [
     "Moment",
     "Reader",
     "Record",
+    "RecordSpool",
     "Refused",
     "Report",
     "SessionConverter",
@@ -118,6 +121,7 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "mappings_beside",
     "merged",
     "offload_large",
     "openai_answer_message",
@@ -125,6 +129,7 @@ __all__ = [
     "openai_content",
     "openai_tool_call",
     "openai_user_parts",
+    "plain_bytes",
     "position_ranges",
     "read_tool",
     "recognise",

@@ -49,6 +49,18 @@ def test_lists_on_lines_and_archives_are_refused_as_what_they_are() -> None:
         recognise(b"PK\x03\x04rest")
 
 
+def test_recordings_of_servers_and_of_calls_are_refused_by_their_names() -> None:
+    with pytest.raises(UnknownFormatError, match="found a recording of an MCP server, which has no importer"):
+        recognise(b'STDIN: {"jsonrpc":"2.0"}\nSTDOUT: {}\n')
+    with pytest.raises(UnknownFormatError, match="found a LangSmith recording of API calls, which has no"):
+        recognise(b'["client.beta.sessions.create",{}]\n["client.beta.x",["s",{}]]\n')
+    early = lines({"role": "user", "content": "Hi"}, {"type": "tool_call", "function": {}, "arguments": "x"})
+    with pytest.raises(
+        UnknownFormatError, match="on line 2 a call in a log of the first Codex CLI, which has"
+    ):
+        recognise(early)
+
+
 def test_a_note_on_a_sub_agent_in_a_folder_is_passed_over(tmp_path: Path) -> None:
     note = tmp_path / "agent-a1.meta.json"
     note.write_text('{"agentType": "Explore", "spawnDepth": 1}')

@@ -16,7 +16,8 @@ from stenolog.domain.errors import UnknownFormatError
 
 from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .formats import IMPORTERS, FolderFormat, Importer
+from .compressed import decompressed
+from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
 from .openai.messages import are_messages, conversations_in, is_message
 from .sqlite_file import SQLITE, tables_in
@@ -28,6 +29,7 @@ NAMED_BY = 20
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_NO_IMPORTER = "which has no importer"
 _CLAUDE_ASIDE = {
     "file-history-snapshot": "snapshot",
     "summary": "leafUuid",
@@ -55,8 +57,8 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
-    with regular_file(Path(source)) as stream:
-        return recognise_stream(stream)
+    with regular_file(Path(source)) as stream, decompressed(stream) as content:
+        return recognise_stream(content)
 
 
 def recognise_stream(stream: BinaryIO) -> str:
@@ -93,6 +95,8 @@ def _recognised(stream: BinaryIO) -> str:
 
 def _beginning(first: bytes) -> str:
     """Say how a file begins that is no transcript."""
+    if first.startswith(_MCP):
+        return f"a recording of an MCP server, {_NO_IMPORTER}"
     text = first[:20].decode(errors="replace")
     words = (text[:-1] if len(first) > 20 and text.endswith("\N{REPLACEMENT CHARACTER}") else text).strip()
     is_text = all(char.isprintable() or char.isspace() for char in words)
@@ -133,8 +137,14 @@ def _of_list(stream: BinaryIO) -> str:
             if any(map(importer.is_record, lists)):
                 return name
         if len(lists) > 1 and all(isinstance(value, list) for value in lists[:2]):
-            raise UnknownFormatError(f"expected {supported()}, found a list on each line") from None
+            raise UnknownFormatError(f"expected {supported()}, found {_lists(lists)}") from None
         raise
+
+
+def _lists(lines: list[Json]) -> str:
+    """Describe a file with a list on each line."""
+    calls = [line for line in lines if len(line) == 2 and str(line[0]).startswith("client.")]
+    return f"a LangSmith recording of API calls, {_NO_IMPORTER}" if calls else "a list on each line"
 
 
 def _of_objects(stream: BinaryIO) -> str:
@@ -186,7 +196,7 @@ def _of_lines(stream: BinaryIO) -> str | None:
             if importer.is_record(value):
                 return name
         if name := other_stream(value):
-            raise UnknownFormatError(f"expected {supported()}, found {name}, which has no importer")
+            raise UnknownFormatError(f"expected {supported()}, found {name}, {_NO_IMPORTER}")
         if is_stream_record(value):  # others may show themselves behind it
             is_of_claude = True
             continue
@@ -228,6 +238,8 @@ def _is_claude(value: JsonObject) -> bool:
 
 
 Mark = Callable[[dict[str, Json]], bool]
+_MCP = (b"STDIN: {", b"STDOUT: {", b"STDERR: ")
+"""The beginnings of what goose's tests record of an MCP server's streams."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -252,7 +264,7 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
     ("a recording of API calls", _has("provider", "request", "response")),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
-    ("a Burr log", _has("type", "action", "sequence_id")),
+    ("a call in a log of the first Codex CLI", _has("type", "function", "arguments")),
     ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
     ("an Antigravity session", _has("step_index", "source", "type")),
     ("a Grok CLI session", _has("type", "model_fingerprint")),
@@ -304,12 +316,12 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
     if name := next((name for name, is_one in _IN_FOLDERS if is_one(document)), ""):
         return f"{name}, which is imported with the folder `storage` that it is from"
     if name := name_of_other(document, *behind):
-        return f"{name}, which has no importer"
+        return f"{name}, {_NO_IMPORTER}"
     keys = ", ".join(key[:80] for key in list(document)[:6])
     return f"an object with the keys {keys}" if keys else "an empty object"
 
 
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj"})
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj", ".zst", ".zstd"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
 
 
@@ -370,7 +382,8 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        if file.suffix.lower() in SUFFIXES and not file.name.endswith(agent_notes.NOTE):
+        notes = (agent_notes.NOTE, *MAPPING_SUFFIXES)
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith(notes):
             yield file
         elif agent_notes.file_of(file) is None:
             passed_over(file)
