@@ -22,6 +22,10 @@ from .adapters.importers.converter import (
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import EventWriter, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
+from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
+from .adapters.importers.gemini_content import responses as gemini_responses
+from .adapters.importers.gemini_content import usage as gemini_usage
+from .adapters.importers.gemini_content import user_part as gemini_user_part
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -54,6 +58,7 @@ from .adapters.providers.json_fields import (
     keep_base64,
     keep_data_url,
     key_of,
+    title_of,
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
@@ -104,6 +109,10 @@ __all__ = [
     "export_jsonl",
     "export_openai",
     "files_in",
+    "gemini_answer_part",
+    "gemini_responses",
+    "gemini_usage",
+    "gemini_user_part",
     "import_conversations",
     "import_file",
     "import_files",
@@ -123,4 +132,5 @@ __all__ = [
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "title_of",
 ]

@@ -8,6 +8,16 @@ from __future__ import annotations
 from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 
+def adk() -> None:
+    """Register the importer of the Agent Development Kit's sessions and evaluation sets."""
+    IMPORTERS.add_reference("adk", "stenolog.contrib.adk.files:ADK")
+
+
+def ai_sdk() -> None:
+    """Register the importer of the AI SDK's UI messages."""
+    IMPORTERS.add_reference("ai-sdk", "stenolog.contrib.ai_sdk.files:AI_SDK")
+
+
 def crewagent() -> None:
     """Register the importer and the exporter of CrewAgent's folders."""
     IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:CREWAGENT")
@@ -30,6 +40,16 @@ def nostr() -> None:
     IMPORTERS.add_reference("nostr", "stenolog.contrib.nostr.files:NOSTR")
     EXPORTERS.add_reference("nostr", "stenolog.contrib.nostr.outgoing:TO_NOSTR")
     CHANNELS.add_reference("nostr", "stenolog.contrib.nostr.service:channel")
+
+
+def openai_agents() -> None:
+    """Register the importer of the OpenAI Agents SDK's session databases."""
+    IMPORTERS.add_reference("openai-agents", "stenolog.contrib.openai_agents.database:OPENAI_AGENTS")
+
+
+def pydantic_ai() -> None:
+    """Register the importer of pydantic-ai's message histories."""
+    IMPORTERS.add_reference("pydantic-ai", "stenolog.contrib.pydantic_ai.files:PYDANTIC_AI")
 
 
 def workflow() -> None:

@@ -27,7 +27,6 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("a part of an OpenCode message", [{"id": "p", "type": "text", "text": "hi", "time": {}}]),
         ("a Claude Code session without a message", [USER]),
         ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),
-        ("an ADK session", [{"id": "a", "app_name": "x", "events": []}]),
         ("a SWE-agent demonstration", [{"history": []}]),
     ],
 )

@@ -245,8 +245,6 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent trajectory", _has("trajectory", "history")),
     ("a SWE-agent demonstration", lambda record: record.keys() == {"history"}),
     ("an ATIF trajectory", _has("schema_version", "steps")),
-    ("an ADK evaluation set", _has("eval_cases")),
-    ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
     ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
     ("an OpenCode record", _has("sessionID")),
     ("an OpenCode session", _has("projectID", "directory")),
@@ -266,12 +264,6 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a note of Claude Code on a sub-agent", _has("agentType", "spawnDepth")),
     ("a Claude Code session without a message", _has("uuid", "parentUuid", "sessionId", "type")),
 )
-
-
-def _is_of_adk(record: dict[str, Json]) -> bool:
-    return not record.keys().isdisjoint(
-        {"app_name", "appName", "user_id", "userId", "context", "last_update_time"}
-    )
 
 
 def name_of_other(*found: Json) -> str:

@@ -90,6 +90,7 @@ class EventWriter:
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
         self._silent: set[int] = set()
+        self._in_file: set[int] = set()
         self._used = dict(log.used)
 
     def drain(self) -> list[Step]:
@@ -120,6 +121,23 @@ class EventWriter:
         """Take an event down behind the open answer, unless the log holds it; its position."""
         self.close()
         return self._put(event, id, time, blobs)
+
+    def hide_missing(self, time: datetime) -> int:
+        """Hide the imported messages that the file no longer holds, and return their number.
+
+        It is called once, at the end of a file that takes messages out again. Each file of a conversation has
+        to hold all of it.
+        """
+        self.close()
+        hidden = {p for span in self.log.settings.hides for p in range(span.first, span.last + 1)}
+        missing = self.log.imported - self._in_file - hidden
+        if missing:
+            hides = merged((*self.log.settings.hides, *position_ranges(missing, set())))
+            last = max(missing)
+            switch = ModeSwitch(hides=hides, source=self.source("", "settings"))
+            # The same messages are missing once only: they are hidden from then on.
+            self._put(switch, f"missing-{min(missing)}-{last}-{self._next}", time, NO_BLOBS)
+        return len(missing)
 
     def branch(self) -> None:
         """Keep the entries up to here as a fork."""
@@ -261,11 +279,13 @@ class EventWriter:
             self._recalled.add(held.id)
             self.already += 1
             self._here = held.position
+            self._in_file.add(held.position)
             self._note_answer(held)
 
     def _note(self, event: Known, id: str, position: int) -> None:
         """Remember the open calls, and the main agent's messages, for later events."""
         self._here = position
+        self._in_file.add(position)
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
                 told = tuple((call.id, call.name) for call in calls)

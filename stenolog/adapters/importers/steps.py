@@ -79,6 +79,8 @@ class ExistingLog:
     """By agent, the tools whose calls a person approves."""
     meta_keys: set[str] = field(default_factory=set)
     """The keys in `meta` of its mode switches: the programs that keep data there."""
+    imported: set[int] = field(default_factory=set)
+    """The positions of messages that came from a file, by any importer."""
     own: list[Entry] = field(default_factory=list)
     """The entries that were imported from nowhere, but written to this log."""
 
@@ -93,6 +95,8 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         found.positions[entry.id] = entry.position
         if getattr(event, "source", None) is None:
             found.own.append(entry)
+        elif not isinstance(event, ModeSwitch):
+            found.imported.add(entry.position)
         if isinstance(event, ModeSwitch):
             found.settings = configure(found.settings, entry)
             found.meta_keys |= event.meta.keys()
