@@ -102,7 +102,7 @@ class AdkSession:
             self._fragments.append(event)
             return []
         self._drop_fragments(event)
-        self._rewind(as_str(field(event.actions, "rewind_before_invocation_id")))
+        self._rewind(event, as_str(field(event.actions, "rewind_before_invocation_id")))
         self._summarise(event, as_dict(event.actions.get("compaction")))
         if (
             event.parts
@@ -265,7 +265,7 @@ class AdkSession:
             error = LlmError(agent=agent, category="cancelled", message="left off", parts=said, source=source)
             self._put(error, last, last.key)
 
-    def _rewind(self, invocation: str) -> None:
+    def _rewind(self, event: AdkEvent, invocation: str) -> None:
         """Hide an invocation and all that came behind it."""
         starts = [
             nth for nth, each in enumerate(self._written) if invocation and each.invocation == invocation
@@ -276,6 +276,7 @@ class AdkSession:
         self._written = self._written[: starts[0]]
         self.setup.hides = tuple(position_ranges(self._out, set()))
         self.setup.branches = True
+        self.setup.settle(event.key, self._time)
         self.decisions["rewound"] += 1
 
     def _summarise(self, event: AdkEvent, compaction: dict[str, Any]) -> None:

@@ -126,11 +126,15 @@ class AiSdkChat:
         for nth, parts in enumerate(steps):
             id = f"{key}:{nth}" if nth else key
             is_last = nth == len(steps) - 1
-            self._step(message, parts, id, model, _usage(metadata) if is_last else None)
+            usage, meta = (_usage(metadata), _meta(message)) if is_last else (None, {})
+            common: dict[str, Any] = {"agent": MAIN, "model": model, "meta": meta}
+            common["source"] = self.writer.source(as_str(message.get("id")), MAIN, id)
+            self._step(common, parts, id, usage)
 
     def _step(
-        self, message: dict[str, Any], given: list[dict[str, Any]], key: str, model: str, usage: Usage | None
+        self, common: dict[str, Any], given: list[dict[str, Any]], key: str, usage: Usage | None
     ) -> None:
+        """Write a step: what the model said, and the results of its calls."""
         parts: list[AssistantPart] = []
         calls: list[ToolInvocation] = []
         for nth, part in enumerate(given):
@@ -140,12 +144,6 @@ class AiSdkChat:
             else:
                 calls.append(call)
                 parts.append(tool_call(call))
-        common: dict[str, Any] = {
-            "agent": MAIN,
-            "model": model,
-            "meta": _meta(message),
-            "source": self.writer.source(as_str(message.get("id")), MAIN, key),
-        }
         if _is_streaming(given):
             # A step is known by how far it has come, so that the whole of it is imported when it is there.
             key = f"{key}:{CUT_OFF}-{len(compact_json(given))}"
