@@ -206,9 +206,7 @@ def test_each_session_of_a_database_is_a_conversation_and_the_file_stays_as_it_i
 
 
 def test_tables_may_have_other_names(into: Import, tmp_path: Path) -> None:
-    session = SQLiteSession(
-        "s1", tmp_path / "a.db", sessions_table="chats", messages_table="my_messages"
-    )
+    session = SQLiteSession("s1", tmp_path / "a.db", sessions_table="chats", messages_table="my_messages")
     asyncio.run(session.add_items([{"role": "user", "content": "Hello"}]))
     session.close()
     import_file(into.log, tmp_path / "a.db")
