@@ -18,7 +18,7 @@ from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
-from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined
+from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined, positions_in
 
 
 @dataclass
@@ -123,20 +123,20 @@ class EventWriter:
         return self._put(event, id, time, blobs)
 
     def hide_missing(self, time: datetime) -> int:
-        """Hide the imported messages that the file no longer holds, and return their number.
+        """Hide the imported messages that the file no longer holds, and return the number of them.
 
-        It is called once, at the end of a file that takes messages out again. Each file of a conversation has
-        to hold all of it.
+        Those that were hidden so, and that it holds again, are shown again. It is called once, at the end of
+        a file, for formats that take messages out of it. Each file has to hold the whole conversation.
         """
         self.close()
-        hidden = {p for span in self.log.settings.hides for p in range(span.first, span.last + 1)}
+        hidden = positions_in(self.log.settings.hides)
         missing = self.log.imported - self._in_file - hidden
-        if missing:
-            hides = merged((*self.log.settings.hides, *position_ranges(missing, set())))
-            last = max(missing)
-            switch = ModeSwitch(hides=hides, source=self.source("", "settings"))
-            # The same messages are missing once only: they are hidden from then on.
-            self._put(switch, f"missing-{min(missing)}-{last}-{self._next}", time, NO_BLOBS)
+        wanted = (hidden - (self.log.hidden & self._in_file)) | missing
+        if wanted != hidden:
+            switch = ModeSwitch(
+                hides=tuple(position_ranges(wanted, set())), source=self.source("", "settings")
+            )
+            self._put(switch, f"missing-{self._next}", time, NO_BLOBS)
         return len(missing)
 
     def branch(self) -> None:

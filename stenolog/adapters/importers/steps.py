@@ -17,7 +17,7 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import Usage
+from stenolog.domain.values import PositionRange, Usage
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut
@@ -81,6 +81,8 @@ class ExistingLog:
     """The keys in `meta` of its mode switches: the programs that keep data there."""
     imported: set[int] = field(default_factory=set)
     """The positions of messages that came from a file, by any importer."""
+    hidden: set[int] = field(default_factory=set)
+    """The positions that are hidden because a file did not hold them any more, or was rewound."""
     own: list[Entry] = field(default_factory=list)
     """The entries that were imported from nowhere, but written to this log."""
 
@@ -98,7 +100,10 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         elif not isinstance(event, ModeSwitch):
             found.imported.add(entry.position)
         if isinstance(event, ModeSwitch):
+            hidden = positions_in(found.settings.hides)
             found.settings = configure(found.settings, entry)
+            now = positions_in(found.settings.hides)
+            found.hidden = (found.hidden & now) | (now - hidden if event.source is not None else set())
             found.meta_keys |= event.meta.keys()
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
@@ -118,6 +123,11 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
             if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
                 found.ran[agent_id] = event.call_id
     return found
+
+
+def positions_in(ranges: Iterable[PositionRange]) -> set[int]:
+    """Return all positions of the ranges."""
+    return {position for each in ranges for position in range(each.first, each.last + 1)}
 
 
 def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:

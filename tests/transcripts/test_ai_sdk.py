@@ -1,0 +1,376 @@
+"""UI messages of the AI SDK: real ones, made by its versions 5 and 7, and what they hold beyond that.
+
+The files in `sessions/` are what `readUIMessageStream` made of a `streamText` with a thought, two tools, one
+of which failed, and a second step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, Conversation, LlmError, UserMessage
+from stenolog.errors import UnknownFormatError
+from stenolog.events import ModeSwitch, Usage
+from stenolog.importers import import_file, recognise
+from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
+from tests.transcripts.acceptance import (
+    Said,
+    assert_accepted,
+    assert_again_adds_nothing,
+    assert_nothing_lost,
+    digests_of,
+)
+from tests.transcripts.given import Import, Json, lines
+
+HERE = Path(__file__).parent / "sessions"
+FILES = [HERE / "ai-sdk-5.json", HERE / "ai-sdk-7.json"]
+
+
+def user(words: str, id: str = "u1", **fields: Any) -> Json:
+    return {"id": id, "role": "user", "parts": [{"type": "text", "text": words}], **fields}
+
+
+def assistant(*parts: Json, id: str = "a1", **fields: Any) -> Json:
+    return {"id": id, "role": "assistant", "parts": [{"type": "step-start"}, *parts], **fields}
+
+
+def text(words: str, state: str = "done") -> Json:
+    return {"type": "text", "text": words, "state": state}
+
+
+def tool(state: str, id: str = "c1", **fields: Any) -> Json:
+    return {"type": "tool-look-up", "toolCallId": id, "state": state, "input": {"q": "x"}, **fields}
+
+
+def chat(*messages: Any, **fields: Any) -> bytes:
+    return json.dumps({"id": "chat-1", "messages": list(messages), **fields}).encode()
+
+
+def events_in(talk: Conversation) -> list[Any]:
+    return [entry.event for entry in talk if not isinstance(entry.event, ModeSwitch)]
+
+
+def texts(into: Import) -> list[str]:
+    return [getattr(event, "text", "") for event in into.said]
+
+
+def walk(value: Any) -> Iterator[Said]:
+    """Yield the texts, calls and results anywhere in a file."""
+    if isinstance(value, list):
+        for each in value:
+            yield from walk(each)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if isinstance(inner, str) and key in (
+                "text",
+                "errorText",
+                "content",
+                "reasoning",
+                "result",
+                "output",
+            ):
+                yield key, inner
+            if key == "toolCallId":
+                yield "call", inner
+            if key in ("input", "args", "output", "result") and isinstance(inner, dict):
+                yield from ((key, each) for each in inner.values() if isinstance(each, str))
+            yield from walk(inner)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_real_chat_loses_nothing_and_every_request_is_accepted(path: Path) -> None:
+    assert recognise(path) == "ai-sdk"
+    assert_nothing_lost(path, walk(json.loads(path.read_bytes())))
+    assert_again_adds_nothing(path)
+    assert_accepted(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_real_chat_is_the_conversation_that_it_was(into: Import, path: Path) -> None:
+    (found,) = import_file(into.log, path).conversations
+    talk = into.log["chat-1"]
+    asked, first, good, bad, last = events_in(talk)
+
+    assert found.name == "chat-1"
+    assert [type(part) for part in asked.parts] == [TextPart, ImagePart]
+    assert into.log.blobs[asked.parts[1].blob] == b"hi"
+    assert first.parts == (
+        ReasoningPart(text="I look both up.", provider="anthropic", signature="c2ln"),
+        TextPart(text="Let me look."),
+        ToolCall(id="call_1", name="weather", arguments='{"city":"Riga"}'),
+        ToolCall(id="call_2", name="broken", arguments='{"city":"Oslo"}'),
+    )
+    assert [(r.name, r.is_error, r.call.index) for r in (good, bad)] == [
+        ("weather", False, 0),
+        ("broken", True, 1),
+    ]
+    assert (last.text, last.usage) == ("Riga has 21 degrees.", Usage(input=20, output=10))
+    assert last.meta["ai-sdk"]["metadata"]["createdAt"] == 1767322800000
+    assert (first.model, talk.settings().card_of("assistant").model) == ("claude-opus-5", "claude-opus-5")
+    assert talk.settings().title == "How warm is it in Riga and Oslo?"
+    assert talk[-1].time.year == 2026
+
+
+def test_a_chat_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
+    pending, done = tool("input-available"), tool("output-available", output="found")
+    more = user("More", "u2")
+    states = [
+        [user("Hi")],
+        [user("Hi"), assistant(text("Hel", "streaming"))],
+        [user("Hi"), assistant(text("Hello"))],
+        [user("Hi"), assistant(text("Hello"), tool("input-streaming", input=None))],
+        [user("Hi"), assistant(text("Hello"), pending)],
+        [user("Hi"), assistant(text("Hello"), done)],
+        [user("Hi"), assistant(text("Hello"), done, {"type": "step-start"}, text("Found"))],
+        [user("Hi"), assistant(text("Hello"), done, {"type": "step-start"}, text("Found")), more],
+    ]
+    versions = [chat(*messages) for messages in states]
+    copy = tmp_path / "chat.json"
+    whole = digests_of(copy, versions[-1])
+
+    for version in versions:
+        assert digests_of(copy, version, versions[-1]) == whole, version
+    assert digests_of(copy, *versions) == whole
+
+
+def test_an_answer_that_was_left_off_is_an_error_with_what_had_come(into: Import) -> None:
+    talk = into.file(chat(user("Hi"), assistant(text("Hel", "streaming")))).conversation
+    cut = into.said[1]
+    into.file(chat(user("Hi"), assistant(text("Hello"))))
+
+    assert isinstance(cut, LlmError)
+    assert (cut.category, cut.text) == ("cancelled", "Hel")
+    assert [event.kind for event in events_in(talk)] == ["user_message", "llm_error", "assistant_message"]
+    assert "Hel'" not in str(talk.request("assistant", api="openai-chat").body)
+
+
+def test_a_message_that_another_one_replaced_is_hidden_and_stays_in_the_log(into: Import) -> None:
+    into.file(chat(user("Hi"), assistant(text("Ho"), id="a1")))
+    talk = into.file(chat(user("Hi"), assistant(text("Hey"), id="a2"))).conversation
+    found = into.report.conversations[0]
+    again = into.file(chat(user("Hi"), assistant(text("Hey"), id="a2"))).report
+    body = str(talk.request("assistant", api="openai-chat").body)
+
+    into.file(chat(user("Hi"), assistant(text("Ho"), id="a1")))
+    back = str(talk.request("assistant", api="openai-chat").body)
+
+    assert (found.appended, found.decisions) == (2, {"taken out of the chat": 1})
+    assert again.conversations[0].appended == 0
+    assert [event.text for event in events_in(talk)] == ["Hi", "Ho", "Hey"]
+    assert ("Hey" in body, "Ho'" in body) == (True, False)
+    assert ("Hey" in back, "Ho'" in back) == (False, True)
+
+
+def test_a_refused_call_has_failed_with_the_reason_and_one_that_waits_is_open(into: Import) -> None:
+    no = {"id": "p1", "approved": False, "reason": "too dear"}
+    talk = into.file(
+        chat(
+            user("Buy"),
+            assistant(
+                tool("output-denied", "c1", approval={"id": "p1", "approved": False}),
+                tool("approval-responded", "c2", approval=no),
+                tool("approval-requested", "c3", approval={"id": "p3"}),
+                tool("output-available", "c4", output="so far", preliminary=True),
+            ),
+        )
+    ).conversation
+    results = [event for event in events_in(talk) if event.kind == "tool_result"]
+
+    assert [(r.call_id, r.is_error, r.text) for r in results] == [
+        ("c1", True, "Tool call execution denied."),
+        ("c2", True, "too dear"),
+    ]
+    assert results[0].name == "look-up"
+
+
+def test_parts_that_no_api_knows_stay_as_their_json(into: Import) -> None:
+    parts: list[Json] = [
+        {"type": "source-url", "sourceId": "s", "url": "https://example.org"},
+        {"type": "data-chart", "data": {"points": [1]}},
+        {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,aGk="},
+        {
+            "type": "dynamic-tool",
+            "toolName": "mcp",
+            "toolCallId": "d1",
+            "state": "output-error",
+            "errorText": "no",
+        },
+    ]
+    answer = into.file(chat(user("Hi"), assistant(*parts, text("See")))).said[1]
+
+    assert isinstance(answer, AssistantMessage)
+    assert [type(part) for part in answer.parts] == [ProviderPart] * 3 + [ToolCall, TextPart]
+    assert json.loads(getattr(answer.parts[1], "raw", "")) == parts[1]
+    assert [call.name for call in answer.tool_calls] == ["mcp"]
+
+
+def test_files_of_a_person_are_blobs_addresses_or_ids(into: Import) -> None:
+    parts = [
+        {
+            "type": "file",
+            "mediaType": "application/pdf",
+            "filename": "a.pdf",
+            "url": "data:application/pdf;base64,aGk=",
+        },
+        {"type": "file", "mediaType": "image/*", "url": "https://example.org/a.png"},
+        {"type": "file", "mediaType": "text/plain", "url": "", "providerReference": {"openai": "file-1"}},
+        {"type": "data-place", "data": {"city": "Riga"}},
+    ]
+    said = into.file(chat({"id": "u", "role": "user", "parts": parts}, assistant(text("Yes")))).said[0]
+
+    assert isinstance(said, UserMessage)
+    assert [type(part) for part in said.parts] == [FilePart, ImagePart, FilePart, ProviderPart]
+    assert (getattr(said.parts[0], "name", ""), getattr(said.parts[2], "id", "")) == ("a.pdf", "file-1")
+
+
+def test_instructions_are_on_the_card_and_later_ones_a_message_by_the_system(into: Import) -> None:
+    system = {"role": "system", "parts": [{"type": "text", "text": "Be brief."}]}
+    talk = into.file(
+        chat({**system, "id": "s1"}, user("Hi"), {**system, "id": "s2"}, assistant(text("Ho")))
+    ).conversation
+
+    assert talk.settings().card_of("assistant").persona == "Be brief."
+    assert [getattr(e, "author_kind", "") for e in events_in(talk)] == ["person", "system", ""]
+
+
+OLD = [
+    {
+        "id": "u1",
+        "role": "user",
+        "content": "How warm?",
+        "createdAt": "2025-01-02T03:04:05.000Z",
+        "experimental_attachments": [
+            {"name": "a.png", "contentType": "image/png", "url": "data:image/png;base64,aGk="}
+        ],
+    },
+    {
+        "id": "a1",
+        "role": "assistant",
+        "content": "It is warm.",
+        "reasoning": "I look.",
+        "toolInvocations": [
+            {
+                "state": "result",
+                "step": 0,
+                "toolCallId": "c1",
+                "toolName": "look",
+                "args": {"q": 1},
+                "result": {"t": 21},
+            },
+            {"state": "call", "step": 1, "toolCallId": "c2", "toolName": "look", "args": {"q": 2}},
+        ],
+    },
+]
+SIGNED = [{"type": "text", "text": "I look.", "signature": "c2ln"}, {"type": "redacted", "data": "x"}]
+LOOKED = {"state": "result", "toolCallId": "c1", "toolName": "look", "args": {}, "result": "21"}
+PARTS_OF_4 = [
+    {"type": "reasoning", "reasoning": "I look.", "details": SIGNED},
+    {"type": "tool-invocation", "toolInvocation": LOOKED},
+    {"type": "step-start"},
+    {"type": "text", "text": "It is warm."},
+    {"type": "source", "source": {"sourceType": "url", "id": "s", "url": "https://example.org"}},
+]
+
+
+def test_messages_of_version_4_with_calls_beside_the_text_are_read(into: Import, tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(OLD))
+    asked, first, result, second, last = into.file(path.read_bytes(), "old.json").said
+
+    assert into.report.format == "ai-sdk"
+    assert [type(part) for part in getattr(asked, "parts", ())] == [TextPart, ImagePart]
+    assert [type(part) for part in getattr(first, "parts", ())] == [ReasoningPart, ToolCall]
+    assert (getattr(result, "text", ""), getattr(last, "text", "")) == ('{"t":21}', "It is warm.")
+    assert [call.id for call in getattr(second, "tool_calls", ())] == ["c2"]
+    assert into.entries[1].time.year == 2025
+    assert_nothing_lost(path, walk(OLD))
+    assert_again_adds_nothing(path)
+    assert_accepted(path)
+
+
+def test_parts_of_version_4_are_read(into: Import) -> None:
+    message = {"id": "a1", "role": "assistant", "content": "It is warm.", "parts": PARTS_OF_4}
+    said = into.file(json.dumps([OLD[0] | {"parts": [text("How warm?")]}, message]).encode()).said
+
+    assert [type(part) for part in getattr(said[1], "parts", ())] == [ReasoningPart, ReasoningPart, ToolCall]
+    assert [getattr(event, "text", "") for event in said] == ["How warm?", "", "21", "It is warm."]
+
+
+def test_a_list_of_messages_rows_of_several_chats_and_lines_are_read(into: Import) -> None:
+    messages = [user("Hi"), assistant(text("Ho"))]
+    rows = [message | {"chatId": id} for id in ("x", "y") for message in messages]
+    in_list = into.file(json.dumps(messages).encode(), "list.json").report
+    in_rows = into.file(json.dumps(rows).encode(), "rows.json").report
+    on_lines = into.file(lines(*messages), "lines.jsonl").report
+    chats = into.file(lines(*(json.loads(chat(*messages)) | {"id": id} for id in "ab")), "chats.jsonl").report
+
+    assert [found.name for found in in_list.conversations] == ["list"]
+    assert [found.name for found in in_rows.conversations] == ["x", "y"]
+    assert [found.name for found in on_lines.conversations] == ["lines"]
+    assert [found.name for found in chats.conversations] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "other"),
+    [
+        ("openai-chat", [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]),
+        ("openai-chat", [{"id": "1", "role": "user", "content": "Hi"}]),
+        (
+            "openai-chat",
+            {"id": "c", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]},
+        ),
+        ("", [{"role": "user", "parts": [{"text": "Hi"}]}]),
+        ("", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
+        ("", [{"role": "user", "parts": []}]),
+    ],
+)
+def test_messages_of_a_provider_are_not_taken_for_ui_messages(
+    tmp_path: Path, expected: str, other: Any
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(other))
+    try:
+        found = recognise(path)
+    except UnknownFormatError:
+        found = ""
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        7,
+        {"role": "data", "id": "d", "content": "", "data": {"a": 1}},
+        {"role": 7, "parts": [7, {"type": 7}]},
+        {
+            "role": "user",
+            "parts": [{"type": "file", "url": 7, "mediaType": 7}, {"type": "file", "data": "!"}],
+        },
+        {"role": "assistant", "parts": [{"type": "tool-x"}, {"type": "dynamic-tool"}, {"type": "reasoning"}]},
+        {"role": "assistant", "parts": [{"type": "tool-invocation"}, {"type": "text", "text": "\ud800"}]},
+        {"role": "assistant", "content": 7, "toolInvocations": [7, {"step": "x"}], "metadata": 7},
+        {
+            "role": "assistant",
+            "id": "u1",
+            "parts": [text("Twice")],
+            "metadata": {"createdAt": "never", "usage": 7},
+        },
+        {"role": "assistant", "parts": []},
+    ],
+)
+def test_a_broken_message_costs_itself_at_most(into: Import, tmp_path: Path, broken: Any) -> None:
+    path = tmp_path / "chat.json"
+    path.write_bytes(chat(user("Hi"), broken, user("Still here?", "u2"), assistant(text("Yes."))))
+    into.file(path.read_bytes(), "broken.json")
+    (found,) = into.report.conversations
+
+    assert (found.failed, found.skipped) == ("", [])
+    assert [words in texts(into) for words in ("Hi", "Still here?", "Yes.")] == [True, True, True]
+    assert_accepted(path)
+    assert_again_adds_nothing(path)
