@@ -218,6 +218,29 @@ def test_speech_a_node_and_a_task_have_their_places(into: Import) -> None:
     assert (task.agent, task.task) == ("helper", "c9")
 
 
+def test_requests_that_were_logged_beside_the_events_tell_of_the_agent(into: Import) -> None:
+    place = {"type": "OBJECT", "properties": {"type": {"any_of": [{"type": "STRING"}, {"type": "NULL"}]}}}
+    look = {"name": "look", "description": "Look.", "parameters": place}
+    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [look, {"name": "go"}]}]}
+    answer = {
+        "candidates": [{"finish_reason": "STOP"}],
+        "usage_metadata": {"prompt_token_count": 9, "candidates_token_count": 2},
+    }
+    request = {"model": "gemini-1.5-flash", "config": config}
+    logs = [{"event_id": "e2", "model_request": request, "model_response": answer}]
+    first, second = event("e1", "user", {"text": "Hi"}), event("e2", "root", {"text": "Ho"})
+    talk = into.file(session(first, second, event_logs=logs, past_events=[])).conversation
+    card, said = talk.settings().card_of("root"), events_in(talk)[1]
+
+    assert (card.persona, card.model) == ("Be brief.", "gemini-1.5-flash")
+    assert [tool.name for tool in card.tools or ()] == ["look", "go"]
+    assert (card.tools or ())[0].parameters == {
+        "type": "object",
+        "properties": {"type": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    }
+    assert (said.usage, said.finish_reason) == (Usage(input=9, output=2), "STOP")
+
+
 OLD_TURNS = [
     {
         "query": "Turn off the lamp.",
@@ -236,6 +259,7 @@ NEW_TURN = {
     "finalResponse": {"parts": [{"text": "It is off."}]},
 }
 EVENTS_TURN = {
+    "app_details": {"agent_details": {"helper": {"name": "helper", "instructions": "Help."}}},
     "user_content": {"parts": [{"text": "Turn off the lamp."}]},
     "intermediate_data": {
         "invocation_events": [
@@ -272,6 +296,13 @@ def test_an_evaluation_set_of_any_release_is_the_conversation_that_it_expects(
     assert [getattr(event, "agent", "") for event in events] == ["", "agent", "", "helper", "agent"]
     assert events[2].call is not None
     assert_again_adds_nothing(path)
+
+
+def test_an_evaluation_set_tells_of_the_agents(into: Import) -> None:
+    cases = {"eval_set_id": "e", "eval_cases": [{"eval_id": "lamp", "conversation": [EVENTS_TURN]}]}
+    talk = into.file(json.dumps(cases).encode()).conversation
+
+    assert talk.settings().card_of("helper").persona == "Help."
 
 
 def test_a_case_without_a_conversation_is_refused_by_its_reason(into: Import) -> None:

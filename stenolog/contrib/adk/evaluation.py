@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from stenolog.importers import Json, as_dict, as_list, as_str
 
+from .cards import details_of
 from .events import USER, field
 
 AGENT = "agent"
@@ -65,7 +66,9 @@ def _case(case: dict[str, Any]) -> EvaluationCase:
         )
     agent = as_str(field(about, "app_name")) or AGENT
     events = [
-        event for nth, each in enumerate(given, 1) for event in _of_invocation(as_dict(each), nth, agent)
+        {**details_of(turn).get(as_str(event.get("author")), {}), **event}
+        for nth, turn in enumerate(map(as_dict, given), 1)
+        for event in _of_invocation(turn, nth, agent)
     ]
     return EvaluationCase(name, events, about)
 

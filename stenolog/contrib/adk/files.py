@@ -20,10 +20,10 @@ from stenolog.importers import (
     SourceConversation,
     agent_called,
     as_dict,
-    as_list,
     as_str,
 )
 
+from .cards import with_logs
 from .database import is_database, sessions_in
 from .evaluation import AGENT, cases_in, is_evaluation
 from .events import USER, field
@@ -32,6 +32,8 @@ from .session import AdkSession
 OF_SESSIONS = ("app_name", "user_id", "last_update_time")
 OLD = "context"
 """The name of a session's state in the first releases."""
+BESIDE = ("artifacts", OLD, "pending_events", "state")
+"""The fields of a session that are no messages."""
 
 
 def is_session(value: Json) -> bool:
@@ -77,8 +79,8 @@ def _documents(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
 
 
 def _of_session(session: dict[str, Any], unit: str = "event") -> SourceConversation:
-    ignored = Counter(name for name in ("state", OLD) if session.get(name))
-    return _conversation(session["id"], as_list(session["events"]), session, ignored, unit=unit)
+    ignored = Counter(name for name in BESIDE if session.get(name))
+    return _conversation(session["id"], with_logs(session), session, ignored, unit=unit)
 
 
 def _conversation(

@@ -40,6 +40,7 @@ from stenolog.importers import (
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
 from .answers import PROVIDER, answer_parts, category_of, joined
+from .cards import CARD
 from .events import USER, AdkEvent, field, parts_of
 
 SYSTEM = "adk"
@@ -198,12 +199,10 @@ class AdkSession:
     def _speaker(self, event: AdkEvent) -> str:
         """Return the agent of an event, which joins when it speaks first."""
         agent = agent_called(event.author, self.writer.main)
-        model = as_str(event.get("model_version"))
-        if model:
-            provider = PROVIDER if "gemini" in model else ""
-            self.setup.card(agent, model=model, provider=provider)
-        elif agent not in self.setup.cards:
-            self.setup.card(agent)
+        known = dict(as_dict(event.fields.get(CARD)))
+        if model := as_str(event.get("model_version")):
+            known |= {"model": model, "provider": PROVIDER if "gemini" in model else ""}
+        self.setup.card(agent, **known)
         return agent
 
     def _call_id(self, event: AdkEvent, nth: int, name: str) -> str:
