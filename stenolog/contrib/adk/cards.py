@@ -1,6 +1,6 @@
 """Instructions and tools of agents, where a file tells them, for the agents' cards.
 
-The first releases logged each request to a model beside the events; evaluation sets have details of the agents.
+The first releases logged each request to a model beside the events. Evaluation sets have details of agents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .events import camel_case, field, parts_of
 
 CARD = "stenolog_card"
 """The field of an event that holds what is known of its agent."""
-NO_PARAMETERS = {"type": "object", "properties": {}}
+NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def card_of(instructions: Json, tools: Json) -> dict[str, Any]:
@@ -51,12 +51,8 @@ def details_of(turn: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return what an evaluation's turn knows of its agents, by their names, as fields for their events."""
     agents = as_dict(field(as_dict(field(turn, "app_details")), "agent_details"))
     return {
-        name: {
-            CARD: card_of(
-                field(as_dict(details), "instructions"), field(as_dict(details), "tool_declarations")
-            )
-        }
-        for name, details in agents.items()
+        name: {CARD: card_of(field(about, "instructions"), field(about, "tool_declarations"))}
+        for name, about in ((name, as_dict(details)) for name, details in agents.items())
     }
 
 
@@ -81,7 +77,7 @@ def _schema(value: Json) -> Json:
         return [_schema(each) for each in value]
     if not isinstance(value, dict):
         return value
-    found = {}
+    found: dict[str, Json] = {}
     for name, inner in value.items():
         if inner is None:
             continue
