@@ -14,15 +14,17 @@ from stenolog.importers import Json, as_dict, as_list, as_str
 from .events import camel_case, field, parts_of
 
 CARD = "stenolog_card"
-"""The field of an event that holds what is known of its agent."""
+"""The field that is added to an event, with what is known of its agent."""
 NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def card_of(instructions: Json, tools: Json) -> dict[str, Any]:
-    """Return the fields of a card that are known."""
+def card_of(known: Json) -> dict[str, Any]:
+    """Return the fields of a card from what a file tells: the instructions, and declarations of tools."""
+    told = as_dict(known)
+    instructions = told.get("instructions")
     persona = instructions if isinstance(instructions, str) else _text(instructions)
-    known = tuple(_tools(as_list(tools)))
-    return {name: value for name, value in (("persona", persona), ("tools", known)) if value}
+    tools = tuple(_tools(as_list(told.get("tools"))))
+    return {name: value for name, value in (("persona", persona), ("tools", tools)) if value}
 
 
 def with_logs(session: dict[str, Any]) -> list[Json]:
@@ -33,7 +35,7 @@ def with_logs(session: dict[str, Any]) -> list[Json]:
 
 def _with_log(event: Json, logs: dict[str, dict[str, Any]]) -> Json:
     log = logs.get(as_str(as_dict(event).get("id")))
-    if log is None:
+    if log is None or not isinstance(event, dict):
         return event
     request, answer = as_dict(log.get("model_request")), as_dict(log.get("model_response"))
     config = as_dict(request.get("config"))
@@ -42,7 +44,7 @@ def _with_log(event: Json, logs: dict[str, dict[str, Any]]) -> Json:
         "model_version": request.get("model"),
         "usage_metadata": answer.get("usage_metadata"),
         "finish_reason": candidate.get("finish_reason"),
-        CARD: card_of(config.get("system_instruction"), config.get("tools")),
+        CARD: {"instructions": config.get("system_instruction"), "tools": config.get("tools")},
     }
     return {**facts, **event}
 
@@ -51,7 +53,9 @@ def details_of(turn: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return what an evaluation's turn knows of its agents, by their names, as fields for their events."""
     agents = as_dict(field(as_dict(field(turn, "app_details")), "agent_details"))
     return {
-        name: {CARD: card_of(field(about, "instructions"), field(about, "tool_declarations"))}
+        name: {
+            CARD: {"instructions": field(about, "instructions"), "tools": field(about, "tool_declarations")}
+        }
         for name, about in ((name, as_dict(details)) for name, details in agents.items())
     }
 

@@ -59,10 +59,14 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
     if start == SQLITE:
         yield from (_of_session(session, "row") for session in sessions_in(stream, reading))
         return
+    names: Counter[str] = Counter()
     for document in _documents(stream, reading):
         if is_evaluation(document):
             for case in cases_in(document):
-                yield _conversation(case.name, case.events, case.about, Counter(), failed=case.failed)
+                names[case.name] += 1
+                nth = names[case.name]
+                name = case.name if nth == 1 else f"{case.name} ({nth})"
+                yield _conversation(name, case.events, case.about, Counter(), failed=case.failed)
         else:
             given = document if isinstance(document, list) else [document]
             yield from (_of_session(session) for session in given if is_session(session))

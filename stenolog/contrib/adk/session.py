@@ -40,7 +40,7 @@ from stenolog.importers import (
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
 from .answers import PROVIDER, answer_parts, category_of, joined
-from .cards import CARD
+from .cards import CARD, card_of
 from .events import USER, AdkEvent, field, parts_of
 
 SYSTEM = "adk"
@@ -94,10 +94,15 @@ class AdkSession:
         self._out: set[int] = set()
         """The positions that are no longer in context."""
         self._fragments: list[AdkEvent] = []
+        self._seen: dict[str, int] = {}
+        """By the key of each event, a hash of it."""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for an event."""
-        event = _event(record)
+        event = self._event(record)
+        if event is None:
+            self.ignored["repeated"] += 1
+            return []
         self._time = as_time(event.get("timestamp"), self._time)
         if event.is_partial:
             self._fragments.append(event)
@@ -120,6 +125,21 @@ class AdkSession:
         """Return the steps left at the end of the session."""
         self.ignored["partial"] += len(self._fragments)
         return self.writer.drain()
+
+    def _event(self, record: Record) -> AdkEvent | None:
+        """Return the event of a record, None for one that was there before.
+
+        An event without an id, or with another one's, is known by its number.
+        """
+        fields = record.value
+        id, content = as_str(fields.get("id")), hash(compact_json(fields))
+        key = key_of(id) or f"#{record.line}"
+        if key in self._seen:
+            if self._seen[key] == content:
+                return None
+            key = f"{key}#{record.line}"
+        self._seen[key] = content
+        return AdkEvent(key, id, as_str(fields.get("author")), as_str(field(fields, "invocation_id")), fields)
 
     def _message(self, event: AdkEvent) -> None:
         """Write what an event says: the results in it first, as a model reads them."""
@@ -199,7 +219,7 @@ class AdkSession:
     def _speaker(self, event: AdkEvent) -> str:
         """Return the agent of an event, which joins when it speaks first."""
         agent = agent_called(event.author, self.writer.main)
-        known = dict(as_dict(event.fields.get(CARD)))
+        known = card_of(event.fields.get(CARD))
         if model := as_str(event.get("model_version")):
             known |= {"model": model, "provider": PROVIDER if "gemini" in model else ""}
         self.setup.card(agent, **known)
@@ -304,17 +324,9 @@ class AdkSession:
         self.setup.settle(key, self._time)
         position = self.writer.write(summary, key, self._time)
         # A later compaction of a longer span covers this summary, and what it stands for.
-        self._written = [each for each in self._written if each not in inside]
+        self._written = [each for each in self._written if not each.positions <= covered]
         self._written.append(ContextMessage(first, event.invocation, covered | {position}))
         self.decisions["compaction as a summary"] += 1
-
-
-def _event(record: Record) -> AdkEvent:
-    """Return the event of a record; one without an id is known by its number."""
-    fields = record.value
-    id = as_str(fields.get("id"))
-    key = key_of(id) or f"#{record.line}"
-    return AdkEvent(key, id, as_str(fields.get("author")), as_str(field(fields, "invocation_id")), fields)
 
 
 def _number(value: object) -> float:

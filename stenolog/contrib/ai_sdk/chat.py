@@ -154,9 +154,12 @@ class AiSdkChat:
             return
         self.writer.write(AssistantMessage(**common, parts=parts, to=(USER,), usage=usage), key, self._time)
         self._later_calls(common, calls, key)
+        ids = Counter[str]()
         for call in calls:
+            ids[call.id] += 1
             if call.is_answered:
-                self._result(call, key)
+                nth = ids[call.id]
+                self._result(call, key_of(f"{key}:{call.id}" if nth == 1 else f"{key}:{call.id}:{nth}"))
 
     def _later_calls(self, common: dict[str, Any], calls: list[ToolInvocation], key: str) -> None:
         """Write the calls that a step did not have yet when it was imported."""
@@ -168,9 +171,8 @@ class AiSdkChat:
             said = AssistantMessage(**common, parts=[tool_call(call) for call in later], to=(USER,))
             self.writer.write(replace(said, source=replace(common["source"], lines=(id,))), id, self._time)
 
-    def _result(self, call: ToolInvocation, key: str) -> None:
+    def _result(self, call: ToolInvocation, id: str) -> None:
         opened = self.writer.closed(call.id)
-        id = key_of(f"{key}:{call.id}")
         result = ToolResult(
             call_id=call.id,
             call=opened.ref if opened else None,
