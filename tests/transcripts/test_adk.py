@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
@@ -296,6 +297,14 @@ def test_an_evaluation_set_of_any_release_is_the_conversation_that_it_expects(
     assert [getattr(event, "agent", "") for event in events] == ["", "agent", "", "helper", "agent"]
     assert events[2].call is not None
     assert_again_adds_nothing(path)
+
+
+def test_other_questions_with_answers_are_no_evaluation_set(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps([{"query": "How warm?", "reference": "21", "score": 1}]))
+
+    with pytest.raises(UnknownFormatError):
+        recognise(path)
 
 
 def test_an_evaluation_set_tells_of_the_agents(into: Import) -> None:

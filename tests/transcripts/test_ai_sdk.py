@@ -188,6 +188,16 @@ def test_a_refused_call_has_failed_with_the_reason_and_one_that_waits_is_open(in
     assert results[0].name == "look-up"
 
 
+def test_what_an_mcp_server_returned_is_parts(into: Import) -> None:
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    output = {"content": [{"type": "text", "text": "a map"}, picture], "isError": True}
+    into.file(chat(user("Hi"), assistant(tool("output-available", output=output))))
+    result: Any = into.said[2]
+
+    assert [type(part) for part in result.parts] == [TextPart, ImagePart]
+    assert (into.log.blobs[result.parts[1].blob], result.is_error) == (b"hi", True)
+
+
 def test_parts_that_no_api_knows_stay_as_their_json(into: Import) -> None:
     parts: list[Json] = [
         {"type": "source-url", "sourceId": "s", "url": "https://example.org"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -203,6 +204,13 @@ def test_each_session_of_a_database_is_a_conversation_and_the_file_stays_as_it_i
         ("s2", 1),
     ]
     assert path.read_bytes() == before
+
+
+def test_the_sdk_is_not_needed(into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = add(tmp_path / "a.db", *ITEMS)
+    monkeypatch.setitem(sys.modules, "agents", None)
+
+    assert import_file(into.log, path).conversations[0].appended > 0
 
 
 def test_tables_may_have_other_names(into: Import, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,8 +70,8 @@ def history() -> list[ModelMessage]:
         raise ModelRetry(f"no price of {title}")
 
     picture = BinaryContent(b"\xff\xfe\xfb", media_type="image/png")
-    first = agent.run_sync(["Who wrote this?", picture])
-    second = agent.run_sync("And when?", message_history=first.all_messages())
+    first = asyncio.run(agent.run(["Who wrote this?", picture]))
+    second = asyncio.run(agent.run("And when?", message_history=first.all_messages()))
     return second.all_messages()
 
 
@@ -160,6 +162,12 @@ def test_a_list_on_each_line_is_one_history(into: Import) -> None:
 
     assert into.report.format == "pydantic-ai"
     assert dumped(to_pydantic_ai(talk)) == dumped(messages)
+
+
+def test_the_library_is_not_needed(into: Import, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+
+    assert import_file(into.log, file).conversations[0].appended > 0
 
 
 def test_another_history_under_the_same_name_is_refused(into: Import) -> None:

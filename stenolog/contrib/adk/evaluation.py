@@ -16,6 +16,8 @@ from .events import USER, field
 
 AGENT = "agent"
 """The name of an agent that a case does not name."""
+OF_TURNS = frozenset({"query", "expected_tool_use", "expected_intermediate_agent_responses", "reference"})
+"""The fields of a turn as the first releases wrote it."""
 
 
 class EvaluationCase(NamedTuple):
@@ -36,10 +38,10 @@ def is_evaluation(document: Json) -> bool:
 
 
 def _is_turn(value: Json) -> bool:
+    """Return whether a value is a turn of the first releases, and no other pair of question and answer."""
     turn = as_dict(value)
-    return isinstance(turn.get("query"), str) and not turn.keys().isdisjoint(
-        {"expected_tool_use", "reference"}
-    )
+    is_alone = turn.keys() <= OF_TURNS and "reference" in turn
+    return isinstance(turn.get("query"), str) and ("expected_tool_use" in turn or is_alone)
 
 
 def cases_in(document: Json) -> Iterator[EvaluationCase]:

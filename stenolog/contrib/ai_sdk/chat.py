@@ -26,7 +26,7 @@ from stenolog.importers import (
     key_of,
     title_of,
 )
-from stenolog.parts import AssistantPart, TextPart, UserPart
+from stenolog.parts import AssistantPart, UserPart
 
 from .parts import (
     STEP,
@@ -37,6 +37,7 @@ from .parts import (
     attachment,
     call_in,
     parts_of,
+    result_parts,
     tool_call,
     user_part,
 )
@@ -172,16 +173,17 @@ class AiSdkChat:
             self.writer.write(replace(said, source=replace(common["source"], lines=(id,))), id, self._time)
 
     def _result(self, call: ToolInvocation, id: str) -> None:
+        blobs: Blobs = {}
         opened = self.writer.closed(call.id)
         result = ToolResult(
             call_id=call.id,
             call=opened.ref if opened else None,
             name=call.name,
-            parts=(TextPart(text=call.text),),
+            parts=result_parts(call, blobs),
             is_error=call.has_failed,
             source=self.writer.source(call.id, "tool", id),
         )
-        self.writer.write(result, id, self._time)
+        self.writer.write(result, id, self._time, blobs)
 
 
 def _steps(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

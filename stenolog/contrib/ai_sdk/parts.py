@@ -34,6 +34,8 @@ RESULTS = ("output-available", "output-error", "output-denied", "result")
 UNFINISHED = ("input-streaming", "partial-call")
 """The states of a call whose arguments have not all arrived."""
 STREAMING = "streaming"
+MCP_TYPES = ("text", "image", "audio", "resource", "resource_link")
+"""The types of the parts that a tool of an MCP server returns."""
 DENIED = "Tool call execution denied."
 TYPES = (
     "text",
@@ -76,6 +78,13 @@ class ToolInvocation(NamedTuple):
         return self.state in UNFINISHED
 
     @property
+    def content(self) -> list[dict[str, Any]]:
+        """The parts of a result of an MCP server; empty for any other."""
+        given = as_list(as_dict(self.result).get("content"))
+        is_of_mcp = all(as_dict(part).get("type") in MCP_TYPES for part in given)
+        return given if is_of_mcp and not self.error else []
+
+    @property
     def text(self) -> str:
         """The result as a model reads it: a text, or JSON."""
         if self.error:
@@ -87,7 +96,8 @@ class ToolInvocation(NamedTuple):
     @property
     def has_failed(self) -> bool:
         """True if the tool raised, or if a person refused the call."""
-        return self.state in ("output-error", "output-denied") or self._is_refused
+        is_error = bool(self.content) and as_dict(self.result).get("isError") is True
+        return is_error or self.state in ("output-error", "output-denied") or self._is_refused
 
 
 def is_part(value: Json) -> bool:
@@ -141,6 +151,16 @@ def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
             return _file(part, blobs)
         case _:
             return ProviderPart(provider=SYSTEM, raw=compact_json(part))
+
+
+def result_parts(call: ToolInvocation, blobs: Blobs) -> tuple[UserPart, ...]:
+    """Return a result: the parts that an MCP server returned, or one text."""
+    if not call.content:
+        return (TextPart(text=call.text),)
+    return tuple(
+        _file(part, blobs) if isinstance(part.get("data"), str) else user_part(part, blobs)
+        for part in call.content
+    )
 
 
 def attachment(given: dict[str, Any], blobs: Blobs) -> UserPart:
