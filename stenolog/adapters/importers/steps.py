@@ -100,10 +100,12 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         elif not isinstance(event, ModeSwitch):
             found.imported.add(entry.position)
         if isinstance(event, ModeSwitch):
-            hidden = positions_in(found.settings.hides)
+            hides = found.settings.hides
             found.settings = configure(found.settings, entry)
-            now = positions_in(found.settings.hides)
-            found.hidden = (found.hidden & now) | (now - hidden if event.source is not None else set())
+            if found.settings.hides != hides:
+                now = positions_in(found.settings.hides)
+                new = now - positions_in(hides) if event.source is not None else set()
+                found.hidden = (found.hidden & now) | new
             found.meta_keys |= event.meta.keys()
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
