@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SQLiteSession
+from agents import Agent, Runner, SQLiteSession, function_tool, set_tracing_disabled
 from agents.extensions.memory import AdvancedSQLiteSession
+from agents.testing import ScriptedModel, assistant_message, function_call
 
 import stenolog
 from stenolog import AssistantMessage
@@ -31,6 +32,7 @@ from tests.transcripts.acceptance import (
 from tests.transcripts.given import Import
 
 Item = dict[str, Any]
+set_tracing_disabled(True)
 
 
 def answer(words: str, id: str = "msg_1") -> Item:
@@ -135,6 +137,33 @@ def test_the_log_gives_the_sdk_its_items_back_as_they_were(into: Import, tmp_pat
     import_file(into.log, add(tmp_path / "sessions.db", *ITEMS))
 
     assert asyncio.run(OpenAIAgentsSession(into.log["s1"]).get_items()) == ITEMS
+
+
+def test_a_run_of_the_sdk_with_a_tool_that_raises_is_the_conversation_that_it_was(
+    into: Import, tmp_path: Path
+) -> None:
+    @function_tool
+    def bake(trays: int) -> str:
+        """Bake some trays."""
+        raise RuntimeError("the oven is cold")
+
+    script = ScriptedModel(
+        [[function_call("bake", {"trays": 2}, call_id="c1")], [assistant_message("It is cold.")]]
+    )
+    session = SQLiteSession("bread", tmp_path / "a.db")
+    asyncio.run(Runner.run(Agent("baker", model=script, tools=[bake]), "Bake two.", session=session))
+    items = asyncio.run(session.get_items())
+    session.close()
+    import_file(into.log, tmp_path / "a.db")
+    asked, called, result, answer = events_in(into.log, "bread")
+
+    assert (asked.text, called.tool_calls[0].arguments, answer.text) == (
+        "Bake two.",
+        '{"trays":2}',
+        "It is cold.",
+    )
+    assert (result.name, result.is_error) == ("bake", True)
+    assert asyncio.run(OpenAIAgentsSession(into.log["bread"]).get_items()) == items
 
 
 def test_what_a_model_wrote_without_a_break_is_one_message(into: Import, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("a Claude Code session without a message", [USER]),
         ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),
         ("a SWE-agent demonstration", [{"history": []}]),
+        ("the results of an ADK evaluation", [{"eval_set_result_id": "r", "eval_case_results": []}]),
+        ("the input of an ADK replay", [{"state": {}, "queries": ["Hi"]}]),
     ],
 )
 def test_a_format_without_an_importer_is_refused_by_its_name(name: str, records: list[Json]) -> None:

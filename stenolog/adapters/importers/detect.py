@@ -245,6 +245,8 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent trajectory", _has("trajectory", "history")),
     ("a SWE-agent demonstration", lambda record: record.keys() == {"history"}),
     ("an ATIF trajectory", _has("schema_version", "steps")),
+    ("the results of an ADK evaluation", _has("eval_set_result_id", "eval_case_results")),
+    ("the input of an ADK replay", lambda record: record.keys() == {"state", "queries"}),
     ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
     ("an OpenCode record", _has("sessionID")),
     ("an OpenCode session", _has("projectID", "directory")),

@@ -117,6 +117,11 @@ class EventWriter:
         """Return whether the log held this entry before the import."""
         return id in self.log.positions
 
+    def holds_other(self, id: str, event: Known) -> bool:
+        """Return whether the log held this entry with other parts than the event's."""
+        known = self.log.said.get(id)
+        return known is not None and known != hash(getattr(event, "parts", ()))
+
     def write(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
         """Take an event down behind the open answer, unless the log holds it; its position."""
         self.close()
@@ -267,8 +272,8 @@ class EventWriter:
 
         An entry known by its line number alone might be the line of another file.
         """
-        known = self.log.said.get(id)
-        if isinstance(event, UserMessage | ToolResult) and known not in (None, hash(event.parts)):
+        is_by_line = id.startswith("#") and isinstance(event, UserMessage | ToolResult)
+        if is_by_line and self.holds_other(id, event):
             raise DuplicateIdError(
                 f"expected line {id.removeprefix('#')} as it was imported before, found other words: "
                 "is it another transcript? Then give it another name"

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.values import PositionRange, Usage
@@ -68,7 +68,7 @@ class ExistingLog:
     used: dict[tuple[str, str], Usage] = field(default_factory=dict)
     """By agent and foreign message, the tokens that its entries tell together."""
     said: dict[str, int] = field(default_factory=dict)
-    """By entry id, a hash of the parts of what is known by its line number alone."""
+    """By entry id, a hash of the parts of each message."""
     agents: set[str] = field(default_factory=set)
     ran: dict[str, str] = field(default_factory=dict)
     """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
@@ -97,8 +97,9 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         found.positions[entry.id] = entry.position
         if getattr(event, "source", None) is None:
             found.own.append(entry)
-        elif not isinstance(event, ModeSwitch):
+        elif isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError):
             found.imported.add(entry.position)
+            found.said[entry.id] = hash(event.parts)
         if isinstance(event, ModeSwitch):
             hides = found.settings.hides
             found.settings = configure(found.settings, entry)
@@ -119,11 +120,8 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
                     before = found.used.get(message, Usage())
                     found.used[message] = combined(event.usage, before, operator.add)
             found.prompts |= {prompt: call.id for call in event.tool_calls if (prompt := prompt_of(call))}
-        elif isinstance(event, UserMessage | ToolResult):
-            if entry.id.startswith("#"):
-                found.said[entry.id] = hash(event.parts)
-            if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
-                found.ran[agent_id] = event.call_id
+        elif isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
+            found.ran[agent_id] = event.call_id
     return found
 
 

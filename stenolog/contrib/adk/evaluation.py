@@ -77,7 +77,7 @@ def _case(case: dict[str, Any]) -> EvaluationCase:
 
 def _of_invocation(turn: dict[str, Any], nth: int, agent: str) -> Iterator[dict[str, Any]]:
     """Yield the events of one turn: question, calls with the results that are known, answer."""
-    id = str(nth)  # an invocation's own id may be missing, or repeated
+    id = f"#{nth}"  # an invocation's own id may be missing, or repeated
     invocation = as_str(field(turn, "invocation_id")) or id
     common = {"invocation_id": invocation, "timestamp": field(turn, "creation_timestamp")}
     data = as_dict(field(turn, "intermediate_data"))
@@ -106,30 +106,22 @@ def _calls(
 def _of_turns(turns: list[Json], agent: str) -> Iterator[dict[str, Any]]:
     """Yield the events of turns as the first releases wrote them."""
     for nth, turn in enumerate(map(as_dict, turns), 1):
-        common: dict[str, Json] = {"invocation_id": str(nth)}
-        yield {**common, "id": f"{nth}-user", "author": USER, "content": _text(turn.get("query"))}
-        uses = [
-            {"name": as_str(use.get("tool_name")), "args": use.get("tool_input")}
-            for use in map(as_dict, as_list(turn.get("expected_tool_use")))
-        ]
+        id, common = f"#{nth}", {"invocation_id": str(nth)}
+        yield {**common, "id": f"{id}-user", "author": USER, "content": _text(turn.get("query"))}
+        given = [as_dict(use) for use in as_list(turn.get("expected_tool_use"))]
+        uses = [{"name": as_str(use.get("tool_name")), "args": use.get("tool_input")} for use in given]
         results = [
             {"name": as_str(use.get("tool_name")), "response": {"output": use["mock_tool_output"]}}
-            for use in map(as_dict, as_list(turn.get("expected_tool_use")))
+            for use in given
             if use.get("mock_tool_output") is not None
         ]
-        yield from _calls(uses, results, common, agent, str(nth))
-        for number, said in enumerate(
-            map(as_dict, as_list(turn.get("expected_intermediate_agent_responses")))
-        ):
-            author = as_str(said.get("author")) or agent
-            yield {
-                **common,
-                "id": f"{nth}-said-{number}",
-                "author": author,
-                "content": _text(said.get("text")),
-            }
+        yield from _calls(uses, results, common, agent, id)
+        said = [as_dict(each) for each in as_list(turn.get("expected_intermediate_agent_responses"))]
+        for number, each in enumerate(said):
+            author, content = as_str(each.get("author")) or agent, _text(each.get("text"))
+            yield {**common, "id": f"{id}-said-{number}", "author": author, "content": content}
         if isinstance(turn.get("reference"), str):
-            yield {**common, "id": f"{nth}-final", "author": agent, "content": _text(turn["reference"])}
+            yield {**common, "id": f"{id}-final", "author": agent, "content": _text(turn["reference"])}
 
 
 def _text(words: Json) -> dict[str, Any]:

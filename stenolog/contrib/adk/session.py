@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from stenolog.errors import DuplicateIdError
 from stenolog.events import (
     EPOCH,
     AssistantMessage,
@@ -138,8 +139,19 @@ class AdkSession:
             if self._seen[key] == content:
                 return None
             key = f"{key}#{record.line}"
+        elif not self._seen:
+            self._check_goes_on(key)
         self._seen[key] = content
         return AdkEvent(key, id, as_str(fields.get("author")), as_str(field(fields, "invocation_id")), fields)
+
+    def _check_goes_on(self, key: str) -> None:
+        """Check that the first event was imported before, if any was. Raises `DuplicateIdError`."""
+        known = {id.partition(":")[0] for id in self.writer.log.positions}
+        if self.writer.log.imported and key.partition(":")[0] not in known:
+            raise DuplicateIdError(
+                f"expected a session that begins as it was imported before, found the event {key!r:.60}: "
+                "is it another session? Then give it another name"
+            )
 
     def _message(self, event: AdkEvent) -> None:
         """Write what an event says: the results in it first, as a model reads them."""

@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from stenolog.events import EPOCH, AssistantMessage, LlmError, ToolResult, Usage, UserMessage
+from stenolog.errors import DuplicateIdError
+from stenolog.events import EPOCH, AssistantMessage, Known, LlmError, ToolResult, Usage, UserMessage
 from stenolog.importers import (
     Blobs,
     EventWriter,
     ExistingLog,
+    Json,
     Record,
     SettingsWriter,
     Step,
@@ -49,20 +52,20 @@ CUT_OFF = "cut-off"
 
 
 class AiSdkChat:
-    """Takes the messages of one chat and gives the steps that take it down."""
+    """Takes the messages of one chat and gives the steps that take it down; `is_named`: it has an id."""
 
-    def __init__(self, log: ExistingLog, title: str = "", about: dict[str, Any] | None = None) -> None:
+    def __init__(self, log: ExistingLog, title: str = "", *, is_named: bool = False) -> None:
         self.writer = EventWriter(SYSTEM, MAIN, log)
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN)
         self.setup.title = title_of(title) or None
-        self.setup.about(SYSTEM, about or {})
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self._time = EPOCH
         self._log = log
         self._keys: Counter[str] = Counter()
         self._has_begun = False
+        self._is_named = is_named
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a message."""
@@ -111,15 +114,31 @@ class AiSdkChat:
         self._input(said, message, key, blobs)
 
     def _input(self, said: UserMessage, message: dict[str, Any], key: str, blobs: Blobs) -> None:
-        self._has_begun = True
-        self.setup.settle(key, self._time)
-        source = self.writer.source(as_str(message.get("id")), as_str(message.get("role")), key)
+        id = self._id(key, said, message.get("parts") or message.get("content"))
+        self.setup.settle(id, self._time)
+        source = self.writer.source(as_str(message.get("id")), as_str(message.get("role")), id)
         fields: dict[str, Any] = {name: getattr(said, name) for name in ("parts", "author_kind", "to")}
-        self.writer.write(UserMessage(**fields, meta=_meta(message), source=source), key, self._time, blobs)
+        self.writer.write(UserMessage(**fields, meta=_meta(message), source=source), id, self._time, blobs)
+
+    def _id(self, key: str, event: Known, given: Json) -> str:
+        """Return the id of an entry: with a digest, where the log has other words of the same message.
+
+        The entry with those words is then missing in the file, and is hidden. Raises `DuplicateIdError` where
+        the log has a chat of that name that begins otherwise, and no id tells that it is the same.
+        """
+        id = key
+        if self.writer.holds_other(key, event):
+            id = f"{key}:{sha256(compact_json(given).encode()).hexdigest()[:8]}"
+        is_first, self._has_begun = not self._has_begun, True
+        if is_first and self._log.imported and not (self._is_named or self.writer.holds(id)):
+            raise DuplicateIdError(
+                "expected a chat that begins as it was imported before, found other words: "
+                "is it another chat? Then give it another name"
+            )
+        return id
 
     def _assistant(self, message: dict[str, Any], key: str) -> None:
         """Write the steps of an answer; the facts about the whole of it stand at its last step."""
-        self._has_begun = True
         metadata = as_dict(message.get("metadata"))
         if model := as_str(metadata.get("model")) or as_str(metadata.get("modelId")):
             self.setup.card(MAIN, model=model)
@@ -145,32 +164,21 @@ class AiSdkChat:
             else:
                 calls.append(call)
                 parts.append(tool_call(call))
-        if _is_streaming(given):
-            # A step is known by how far it has come, so that the whole of it is imported when it is there.
-            key = f"{key}:{CUT_OFF}-{len(compact_json(given))}"
-        self.setup.settle(key, self._time)
+        said: AssistantMessage | LlmError
         if _is_streaming(given) and not calls:
-            error = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)
-            self.writer.write(error, key, self._time)
-            return
-        self.writer.write(AssistantMessage(**common, parts=parts, to=(USER,), usage=usage), key, self._time)
-        self._later_calls(common, calls, key)
+            said = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)
+        else:
+            said = AssistantMessage(**common, parts=parts, to=(USER,), usage=usage)
+        is_error = isinstance(said, LlmError)
+        id = self._id(f"{key}:{CUT_OFF}" if is_error else key, said, given)
+        self.setup.settle(id, self._time)
+        self.writer.write(replace(said, source=replace(common["source"], lines=(id,))), id, self._time)
         ids = Counter[str]()
         for call in calls:
             ids[call.id] += 1
             if call.is_answered:
                 nth = ids[call.id]
-                self._result(call, key_of(f"{key}:{call.id}" if nth == 1 else f"{key}:{call.id}:{nth}"))
-
-    def _later_calls(self, common: dict[str, Any], calls: list[ToolInvocation], key: str) -> None:
-        """Write the calls that a step did not have yet when it was imported."""
-        known = self._log.answers.get(key)
-        if known is None:
-            return
-        if later := calls[len(known.calls) :]:
-            id = key_of(f"{key}:{later[0].id}:call")
-            said = AssistantMessage(**common, parts=[tool_call(call) for call in later], to=(USER,))
-            self.writer.write(replace(said, source=replace(common["source"], lines=(id,))), id, self._time)
+                self._result(call, key_of(f"{id}:{call.id}" if nth == 1 else f"{id}:{call.id}:{nth}"))
 
     def _result(self, call: ToolInvocation, id: str) -> None:
         blobs: Blobs = {}

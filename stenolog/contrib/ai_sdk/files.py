@@ -97,7 +97,9 @@ def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLines
             found = f"expected a message, found {type(message).__name__}"
             reading.skipped.append(Skipped(number, found, "message"))
     ignored = Counter(key for key in chat if key not in (MESSAGES, "title", "createdAt", *IDS))
-    return SourceConversation(name, records, partial(AiSdkChat, title=as_str(chat.get("title"))), ignored)
+    return SourceConversation(
+        name, records, partial(AiSdkChat, title=as_str(chat.get("title")), is_named=name != ""), ignored
+    )
 
 
 AI_SDK = Importer("ai-sdk", "UI messages of the AI SDK", read, is_document=is_document, is_record=is_record)

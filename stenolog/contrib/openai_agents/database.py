@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from stenolog.errors import UnknownFormatError
@@ -63,7 +64,8 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
             for branch in _branches(connection, table, has_structure=STRUCTURE in names):
                 usage = _usage(connection, branch) if USAGE in names and branch.name else {}
                 records = list(_records(connection, table, branch, usage, reading))
-                yield SourceConversation(branch.conversation, records, AgentsSession, Counter(), unit="row")
+                make = partial(AgentsSession, rows=[record.number for record in records])
+                yield SourceConversation(branch.conversation, records, make, Counter(), unit="row")
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:

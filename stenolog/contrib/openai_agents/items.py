@@ -7,12 +7,15 @@ follow each other and that a model wrote are one message.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from stenolog.errors import DuplicateIdError
 from stenolog.events import EPOCH, AssistantMessage, Known, ToolResult, Usage, UserMessage
 from stenolog.frameworks import openai_agents_events
 from stenolog.importers import (
@@ -45,9 +48,13 @@ class ItemRow(NamedTuple):
 
 
 class AgentsSession:
-    """Takes the rows of one session and gives the steps that take it down."""
+    """Takes the rows of one session and gives the steps that take it down.
 
-    def __init__(self, log: ExistingLog) -> None:
+    `rows` are their numbers, in order. Raises `DuplicateIdError` for rows that the log does not go on with.
+    """
+
+    def __init__(self, log: ExistingLog, rows: Sequence[int]) -> None:
+        self._rows = rows
         self.writer = EventWriter(SYSTEM, MAIN, log)
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=PROVIDER)
@@ -62,10 +69,9 @@ class AgentsSession:
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for an item; an answer waits for what follows it."""
+        self._check_goes_on()
         self._time = as_time(record.value.get("time"), self._time)
-        row = ItemRow(
-            f"row-{record.line}", record.value["item"], self._time, _usage(record.value.get("usage"))
-        )
+        row = ItemRow(f"#{record.line}", record.value["item"], self._time, _usage(record.value.get("usage")))
         if _is_input(row.item):
             self._close()
             self._source_id = ""
@@ -83,6 +89,16 @@ class AgentsSession:
         if gone := self.writer.hide_missing(self._time):
             self.decisions["taken out of the session"] += gone
         return self.writer.drain()
+
+    def _check_goes_on(self) -> None:
+        """Check once that rows are known, or all new. Raises `DuplicateIdError`."""
+        rows, self._rows = self._rows, ()
+        known = [int(id[1:]) for id in self._log.positions if re.fullmatch(r"#\d+", id)]
+        if rows and known and not {*rows} & {*known} and rows[0] <= max(known):
+            raise DuplicateIdError(
+                f"expected a row that was imported before, or rows behind {max(known)}, found row {rows[0]}: "
+                "is it another session? Then give it another name"
+            )
 
     def _entry_of(self, row: ItemRow) -> str:
         """Return the id of the entry that an earlier import made of an item; empty if it is new."""
