@@ -323,6 +323,18 @@ def test_a_case_without_a_conversation_is_refused_by_its_reason(into: Import) ->
     ]
 
 
+def test_another_session_or_case_under_the_same_name_is_refused(into: Import) -> None:
+    into.file(session(*EVENTS), "a.json")
+    other = session(event("x1", "user", {"text": "Something else"}))
+    (session_failed,) = into.file(other, "b.json").report.conversations
+    into.file(json.dumps(OLD_TURNS).encode(), "lamp.test.json")
+    turns = [{**OLD_TURNS[0], "query": "Turn on the lamp."}]
+    (case_failed,) = into.file(json.dumps(turns).encode(), "lamp.test.json").report.conversations
+
+    assert "is it another session? Then give it another name" in session_failed.failed
+    assert "is it another transcript? Then give it another name" in case_failed.failed
+
+
 def test_sessions_in_a_list_and_on_lines_are_conversations_each(into: Import) -> None:
     sessions = [json.loads(session(*EVENTS)) | {"id": id} for id in "abcd"]
     in_list = into.file(json.dumps(sessions[:2]).encode(), "list.json").report

@@ -166,6 +166,27 @@ def test_a_message_that_another_one_replaced_is_hidden_and_stays_in_the_log(into
     assert ("Hey" in back, "Ho'" in back) == (False, True)
 
 
+def test_a_message_that_was_edited_under_its_id_takes_the_place_of_the_old_one(into: Import) -> None:
+    into.file(chat(user("Hi"), assistant(text("Ho")), user("One?", "u2"), assistant(text("1"), id="a2")))
+    edited = chat(user("Hi"), assistant(text("Ho")), user("Two?", "u2"), assistant(text("2"), id="a3"))
+    talk = into.file(edited).conversation
+    again = into.file(edited).report
+    body = str(talk.request("assistant", api="openai-chat").body)
+
+    assert [event.text for event in events_in(talk)] == ["Hi", "Ho", "One?", "1", "Two?", "2"]
+    assert [words in body for words in ("Ho", "One?", "Two?")] == [True, False, True]
+    assert again.conversations[0].appended == 0
+
+
+def test_another_list_of_messages_under_the_same_name_is_refused(into: Import) -> None:
+    first, other = ([user(words), assistant(text("Ho"))] for words in ("Hi", "Good morning"))
+    into.file(json.dumps(first).encode(), "chat.json")
+    (found,) = into.file(json.dumps(other).encode(), "chat.json").report.conversations
+
+    assert "is it another chat? Then give it another name" in found.failed
+    assert found.appended == 0
+
+
 def test_a_refused_call_has_failed_with_the_reason_and_one_that_waits_is_open(into: Import) -> None:
     no = {"id": "p1", "approved": False, "reason": "too dear"}
     talk = into.file(
@@ -246,69 +267,6 @@ def test_instructions_are_on_the_card_and_later_ones_a_message_by_the_system(int
 
     assert talk.settings().card_of("assistant").persona == "Be brief."
     assert [getattr(e, "author_kind", "") for e in events_in(talk)] == ["person", "system", ""]
-
-
-OLD = [
-    {
-        "id": "u1",
-        "role": "user",
-        "content": "How warm?",
-        "createdAt": "2025-01-02T03:04:05.000Z",
-        "experimental_attachments": [
-            {"name": "a.png", "contentType": "image/png", "url": "data:image/png;base64,aGk="}
-        ],
-    },
-    {
-        "id": "a1",
-        "role": "assistant",
-        "content": "It is warm.",
-        "reasoning": "I look.",
-        "toolInvocations": [
-            {
-                "state": "result",
-                "step": 0,
-                "toolCallId": "c1",
-                "toolName": "look",
-                "args": {"q": 1},
-                "result": {"t": 21},
-            },
-            {"state": "call", "step": 1, "toolCallId": "c2", "toolName": "look", "args": {"q": 2}},
-        ],
-    },
-]
-SIGNED = [{"type": "text", "text": "I look.", "signature": "c2ln"}, {"type": "redacted", "data": "x"}]
-LOOKED = {"state": "result", "toolCallId": "c1", "toolName": "look", "args": {}, "result": "21"}
-PARTS_OF_4 = [
-    {"type": "reasoning", "reasoning": "I look.", "details": SIGNED},
-    {"type": "tool-invocation", "toolInvocation": LOOKED},
-    {"type": "step-start"},
-    {"type": "text", "text": "It is warm."},
-    {"type": "source", "source": {"sourceType": "url", "id": "s", "url": "https://example.org"}},
-]
-
-
-def test_messages_of_version_4_with_calls_beside_the_text_are_read(into: Import, tmp_path: Path) -> None:
-    path = tmp_path / "chat.json"
-    path.write_text(json.dumps(OLD))
-    asked, first, result, second, last = into.file(path.read_bytes(), "old.json").said
-
-    assert into.report.format == "ai-sdk"
-    assert [type(part) for part in getattr(asked, "parts", ())] == [TextPart, ImagePart]
-    assert [type(part) for part in getattr(first, "parts", ())] == [ReasoningPart, ToolCall]
-    assert (getattr(result, "text", ""), getattr(last, "text", "")) == ('{"t":21}', "It is warm.")
-    assert [call.id for call in getattr(second, "tool_calls", ())] == ["c2"]
-    assert into.entries[1].time.year == 2025
-    assert_nothing_lost(path, walk(OLD))
-    assert_again_adds_nothing(path)
-    assert_accepted(path)
-
-
-def test_parts_of_version_4_are_read(into: Import) -> None:
-    message = {"id": "a1", "role": "assistant", "content": "It is warm.", "parts": PARTS_OF_4}
-    said = into.file(json.dumps([OLD[0] | {"parts": [text("How warm?")]}, message]).encode()).said
-
-    assert [type(part) for part in getattr(said[1], "parts", ())] == [ReasoningPart, ReasoningPart, ToolCall]
-    assert [getattr(event, "text", "") for event in said] == ["How warm?", "", "21", "It is warm."]
 
 
 def test_a_list_of_messages_rows_of_several_chats_and_lines_are_read(into: Import) -> None:

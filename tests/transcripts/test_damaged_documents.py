@@ -15,7 +15,7 @@ import stenolog
 from stenolog.errors import StenologError
 from stenolog.importers import import_file
 from stenolog.projections.requests.proofs import invalid_requests
-from tests.transcripts import test_adk, test_ai_sdk, test_pydantic_ai_files
+from tests.transcripts import test_adk, test_ai_sdk_4, test_pydantic_ai_files
 
 HERE = Path(__file__).parent / "sessions"
 DOCUMENTS: dict[str, Any] = {
@@ -25,7 +25,7 @@ DOCUMENTS: dict[str, Any] = {
         "eval_cases": [{"eval_id": "lamp", "conversation": [test_adk.NEW_TURN, test_adk.EVENTS_TURN]}],
     },
     "AI SDK 7": json.loads((HERE / "ai-sdk-7.json").read_bytes()),
-    "AI SDK 4": test_ai_sdk.OLD,
+    "AI SDK 4": test_ai_sdk_4.OLD,
     "pydantic-ai": test_pydantic_ai_files.OLD,
 }
 VALUES: tuple[Any, ...] = (

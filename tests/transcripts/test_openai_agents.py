@@ -221,6 +221,21 @@ def test_items_that_were_popped_are_hidden_and_stay_in_the_log(into: Import, tmp
     assert "second" not in str(talk.request("assistant", api="openai-responses").body)
 
 
+def test_another_database_with_a_session_of_that_id_is_refused(into: Import, tmp_path: Path) -> None:
+    import_file(into.log, add(tmp_path / "a.db", *ITEMS[1:4]))
+    other = add(tmp_path / "b.db", {"role": "user", "content": "Something else"})
+    (found,) = import_file(into.log, other).conversations
+    elsewhere = add(tmp_path / "c.db", *ITEMS[1:3])
+    with closing(sqlite3.connect(elsewhere)) as connection:
+        connection.execute("UPDATE agent_messages SET id = id - 9")
+        connection.commit()
+    (before,) = import_file(into.log, elsewhere).conversations
+
+    assert "is it another transcript? Then give it another name" in found.failed
+    assert "is it another session? Then give it another name" in before.failed
+    assert len(events_in(into.log)) == 2
+
+
 def test_each_session_of_a_database_is_a_conversation_and_the_file_stays_as_it_is(
     into: Import, tmp_path: Path
 ) -> None:
