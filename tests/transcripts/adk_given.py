@@ -30,12 +30,12 @@ def call(name: str, id: str | None = None, **args: Any) -> Json:
     return {"function_call": {"id": id, "name": name, "args": args}}
 
 
-def response(name: str, id: str | None = None, **given: Any) -> Json:
-    return {"function_response": {"id": id, "name": name, "response": given}}
+def response(name: str, id: str | None = None, **result: Any) -> Json:
+    return {"function_response": {"id": id, "name": name, "response": result}}
 
 
-def events_in(talk: Conversation) -> list[Any]:
-    return [entry.event for entry in talk if not isinstance(entry.event, ModeSwitch)]
+def events_in(conversation: Conversation) -> list[Any]:
+    return [entry.event for entry in conversation if not isinstance(entry.event, ModeSwitch)]
 
 
 EVENTS = [

@@ -63,8 +63,8 @@ def test_every_request_on_the_way_is_accepted(path: Path) -> None:
 
 def test_a_real_session_is_the_conversation_that_it_was(into: Import) -> None:
     (found,) = import_file(into.log, SAMPLE).conversations
-    talk = into.log["day-1"]
-    events = events_in(talk)
+    conversation = into.log["day-1"]
+    events = events_in(conversation)
     first, thought = events[:2]
     error = next(event for event in events if isinstance(event, LlmError))
 
@@ -87,9 +87,9 @@ def test_a_real_session_is_the_conversation_that_it_was(into: Import) -> None:
     ]
     assert (error.category, error.message) == ("refused", "blocked by a filter")
     assert events[4].meta["adk"]["state_delta"] == {"place": "market"}
-    assert (talk.settings().title, talk.settings().scope) == ("Plan a day in Riga.", "open")
-    assert talk.settings().card_of("guide").model == "gemini-3-flash"
-    assert getattr(talk[0].event, "meta", None) == {"adk": {"app": "travel", "user": "ann"}}
+    assert (conversation.settings().title, conversation.settings().scope) == ("Plan a day in Riga.", "open")
+    assert conversation.settings().card_of("guide").model == "gemini-3-flash"
+    assert getattr(conversation[0].event, "meta", None) == {"adk": {"app": "travel", "user": "ann"}}
     assert (found.ignored, found.decisions) == (
         {"actions": 2, "state": 1},
         {"compaction as a summary": 1, "rewound": 1},
@@ -100,13 +100,13 @@ def test_a_compaction_and_a_rewind_shape_what_an_agent_is_sent(into: Import) -> 
     import_file(into.log, SAMPLE)
     body = str(into.log["day-1"].request("planner", api="openai-chat").body)
 
-    said = ("They planned a walk", "Plan a day", "warm", "Oslo", "Tallinn", "old town")
-    assert [words in body for words in said] == [True, False, False, False, True, True]
+    entries = ("They planned a walk", "Plan a day", "warm", "Oslo", "Tallinn", "old town")
+    assert [phrase in body for phrase in entries] == [True, False, False, False, True, True]
     assert [name for name in into.log if name.startswith("day-1~")]
 
 
 def test_a_rewind_at_the_end_of_a_session_counts_at_once(into: Import) -> None:
-    talk = into.file(
+    conversation = into.file(
         session(
             event("e1", "user", {"text": "Hi"}),
             event("e2", "user", {"text": "No"}, invocation="i2"),
@@ -114,7 +114,7 @@ def test_a_rewind_at_the_end_of_a_session_counts_at_once(into: Import) -> None:
         )
     ).conversation
 
-    assert [span.first for span in talk.settings().hides] == [3]
+    assert [span.first for span in conversation.settings().hides] == [3]
 
 
 def test_a_session_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
@@ -124,22 +124,22 @@ def test_a_session_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
         json.dumps({**document, "events": document["events"][:count]}).encode()
         for count in range(1, len(document["events"]) + 1)
     ]
-    whole = digests_of(copy, versions[-1])
+    complete = digests_of(copy, versions[-1])
 
-    assert digests_of(copy, *versions) == whole
+    assert digests_of(copy, *versions) == complete
     for version in versions:
-        assert digests_of(copy, version, versions[-1]) == whole
+        assert digests_of(copy, version, versions[-1]) == complete
 
 
 def test_calls_without_ids_find_their_results_by_the_tool(into: Import) -> None:
-    said = into.file(
+    entries = into.file(
         session(
             event("e1", "user", {"text": "Hi"}),
             event("e2", "root", call("look", a=1), call("look", a=2)),
             event("e3", "root", response("look", result="one"), response("look", result="two")),
         )
     ).said
-    answer, first, second = said[1:]
+    answer, first, second = entries[1:]
 
     assert isinstance(answer, AssistantMessage)
     assert [call.arguments for call in answer.tool_calls] == ['{"a":1}', '{"a":2}']
@@ -150,7 +150,7 @@ def test_calls_without_ids_find_their_results_by_the_tool(into: Import) -> None:
 
 
 def test_what_adk_asks_a_person_for_is_in_no_request(into: Import) -> None:
-    talk = into.file(
+    conversation = into.file(
         session(
             event("e1", "user", {"text": "Pay."}),
             event("e2", "root", call("adk_request_confirmation", "c1", hint="sure?")),
@@ -159,12 +159,12 @@ def test_what_adk_asks_a_person_for_is_in_no_request(into: Import) -> None:
         )
     ).conversation
 
-    assert [e.in_context for e in events_in(talk)] == [True, False, False, True]
-    assert "confirmation" not in str(talk.request("root", api="gemini").body["contents"])
+    assert [e.in_context for e in events_in(conversation)] == [True, False, False, True]
+    assert "confirmation" not in str(conversation.request("root", api="gemini").body["contents"])
 
 
 def test_fragments_are_passed_over_unless_nothing_completes_them(into: Import) -> None:
-    said = into.file(
+    entries = into.file(
         session(
             event("e1", "user", {"text": "Hi"}),
             event("e2", "root", {"text": "Hel"}, partial=True),
@@ -176,15 +176,15 @@ def test_fragments_are_passed_over_unless_nothing_completes_them(into: Import) -
             event("e8", "user", {"text": "Stop"}, invocation="i3"),
         )
     ).said
-    cut = said[3]
+    cut = entries[3]
 
-    assert [getattr(e, "text", "") for e in said] == ["Hi", "Hello", "More", "I was", "Stop"]
+    assert [getattr(e, "text", "") for e in entries] == ["Hi", "Hello", "More", "I was", "Stop"]
     assert isinstance(cut, LlmError)
     assert (cut.category, into.report.conversations[0].ignored["partial"]) == ("cancelled", 2)
 
 
 @pytest.mark.parametrize(
-    ("code", "words", "category"),
+    ("code", "phrase", "category"),
     [
         ("MALFORMED_FUNCTION_CALL", "", "invalid_response"),
         ("RESOURCE_EXHAUSTED", "quota", "rate_limited"),
@@ -192,16 +192,16 @@ def test_fragments_are_passed_over_unless_nothing_completes_them(into: Import) -
         ("UNKNOWN_ERROR", "it broke", "other"),
     ],
 )
-def test_an_error_has_its_category(into: Import, code: str, words: str, category: str) -> None:
-    failed = event("e2", "root", error_code=code, error_message=words)
+def test_an_error_has_its_category(into: Import, code: str, phrase: str, category: str) -> None:
+    failed = event("e2", "root", error_code=code, error_message=phrase)
     error = into.file(session(event("e1", "user", {"text": "Hi"}), failed)).said[1]
 
     assert isinstance(error, LlmError)
-    assert (error.category, error.message) == (category, words or code)
+    assert (error.category, error.message) == (category, phrase or code)
 
 
 def test_speech_a_node_and_a_task_have_their_places(into: Import) -> None:
-    heard, answered, output, task = into.file(
+    speech, answered, output, task = into.file(
         session(
             event("e1", "user", input_transcription={"text": "Good morning", "finished": True}),
             event("e2", "root", outputTranscription={"text": "Good morning!"}),
@@ -210,18 +210,18 @@ def test_speech_a_node_and_a_task_have_their_places(into: Import) -> None:
         )
     ).said
 
-    assert isinstance(heard, UserMessage)
+    assert isinstance(speech, UserMessage)
     assert isinstance(answered, AssistantMessage)
     assert isinstance(output, AssistantMessage)
     assert isinstance(task, AssistantMessage)
-    assert (heard.text, answered.text) == ("Good morning", "Good morning!")
+    assert (speech.text, answered.text) == ("Good morning", "Good morning!")
     assert (output.text, output.node, output.in_context) == ('{"sum":3}', "flow/add@1", False)
     assert (task.agent, task.task) == ("helper", "c9")
 
 
 def test_requests_that_were_logged_beside_the_events_tell_of_the_agent(into: Import) -> None:
-    place = {"type": "OBJECT", "properties": {"type": {"any_of": [{"type": "STRING"}, {"type": "NULL"}]}}}
-    look = {"name": "look", "description": "Look.", "parameters": place}
+    schema = {"type": "OBJECT", "properties": {"type": {"any_of": [{"type": "STRING"}, {"type": "NULL"}]}}}
+    look = {"name": "look", "description": "Look.", "parameters": schema}
     config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [look, {"name": "go"}]}]}
     answer = {
         "candidates": [{"finish_reason": "STOP"}],
@@ -230,8 +230,8 @@ def test_requests_that_were_logged_beside_the_events_tell_of_the_agent(into: Imp
     request = {"model": "gemini-1.5-flash", "config": config}
     logs = [{"event_id": "e2", "model_request": request, "model_response": answer}]
     first, second = event("e1", "user", {"text": "Hi"}), event("e2", "root", {"text": "Ho"})
-    talk = into.file(session(first, second, event_logs=logs, past_events=[])).conversation
-    card, said = talk.settings().card_of("root"), events_in(talk)[1]
+    conversation = into.file(session(first, second, event_logs=logs, past_events=[])).conversation
+    card, entries = conversation.settings().card_of("root"), events_in(conversation)[1]
 
     assert (card.persona, card.model) == ("Be brief.", "gemini-1.5-flash")
     assert [tool.name for tool in card.tools or ()] == ["look", "go"]
@@ -239,7 +239,7 @@ def test_requests_that_were_logged_beside_the_events_tell_of_the_agent(into: Imp
         "type": "object",
         "properties": {"type": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
     }
-    assert (said.usage, said.finish_reason) == (Usage(input=9, output=2), "STOP")
+    assert (entries.usage, entries.finish_reason) == (Usage(input=9, output=2), "STOP")
 
 
 OLD_TURNS = [
@@ -309,9 +309,9 @@ def test_other_questions_with_answers_are_no_evaluation_set(tmp_path: Path) -> N
 
 def test_an_evaluation_set_tells_of_the_agents(into: Import) -> None:
     cases = {"eval_set_id": "e", "eval_cases": [{"eval_id": "lamp", "conversation": [EVENTS_TURN]}]}
-    talk = into.file(json.dumps(cases).encode()).conversation
+    conversation = into.file(json.dumps(cases).encode()).conversation
 
-    assert talk.settings().card_of("helper").persona == "Help."
+    assert conversation.settings().card_of("helper").persona == "Help."
 
 
 def test_a_case_without_a_conversation_is_refused_by_its_reason(into: Import) -> None:
@@ -365,8 +365,8 @@ def test_sessions_in_a_list_and_on_lines_are_conversations_each(into: Import) ->
     ],
 )
 def test_a_broken_event_costs_itself_at_most(into: Import, broken: Json) -> None:
-    first, *rest = EVENTS
-    found = into.file(session(first, event("e9", "root") | broken, 7, *rest)).report.conversations[0]  # type: ignore[arg-type]
+    first, *others = EVENTS
+    found = into.file(session(first, event("e9", "root") | broken, 7, *others)).report.conversations[0]  # type: ignore[arg-type]
 
     assert (found.failed, found.ignored["not an object"]) == ("", 1)
-    assert [words for e in into.said if (words := getattr(e, "text", ""))][-1] == "It is blue."
+    assert [phrase for e in into.said if (phrase := getattr(e, "text", ""))][-1] == "It is blue."

@@ -31,16 +31,16 @@ HERE = Path(__file__).parent / "sessions"
 FILES = [HERE / "ai-sdk-5.json", HERE / "ai-sdk-7.json"]
 
 
-def user(words: str, id: str = "u1", **fields: Any) -> Json:
-    return {"id": id, "role": "user", "parts": [{"type": "text", "text": words}], **fields}
+def user(phrase: str, id: str = "u1", **fields: Any) -> Json:
+    return {"id": id, "role": "user", "parts": [{"type": "text", "text": phrase}], **fields}
 
 
 def assistant(*parts: Json, id: str = "a1", **fields: Any) -> Json:
     return {"id": id, "role": "assistant", "parts": [{"type": "step-start"}, *parts], **fields}
 
 
-def text(words: str, state: str = "done") -> Json:
-    return {"type": "text", "text": words, "state": state}
+def text(phrase: str, state: str = "done") -> Json:
+    return {"type": "text", "text": phrase, "state": state}
 
 
 def tool(state: str, id: str = "c1", **fields: Any) -> Json:
@@ -51,8 +51,8 @@ def chat(*messages: Any, **fields: Any) -> bytes:
     return json.dumps({"id": "chat-1", "messages": list(messages), **fields}).encode()
 
 
-def events_in(talk: Conversation) -> list[Any]:
-    return [entry.event for entry in talk if not isinstance(entry.event, ModeSwitch)]
+def events_in(conversation: Conversation) -> list[Any]:
+    return [entry.event for entry in conversation if not isinstance(entry.event, ModeSwitch)]
 
 
 def texts(into: Import) -> list[str]:
@@ -93,8 +93,8 @@ def test_a_real_chat_loses_nothing_and_every_request_is_accepted(path: Path) -> 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_real_chat_is_the_conversation_that_it_was(into: Import, path: Path) -> None:
     (found,) = import_file(into.log, path).conversations
-    talk = into.log["chat-1"]
-    asked, first, good, bad, last = events_in(talk)
+    conversation = into.log["chat-1"]
+    asked, first, good, bad, last = events_in(conversation)
 
     assert found.name == "chat-1"
     assert [type(part) for part in asked.parts] == [TextPart, ImagePart]
@@ -111,9 +111,12 @@ def test_a_real_chat_is_the_conversation_that_it_was(into: Import, path: Path) -
     ]
     assert (last.text, last.usage) == ("Riga has 21 degrees.", Usage(input=20, output=10))
     assert last.meta["ai-sdk"]["metadata"]["createdAt"] == 1767322800000
-    assert (first.model, talk.settings().card_of("assistant").model) == ("claude-opus-5", "claude-opus-5")
-    assert talk.settings().title == "How warm is it in Riga and Oslo?"
-    assert talk[-1].time.year == 2026
+    assert (first.model, conversation.settings().card_of("assistant").model) == (
+        "claude-opus-5",
+        "claude-opus-5",
+    )
+    assert conversation.settings().title == "How warm is it in Riga and Oslo?"
+    assert conversation[-1].time.year == 2026
 
 
 def test_a_chat_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
@@ -131,37 +134,41 @@ def test_a_chat_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
     ]
     versions = [chat(*messages) for messages in states]
     copy = tmp_path / "chat.json"
-    whole = digests_of(copy, versions[-1])
+    complete = digests_of(copy, versions[-1])
 
     for version in versions:
-        assert digests_of(copy, version, versions[-1]) == whole, version
-    assert digests_of(copy, *versions) == whole
+        assert digests_of(copy, version, versions[-1]) == complete, version
+    assert digests_of(copy, *versions) == complete
 
 
 def test_an_answer_that_was_left_off_is_an_error_with_what_had_come(into: Import) -> None:
-    talk = into.file(chat(user("Hi"), assistant(text("Hel", "streaming")))).conversation
+    conversation = into.file(chat(user("Hi"), assistant(text("Hel", "streaming")))).conversation
     cut = into.said[1]
     into.file(chat(user("Hi"), assistant(text("Hello"))))
 
     assert isinstance(cut, LlmError)
     assert (cut.category, cut.text) == ("cancelled", "Hel")
-    assert [event.kind for event in events_in(talk)] == ["user_message", "llm_error", "assistant_message"]
-    assert "Hel'" not in str(talk.request("assistant", api="openai-chat").body)
+    assert [event.kind for event in events_in(conversation)] == [
+        "user_message",
+        "llm_error",
+        "assistant_message",
+    ]
+    assert "Hel'" not in str(conversation.request("assistant", api="openai-chat").body)
 
 
 def test_a_message_that_another_one_replaced_is_hidden_and_stays_in_the_log(into: Import) -> None:
     into.file(chat(user("Hi"), assistant(text("Ho"), id="a1")))
-    talk = into.file(chat(user("Hi"), assistant(text("Hey"), id="a2"))).conversation
+    conversation = into.file(chat(user("Hi"), assistant(text("Hey"), id="a2"))).conversation
     found = into.report.conversations[0]
     again = into.file(chat(user("Hi"), assistant(text("Hey"), id="a2"))).report
-    body = str(talk.request("assistant", api="openai-chat").body)
+    body = str(conversation.request("assistant", api="openai-chat").body)
 
     into.file(chat(user("Hi"), assistant(text("Ho"), id="a1")))
-    back = str(talk.request("assistant", api="openai-chat").body)
+    back = str(conversation.request("assistant", api="openai-chat").body)
 
     assert (found.appended, found.decisions) == (2, {"taken out of the chat": 1})
     assert again.conversations[0].appended == 0
-    assert [event.text for event in events_in(talk)] == ["Hi", "Ho", "Hey"]
+    assert [event.text for event in events_in(conversation)] == ["Hi", "Ho", "Hey"]
     assert ("Hey" in body, "Ho'" in body) == (True, False)
     assert ("Hey" in back, "Ho'" in back) == (False, True)
 
@@ -169,17 +176,17 @@ def test_a_message_that_another_one_replaced_is_hidden_and_stays_in_the_log(into
 def test_a_message_that_was_edited_under_its_id_takes_the_place_of_the_old_one(into: Import) -> None:
     into.file(chat(user("Hi"), assistant(text("Ho")), user("One?", "u2"), assistant(text("1"), id="a2")))
     edited = chat(user("Hi"), assistant(text("Ho")), user("Two?", "u2"), assistant(text("2"), id="a3"))
-    talk = into.file(edited).conversation
+    conversation = into.file(edited).conversation
     again = into.file(edited).report
-    body = str(talk.request("assistant", api="openai-chat").body)
+    body = str(conversation.request("assistant", api="openai-chat").body)
 
-    assert [event.text for event in events_in(talk)] == ["Hi", "Ho", "One?", "1", "Two?", "2"]
-    assert [words in body for words in ("Ho", "One?", "Two?")] == [True, False, True]
+    assert [event.text for event in events_in(conversation)] == ["Hi", "Ho", "One?", "1", "Two?", "2"]
+    assert [phrase in body for phrase in ("Ho", "One?", "Two?")] == [True, False, True]
     assert again.conversations[0].appended == 0
 
 
 def test_another_list_of_messages_under_the_same_name_is_refused(into: Import) -> None:
-    first, other = ([user(words), assistant(text("Ho"))] for words in ("Hi", "Good morning"))
+    first, other = ([user(phrase), assistant(text("Ho"))] for phrase in ("Hi", "Good morning"))
     into.file(json.dumps(first).encode(), "chat.json")
     (found,) = into.file(json.dumps(other).encode(), "chat.json").report.conversations
 
@@ -189,7 +196,7 @@ def test_another_list_of_messages_under_the_same_name_is_refused(into: Import) -
 
 def test_a_refused_call_has_failed_with_the_reason_and_one_that_waits_is_open(into: Import) -> None:
     no = {"id": "p1", "approved": False, "reason": "too dear"}
-    talk = into.file(
+    conversation = into.file(
         chat(
             user("Buy"),
             assistant(
@@ -200,7 +207,7 @@ def test_a_refused_call_has_failed_with_the_reason_and_one_that_waits_is_open(in
             ),
         )
     ).conversation
-    results = [event for event in events_in(talk) if event.kind == "tool_result"]
+    results = [event for event in events_in(conversation) if event.kind == "tool_result"]
 
     assert [(r.call_id, r.is_error, r.text) for r in results] == [
         ("c1", True, "Tool call execution denied."),
@@ -252,21 +259,21 @@ def test_files_of_a_person_are_blobs_addresses_or_ids(into: Import) -> None:
         {"type": "file", "mediaType": "text/plain", "url": "", "providerReference": {"openai": "file-1"}},
         {"type": "data-place", "data": {"city": "Riga"}},
     ]
-    said = into.file(chat({"id": "u", "role": "user", "parts": parts}, assistant(text("Yes")))).said[0]
+    entries = into.file(chat({"id": "u", "role": "user", "parts": parts}, assistant(text("Yes")))).said[0]
 
-    assert isinstance(said, UserMessage)
-    assert [type(part) for part in said.parts] == [FilePart, ImagePart, FilePart, ProviderPart]
-    assert (getattr(said.parts[0], "name", ""), getattr(said.parts[2], "id", "")) == ("a.pdf", "file-1")
+    assert isinstance(entries, UserMessage)
+    assert [type(part) for part in entries.parts] == [FilePart, ImagePart, FilePart, ProviderPart]
+    assert (getattr(entries.parts[0], "name", ""), getattr(entries.parts[2], "id", "")) == ("a.pdf", "file-1")
 
 
 def test_instructions_are_on_the_card_and_later_ones_a_message_by_the_system(into: Import) -> None:
     system = {"role": "system", "parts": [{"type": "text", "text": "Be brief."}]}
-    talk = into.file(
+    conversation = into.file(
         chat({**system, "id": "s1"}, user("Hi"), {**system, "id": "s2"}, assistant(text("Ho")))
     ).conversation
 
-    assert talk.settings().card_of("assistant").persona == "Be brief."
-    assert [getattr(e, "author_kind", "") for e in events_in(talk)] == ["person", "system", ""]
+    assert conversation.settings().card_of("assistant").persona == "Be brief."
+    assert [getattr(e, "author_kind", "") for e in events_in(conversation)] == ["person", "system", ""]
 
 
 def test_a_list_of_messages_rows_of_several_chats_and_lines_are_read(into: Import) -> None:
@@ -339,6 +346,6 @@ def test_a_broken_message_costs_itself_at_most(into: Import, tmp_path: Path, bro
     (found,) = into.report.conversations
 
     assert (found.failed, found.skipped) == ("", [])
-    assert [words in texts(into) for words in ("Hi", "Still here?", "Yes.")] == [True, True, True]
+    assert [phrase in texts(into) for phrase in ("Hi", "Still here?", "Yes.")] == [True, True, True]
     assert_accepted(path)
     assert_again_adds_nothing(path)

@@ -67,7 +67,11 @@ def test_messages_of_version_4_with_calls_beside_the_text_are_read(into: Import,
 
 def test_parts_of_version_4_are_read(into: Import) -> None:
     message = {"id": "a1", "role": "assistant", "content": "It is warm.", "parts": PARTS_OF_4}
-    said = into.file(json.dumps([OLD[0] | {"parts": [text("How warm?")]}, message]).encode()).said
+    entries = into.file(json.dumps([OLD[0] | {"parts": [text("How warm?")]}, message]).encode()).said
 
-    assert [type(part) for part in getattr(said[1], "parts", ())] == [ReasoningPart, ReasoningPart, ToolCall]
-    assert [getattr(event, "text", "") for event in said] == ["How warm?", "", "21", "It is warm."]
+    assert [type(part) for part in getattr(entries[1], "parts", ())] == [
+        ReasoningPart,
+        ReasoningPart,
+        ToolCall,
+    ]
+    assert [getattr(event, "text", "") for event in entries] == ["How warm?", "", "21", "It is warm."]

@@ -93,8 +93,8 @@ def test_a_damaged_document_is_refused_or_imported_and_adds_nothing_twice(name: 
                 *(found.failed for found in first.conversations),
                 *(
                     str(fault)
-                    for talk in log.names(archived=True)
-                    for fault in invalid_requests(log[talk].entries(), blobs=log.blobs)
+                    for conversation in log.names(archived=True)
+                    for fault in invalid_requests(log[conversation].entries(), blobs=log.blobs)
                 ),
             ]
             imported += 1

@@ -35,8 +35,8 @@ Item = dict[str, Any]
 set_tracing_disabled(True)
 
 
-def answer(words: str, id: str = "msg_1") -> Item:
-    content = [{"type": "output_text", "text": words, "annotations": [], "logprobs": []}]
+def answer(phrase: str, id: str = "msg_1") -> Item:
+    content = [{"type": "output_text", "text": phrase, "annotations": [], "logprobs": []}]
     return {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 
@@ -87,9 +87,9 @@ ITEMS: list[Item] = [
 
 def add(path: Path, *items: Item, session: str = "s1") -> Path:
     """Add items to a session, as the SDK does."""
-    kept = SQLiteSession(session, path)
-    asyncio.run(kept.add_items(list(items)))  # type: ignore[arg-type]
-    kept.close()
+    stored = SQLiteSession(session, path)
+    asyncio.run(stored.add_items(list(items)))  # type: ignore[arg-type]
+    stored.close()
     return path
 
 
@@ -193,11 +193,11 @@ def test_a_session_that_grows_item_by_item_gives_the_same_requests(tmp_path: Pat
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         versions.append(path.read_bytes())
     copy = tmp_path / "copy.db"
-    whole = digests_of(copy, versions[-1])
+    complete = digests_of(copy, versions[-1])
 
-    assert digests_of(copy, *versions) == whole
+    assert digests_of(copy, *versions) == complete
     for version in versions:
-        assert digests_of(copy, version, versions[-1]) == whole
+        assert digests_of(copy, version, versions[-1]) == complete
 
 
 def test_items_that_were_popped_are_hidden_and_stay_in_the_log(into: Import, tmp_path: Path) -> None:
@@ -209,16 +209,16 @@ def test_items_that_were_popped_are_hidden_and_stay_in_the_log(into: Import, tmp
     add(path, answer("The third one.", "msg_9"))
     (found,) = import_file(into.log, path).conversations
     (again,) = import_file(into.log, path).conversations
-    talk = into.log["s1"]
+    conversation = into.log["s1"]
 
     assert found.decisions == {"taken out of the session": 1}
     assert again.appended == 0
     assert [e.text for e in events_in(into.log)][2:] == ["The second one.", "The third one."]
-    assert asyncio.run(OpenAIAgentsSession(talk).get_items()) == [
+    assert asyncio.run(OpenAIAgentsSession(conversation).get_items()) == [
         *ITEMS[:2],
         answer("The third one.", "msg_9"),
     ]
-    assert "second" not in str(talk.request("assistant", api="openai-responses").body)
+    assert "second" not in str(conversation.request("assistant", api="openai-responses").body)
 
 
 def test_another_database_with_a_session_of_that_id_is_refused(into: Import, tmp_path: Path) -> None:

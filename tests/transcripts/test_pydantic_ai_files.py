@@ -121,7 +121,7 @@ def test_the_log_gives_the_messages_back_as_they_were(into: Import, file: Path) 
 
 
 def test_a_history_is_the_conversation_that_it_was(into: Import, file: Path) -> None:
-    talk = into.file(file.read_bytes(), "history.json").conversation
+    conversation = into.file(file.read_bytes(), "history.json").conversation
     prompt, thought, lookup, price, answer, *_ = events_in(into)
 
     assert isinstance(prompt, UserMessage)
@@ -139,29 +139,29 @@ def test_a_history_is_the_conversation_that_it_was(into: Import, file: Path) -> 
         ("price", True, 1),
     ]
     assert answer.text == "Emma is by Austen."
-    card = talk.settings().card_of("assistant")
+    card = conversation.settings().card_of("assistant")
     assert (card.persona, card.model) == ("You know all books.", "claude-opus-5")
-    assert talk.settings().title == "Who wrote this?"
+    assert conversation.settings().title == "Who wrote this?"
 
 
 def test_a_history_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
     messages = history()
     versions = [dumped(messages[:count]) for count in range(1, len(messages) + 1)]
     copy = tmp_path / "history.json"
-    whole = digests_of(copy, versions[-1])
+    complete = digests_of(copy, versions[-1])
 
-    assert digests_of(copy, *versions) == whole
+    assert digests_of(copy, *versions) == complete
     for version in versions:
-        assert digests_of(copy, version, versions[-1]) == whole
+        assert digests_of(copy, version, versions[-1]) == complete
 
 
 def test_a_list_on_each_line_is_one_history(into: Import) -> None:
     messages = history()
     runs = b"\n".join(dumped(part) for part in (messages[:4], messages[4:]))
-    talk = into.file(runs, "runs.jsonl").conversation
+    conversation = into.file(runs, "runs.jsonl").conversation
 
     assert into.report.format == "pydantic-ai"
-    assert dumped(to_pydantic_ai(talk)) == dumped(messages)
+    assert dumped(to_pydantic_ai(conversation)) == dumped(messages)
 
 
 def test_the_library_is_not_needed(into: Import, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,14 +215,14 @@ OLD: list[Json] = [
 def test_what_earlier_versions_wrote_is_read_too(into: Import, tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(json.dumps(OLD))
-    talk = into.file(path.read_bytes(), "old.json").conversation
+    conversation = into.file(path.read_bytes(), "old.json").conversation
     system, _, call, result, answer, feedback = events_in(into)
 
     assert (system.author_kind, feedback.author_kind) == ("system", "system")
     assert (call.usage, call.source.id) == (Usage(input=9, output=2), "resp_1")
     assert (result.is_error, result.call is not None, result.text) == (True, True, "again")
     assert (answer.text, feedback.text) == ("Ho.", "Say more.")
-    assert [message.kind for message in to_pydantic_ai(talk)] == [message["kind"] for message in OLD]
+    assert [message.kind for message in to_pydantic_ai(conversation)] == [message["kind"] for message in OLD]
     assert_again_adds_nothing(path)
     assert_accepted(path)
 

@@ -35,7 +35,7 @@ def category_of(code: str) -> ErrorCategory | None:
 
 
 def answer_parts(
-    given: Iterable[dict[str, Any]], model: str, id_of: Callable[[int, str], str]
+    raw_parts: Iterable[dict[str, Any]], model: str, id_of: Callable[[int, str], str]
 ) -> list[AssistantPart]:
     """Return the parts of an answer; `id_of` makes an id for a call without one, of its number and name.
 
@@ -43,16 +43,16 @@ def answer_parts(
     before the part that it came with, where requests look for it.
     """
     parts: list[AssistantPart] = []
-    for nth, part in enumerate(given):
+    for nth, part in enumerate(raw_parts):
         signature = as_str(part.get("thoughtSignature"))
         call = as_dict(part.get("functionCall"))
         id = as_str(call.get("id")) or (id_of(nth, as_str(call.get("name"))) if call else "")
-        made = gemini_answer_part(part, PROVIDER, model, id)
-        if signature and not isinstance(made, ReasoningPart):
+        new_part = gemini_answer_part(part, PROVIDER, model, id)
+        if signature and not isinstance(new_part, ReasoningPart):
             _sign(parts, signature)
-        if isinstance(made, TextPart) and made.text == "" and signature:
+        if isinstance(new_part, TextPart) and new_part.text == "" and signature:
             continue
-        parts.append(made)
+        parts.append(new_part)
     return parts
 
 

@@ -18,12 +18,12 @@ CARD = "stenolog_card"
 NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def card_of(known: Json) -> dict[str, Any]:
+def card_of(source: Json) -> dict[str, Any]:
     """Return the fields of a card from what a file tells: the instructions, and declarations of tools."""
-    told = as_dict(known)
-    instructions = told.get("instructions")
+    fields = as_dict(source)
+    instructions = fields.get("instructions")
     persona = instructions if isinstance(instructions, str) else _text(instructions)
-    tools = tuple(_tools(as_list(told.get("tools"))))
+    tools = tuple(_tools(as_list(fields.get("tools"))))
     return {name: value for name, value in (("persona", persona), ("tools", tools)) if value}
 
 
@@ -64,9 +64,9 @@ def _text(content: Json) -> str:
     return "\n".join(as_str(part.get("text")) for part in parts_of(content))
 
 
-def _tools(given: list[Json]) -> Iterator[Tool]:
+def _tools(declarations: list[Json]) -> Iterator[Tool]:
     """Yield the functions among the tools, which stand in groups or by themselves."""
-    for each in map(as_dict, given):
+    for each in map(as_dict, declarations):
         declared = field(each, "function_declarations")
         for function in map(as_dict, declared if isinstance(declared, list) else [each]):
             if name := as_str(function.get("name")):

@@ -96,11 +96,11 @@ def _event(columns: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
     if "event_data" in columns:
         event = as_dict(_value(columns["event_data"], reading))
         return {"timestamp": columns["timestamp"], **event, **common}
-    said = {name: _value(columns.get(name), reading) for name in JSON_COLUMNS}
+    json_fields = {name: _value(columns.get(name), reading) for name in JSON_COLUMNS}
     failed = {name: as_str(columns.get(name)) or None for name in ("error_code", "error_message")}
     flags = {name: bool(columns.get(name)) for name in FLAGS}
     actions = fields_in(columns.get("actions"))
-    return {"timestamp": columns["timestamp"], **common, **said, **failed, **flags, "actions": actions}
+    return {"timestamp": columns["timestamp"], **common, **json_fields, **failed, **flags, "actions": actions}
 
 
 def _value(text: object, reading: JsonLinesReader) -> Json:

@@ -61,15 +61,15 @@ def cases_in(document: Json) -> Iterator[EvaluationCase]:
 
 def _case(case: dict[str, Any]) -> EvaluationCase:
     name, about = as_str(field(case, "eval_id")), as_dict(field(case, "session_input"))
-    given = field(case, "conversation")
-    if not isinstance(given, list):
+    values = field(case, "conversation")
+    if not isinstance(values, list):
         return EvaluationCase(
             name, [], about, "expected a conversation, found a scenario that a model is to play"
         )
     agent = as_str(field(about, "app_name")) or AGENT
     events = [
         {**details_of(turn).get(as_str(event.get("author")), {}), **event}
-        for nth, turn in enumerate(map(as_dict, given), 1)
+        for nth, turn in enumerate(map(as_dict, values), 1)
         for event in _of_invocation(turn, nth, agent)
     ]
     return EvaluationCase(name, events, about)
@@ -88,8 +88,8 @@ def _of_invocation(turn: dict[str, Any], nth: int, agent: str) -> Iterator[dict[
     yield from _calls(uses, results, common, agent, id)
     for number, pair in enumerate(as_list(field(data, "intermediate_responses"))):
         author, parts = (*as_list(pair), None, None)[:2]
-        said = {"author": as_str(author) or agent, "content": {"parts": parts}}
-        yield {**common, **said, "id": f"{id}-said-{number}"}
+        replies = {"author": as_str(author) or agent, "content": {"parts": parts}}
+        yield {**common, **replies, "id": f"{id}-said-{number}"}
     if answer := field(turn, "final_response"):
         yield {**common, "id": f"{id}-final", "author": agent, "content": answer}
 
@@ -98,8 +98,8 @@ def _calls(
     uses: list[Json], results: list[Json], common: dict[str, Json], agent: str, id: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the calls of a turn as one event, and their results as another."""
-    for name, given in (("function_call", uses), ("function_response", results)):
-        if parts := [{name: each} for each in given if isinstance(each, dict)]:
+    for name, values in (("function_call", uses), ("function_response", results)):
+        if parts := [{name: each} for each in values if isinstance(each, dict)]:
             yield {**common, "id": f"{id}-{name}", "author": agent, "content": {"parts": parts}}
 
 
@@ -108,21 +108,21 @@ def _of_turns(turns: list[Json], agent: str) -> Iterator[dict[str, Any]]:
     for nth, turn in enumerate(map(as_dict, turns), 1):
         id, common = f"#{nth}", {"invocation_id": str(nth)}
         yield {**common, "id": f"{id}-user", "author": USER, "content": _text(turn.get("query"))}
-        given = [as_dict(use) for use in as_list(turn.get("expected_tool_use"))]
-        uses = [{"name": as_str(use.get("tool_name")), "args": use.get("tool_input")} for use in given]
+        values = [as_dict(use) for use in as_list(turn.get("expected_tool_use"))]
+        uses = [{"name": as_str(use.get("tool_name")), "args": use.get("tool_input")} for use in values]
         results = [
             {"name": as_str(use.get("tool_name")), "response": {"output": use["mock_tool_output"]}}
-            for use in given
+            for use in values
             if use.get("mock_tool_output") is not None
         ]
         yield from _calls(uses, results, common, agent, id)
-        said = [as_dict(each) for each in as_list(turn.get("expected_intermediate_agent_responses"))]
-        for number, each in enumerate(said):
+        replies = [as_dict(each) for each in as_list(turn.get("expected_intermediate_agent_responses"))]
+        for number, each in enumerate(replies):
             author, content = as_str(each.get("author")) or agent, _text(each.get("text"))
             yield {**common, "id": f"{id}-said-{number}", "author": author, "content": content}
         if isinstance(turn.get("reference"), str):
             yield {**common, "id": f"{id}-final", "author": agent, "content": _text(turn["reference"])}
 
 
-def _text(words: Json) -> dict[str, Any]:
-    return {"parts": [{"text": as_str(words)}] if words else []}
+def _text(text: Json) -> dict[str, Any]:
+    return {"parts": [{"text": as_str(text)}] if text else []}

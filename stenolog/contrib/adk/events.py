@@ -101,8 +101,8 @@ def camel_case(name: str) -> str:
 
 def parts_of(content: Json) -> list[dict[str, Any]]:
     """Return the parts of a content that say something, in the form of Gemini's API."""
-    given = as_list(as_dict(content).get("parts")) if isinstance(content, dict) else as_list(content)
-    return [part for each in given if (part := gemini_part(as_dict(each)))]
+    raw = as_list(as_dict(content).get("parts")) if isinstance(content, dict) else as_list(content)
+    return [part for each in raw if (part := gemini_part(as_dict(each)))]
 
 
 def gemini_part(part: dict[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
                 name = case.name if nth == 1 else f"{case.name} ({nth})"
                 yield _conversation(name, case.events, case.about, Counter(), failed=case.failed)
         else:
-            given = document if isinstance(document, list) else [document]
-            yield from (_of_session(session) for session in given if is_session(session))
+            sessions = document if isinstance(document, list) else [document]
+            yield from (_of_session(session) for session in sessions if is_session(session))
 
 
 def _documents(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:

@@ -17,11 +17,10 @@ FIELDS = "__dict__"
 class _Inert:
     """Stands for an instance of any class, and for the result of any call."""
 
-    def __new__(cls, *given: object, **named: object) -> _Inert:
+    def __new__(cls, *arguments: object, **named: object) -> _Inert:
         return super().__new__(cls)
 
-    def __init__(self, *given: object, **named: object) -> None:
-        self.given = given
+    def __init__(self, *arguments: object, **named: object) -> None:
         self.fields: dict[str, Any] = {}
 
     def __setstate__(self, state: object) -> None:

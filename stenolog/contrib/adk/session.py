@@ -146,8 +146,8 @@ class AdkSession:
 
     def _check_goes_on(self, key: str) -> None:
         """Check that the first event was imported before, if any was. Raises `DuplicateIdError`."""
-        known = {id.partition(":")[0] for id in self.writer.log.positions}
-        if self.writer.log.imported and key.partition(":")[0] not in known:
+        found = {id.partition(":")[0] for id in self.writer.log.positions}
+        if self.writer.log.imported and key.partition(":")[0] not in found:
             raise DuplicateIdError(
                 f"expected a session that begins as it was imported before, found the event {key!r:.60}: "
                 "is it another session? Then give it another name"
@@ -167,18 +167,20 @@ class AdkSession:
 
     def _input(self, event: AdkEvent, parts: list[dict[str, Any]]) -> None:
         blobs: Blobs = {}
-        said: list[UserPart] = [gemini_user_part(part, PROVIDER, blobs) for part in parts]
+        user_parts: list[UserPart] = [gemini_user_part(part, PROVIDER, blobs) for part in parts]
         message = UserMessage(
-            parts=said, meta={SYSTEM: event.about()}, source=self.writer.source(event.id, USER, event.key)
+            parts=user_parts,
+            meta={SYSTEM: event.about()},
+            source=self.writer.source(event.id, USER, event.key),
         )
         if self.setup.title is None and (title := title_of(message.text)):
             self.setup.title = title
         self._cause[event.invocation] = self._put(message, event, event.key, blobs)
 
-    def _answer(self, event: AdkEvent, given: list[dict[str, Any]]) -> None:
+    def _answer(self, event: AdkEvent, raw_parts: list[dict[str, Any]]) -> None:
         """Write an agent's message, or its error with the parts that had arrived."""
         agent, model = self._speaker(event), as_str(event.get("model_version"))
-        parts = answer_parts(given, model, partial(self._call_id, event))
+        parts = answer_parts(raw_parts, model, partial(self._call_id, event))
         calls = [part for part in parts if isinstance(part, ToolCall)]
         code, finished = as_str(event.get("error_code")), as_str(event.get("finish_reason"))
         is_stopped = not parts and event.get("interrupted") is True
@@ -199,15 +201,15 @@ class AdkSession:
         if parts and (calls or not has_failed):
             stopped = "interrupted" if event.get("interrupted") is True else finished
             is_for_model = not (calls and all(call.name.startswith(OF_ADK) for call in calls))
-            said = AssistantMessage(**common, parts=parts, finish_reason=stopped, in_context=is_for_model)
-            self._put(said, event, event.key)
+            answer = AssistantMessage(**common, parts=parts, finish_reason=stopped, in_context=is_for_model)
+            self._put(answer, event, event.key)
             self._note_calls(event.key, calls, is_for_model)
             parts = []
         if has_failed:
-            words = as_str(event.get("error_message")) or code or "interrupted"
-            category = "cancelled" if is_stopped and not code else category_of(code) or error_category(words)
+            reason = as_str(event.get("error_message")) or code or "interrupted"
+            category = "cancelled" if is_stopped and not code else category_of(code) or error_category(reason)
             common["source"] = self.writer.source(event.id, "error", event.key)
-            error = LlmError(**common, category=category, message=words, parts=parts)
+            error = LlmError(**common, category=category, message=reason, parts=parts)
             self._put(error, event, f"{event.key}:error" if calls else event.key)
 
     def _output(self, event: AdkEvent, agent: str) -> None:
@@ -218,7 +220,7 @@ class AdkSession:
             self.writer.source(event.id, "output", event.key),
             field(as_dict(event.get("node_info")), "path"),
         )
-        said = AssistantMessage(
+        answer = AssistantMessage(
             agent=agent,
             text=text or '""',
             in_context=False,
@@ -226,15 +228,15 @@ class AdkSession:
             meta={SYSTEM: event.about()},
             source=source,
         )
-        self._put(said, event, event.key)
+        self._put(answer, event, event.key)
 
     def _speaker(self, event: AdkEvent) -> str:
         """Return the agent of an event, which joins when it speaks first."""
         agent = agent_called(event.author, self.writer.main)
-        known = card_of(event.fields.get(CARD))
+        found = card_of(event.fields.get(CARD))
         if model := as_str(event.get("model_version")):
-            known |= {"model": model, "provider": PROVIDER if "gemini" in model else ""}
-        self.setup.card(agent, **known)
+            found |= {"model": model, "provider": PROVIDER if "gemini" in model else ""}
+        self.setup.card(agent, **found)
         return agent
 
     def _call_id(self, event: AdkEvent, nth: int, name: str) -> str:
@@ -291,9 +293,11 @@ class AdkSession:
         for fragment in left:
             if fragment.author == last.author and not fragment.is_input:
                 parts += answer_parts(fragment.parts, "", partial(self._call_id, fragment))
-        if said := joined(parts):
+        if answer := joined(parts):
             agent, source = self._speaker(last), self.writer.source(last.id, "partial", last.key)
-            error = LlmError(agent=agent, category="cancelled", message="left off", parts=said, source=source)
+            error = LlmError(
+                agent=agent, category="cancelled", message="left off", parts=answer, source=source
+            )
             self._put(error, last, last.key)
 
     def _rewind(self, event: AdkEvent, invocation: str) -> None:

@@ -85,8 +85,8 @@ class AiSdkChat:
 
     def end(self) -> list[Step]:
         """Return the steps left; messages that a new answer or an edit has taken the place of are hidden."""
-        if gone := self.writer.hide_missing(self._time):
-            self.decisions["taken out of the chat"] += gone
+        if removed := self.writer.hide_missing(self._time):
+            self.decisions["taken out of the chat"] += removed
         return self.writer.drain()
 
     def _key(self, record: Record) -> str:
@@ -108,19 +108,19 @@ class AiSdkChat:
         parts: list[UserPart] = [user_part(part, blobs) for part in parts_of(message)]
         attached = map(as_dict, as_list(message.get("experimental_attachments")))
         parts += [attachment(each, blobs) for each in attached]
-        said = UserMessage(parts=parts, to=(MAIN,))
-        if self.setup.title is None and (title := title_of(said.text)):
+        event = UserMessage(parts=parts, to=(MAIN,))
+        if self.setup.title is None and (title := title_of(event.text)):
             self.setup.title = title
-        self._input(said, message, key, blobs)
+        self._input(event, message, key, blobs)
 
-    def _input(self, said: UserMessage, message: dict[str, Any], key: str, blobs: Blobs) -> None:
-        id = self._id(key, said, message.get("parts") or message.get("content"))
+    def _input(self, event: UserMessage, message: dict[str, Any], key: str, blobs: Blobs) -> None:
+        id = self._id(key, event, message.get("parts") or message.get("content"))
         self.setup.settle(id, self._time)
         source = self.writer.source(as_str(message.get("id")), as_str(message.get("role")), id)
-        fields: dict[str, Any] = {name: getattr(said, name) for name in ("parts", "author_kind", "to")}
+        fields: dict[str, Any] = {name: getattr(event, name) for name in ("parts", "author_kind", "to")}
         self.writer.write(UserMessage(**fields, meta=_meta(message), source=source), id, self._time, blobs)
 
-    def _id(self, key: str, event: Known, given: Json) -> str:
+    def _id(self, key: str, event: Known, raw: Json) -> str:
         """Return the id of an entry: with a digest, where the log has other words of the same message.
 
         The entry with those words is then missing in the file, and is hidden. Raises `DuplicateIdError` where
@@ -128,7 +128,7 @@ class AiSdkChat:
         """
         id = key
         if self.writer.holds_other(key, event):
-            id = f"{key}:{sha256(compact_json(given).encode()).hexdigest()[:8]}"
+            id = f"{key}:{sha256(compact_json(raw).encode()).hexdigest()[:8]}"
         is_first, self._has_begun = not self._has_begun, True
         if is_first and self._log.imported and not (self._is_named or self.writer.holds(id)):
             raise DuplicateIdError(
@@ -151,28 +151,26 @@ class AiSdkChat:
             common["source"] = self.writer.source(as_str(message.get("id")), MAIN, id)
             self._step(common, parts, id, usage)
 
-    def _step(
-        self, common: dict[str, Any], given: list[dict[str, Any]], key: str, usage: Usage | None
-    ) -> None:
+    def _step(self, common: dict[str, Any], raw: list[dict[str, Any]], key: str, usage: Usage | None) -> None:
         """Write a step: what the model said, and the results of its calls."""
         parts: list[AssistantPart] = []
         calls: list[ToolInvocation] = []
-        for nth, part in enumerate(given):
+        for nth, part in enumerate(raw):
             call = call_in(part, f"{key}-{nth}")
             if call is None or call.is_unfinished:
                 parts += answer_parts(part)
             else:
                 calls.append(call)
                 parts.append(tool_call(call))
-        said: AssistantMessage | LlmError
-        if _is_streaming(given) and not calls:
-            said = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)
+        event: AssistantMessage | LlmError
+        if _is_streaming(raw) and not calls:
+            event = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)
         else:
-            said = AssistantMessage(**common, parts=parts, to=(USER,), usage=usage)
-        is_error = isinstance(said, LlmError)
-        id = self._id(f"{key}:{CUT_OFF}" if is_error else key, said, given)
+            event = AssistantMessage(**common, parts=parts, to=(USER,), usage=usage)
+        is_error = isinstance(event, LlmError)
+        id = self._id(f"{key}:{CUT_OFF}" if is_error else key, event, raw)
         self.setup.settle(id, self._time)
-        self.writer.write(replace(said, source=replace(common["source"], lines=(id,))), id, self._time)
+        self.writer.write(replace(event, source=replace(common["source"], lines=(id,))), id, self._time)
         ids = Counter[str]()
         for call in calls:
             ids[call.id] += 1
@@ -208,14 +206,14 @@ def _is_streaming(parts: list[dict[str, Any]]) -> bool:
 
 
 def _meta(message: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: message[name] for name in BESIDE if message.get(name)}
-    kept.pop("experimental_attachments", None)
-    return {SYSTEM: kept} if kept else {}
+    beside = {name: message[name] for name in BESIDE if message.get(name)}
+    beside.pop("experimental_attachments", None)
+    return {SYSTEM: beside} if beside else {}
 
 
 def _time(message: dict[str, Any], default: datetime) -> datetime:
-    given = message.get("createdAt", as_dict(message.get("metadata")).get("createdAt"))
-    return as_time(given, default)
+    raw = message.get("createdAt", as_dict(message.get("metadata")).get("createdAt"))
+    return as_time(raw, default)
 
 
 def _usage(metadata: dict[str, Any]) -> Usage | None:

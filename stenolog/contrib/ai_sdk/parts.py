@@ -80,9 +80,9 @@ class ToolInvocation(NamedTuple):
     @property
     def content(self) -> list[dict[str, Any]]:
         """The parts of a result of an MCP server; empty for any other."""
-        given = as_list(as_dict(self.result).get("content"))
-        is_of_mcp = all(as_dict(part).get("type") in MCP_TYPES for part in given)
-        return given if is_of_mcp and not self.error else []
+        raw = as_list(as_dict(self.result).get("content"))
+        is_of_mcp = all(as_dict(part).get("type") in MCP_TYPES for part in raw)
+        return raw if is_of_mcp and not self.error else []
 
     @property
     def text(self) -> str:
@@ -116,37 +116,37 @@ def call_in(part: dict[str, Any], id: str) -> ToolInvocation | None:
     if kind != DYNAMIC_TOOL and not kind.startswith(TOOL):
         return None
     name = as_str(part.get("toolName")) if kind == DYNAMIC_TOOL else kind.removeprefix(TOOL)
-    given = part.get("input") if part.get("input") is not None else part.get("rawInput")
+    raw = part.get("input") if part.get("input") is not None else part.get("rawInput")
     error = as_str(part.get("errorText"))
     return ToolInvocation(
         as_str(part.get("toolCallId")) or id,
         name,
         as_str(part.get("state")),
-        _arguments(given),
+        _arguments(raw),
         part.get("output"),
         error,
         part,
     )
 
 
-def old_call(given: dict[str, Any], id: str) -> ToolInvocation:
+def old_call(raw: dict[str, Any], id: str) -> ToolInvocation:
     """Return a call in the form of version 4."""
-    name, state = as_str(given.get("toolName")), as_str(given.get("state"))
-    arguments = _arguments(given.get("args"))
+    name, state = as_str(raw.get("toolName")), as_str(raw.get("state"))
+    arguments = _arguments(raw.get("args"))
     return ToolInvocation(
-        as_str(given.get("toolCallId")) or id, name, state, arguments, given.get("result"), "", given
+        as_str(raw.get("toolCallId")) or id, name, state, arguments, raw.get("result"), "", raw
     )
 
 
-def _arguments(given: Json) -> str:
-    return given if isinstance(given, str) else compact_json({} if given is None else given)
+def _arguments(raw: Json) -> str:
+    return raw if isinstance(raw, str) else compact_json({} if raw is None else raw)
 
 
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return a part of what a user sent; one that no model is sent is kept as its JSON."""
     match part:
-        case {"type": "text", "text": str(words)}:
-            return TextPart(text=words)
+        case {"type": "text", "text": str(content)}:
+            return TextPart(text=content)
         case {"type": "file"}:
             return _file(part, blobs)
         case _:
@@ -163,9 +163,9 @@ def result_parts(call: ToolInvocation, blobs: Blobs) -> tuple[UserPart, ...]:
     )
 
 
-def attachment(given: dict[str, Any], blobs: Blobs) -> UserPart:
+def attachment(raw: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return an attachment of version 4."""
-    named = {"filename": given.get("name"), "mediaType": given.get("contentType"), "url": given.get("url")}
+    named = {"filename": raw.get("name"), "mediaType": raw.get("contentType"), "url": raw.get("url")}
     return _file(named, blobs)
 
 
@@ -173,13 +173,12 @@ def _file(part: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return a picture or a file: its bytes as a blob, else its URL, or its id at a provider."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
     media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
-    kept = keep_data_url(url, blobs)
-    blob = (
-        kept[1] if kept else keep_base64(part["data"], blobs) if isinstance(part.get("data"), str) else None
-    )
-    media_type = media_type or (kept[0] if kept else "")
+    stored = keep_data_url(url, blobs)
+    data = as_str(part.get("data"))
+    blob = stored[1] if stored else keep_base64(data, blobs) if data else None
+    media_type = media_type or (stored[0] if stored else "")
     if media_type.partition("/")[0] == "image" and (blob or url):
-        full = media_type if "/" in media_type else (kept[0] if kept else "image/png")
+        full = media_type if "/" in media_type else (stored[0] if stored else "image/png")
         return ImagePart(media_type=full, blob=blob) if blob else ImagePart(media_type=full, url=url)
     media_type = media_type or "application/octet-stream"
     if blob:
@@ -197,8 +196,8 @@ def _as_json(part: dict[str, Any]) -> ProviderPart:
 def answer_parts(part: dict[str, Any]) -> list[AssistantPart]:
     """Return what a part of an answer that is no call is: words, reasoning, or its JSON."""
     match part:
-        case {"type": "text", "text": str(words)}:
-            return [TextPart(text=words)]
+        case {"type": "text", "text": str(content)}:
+            return [TextPart(text=content)]
         case {"type": "reasoning", "details": list(details)} if details:
             return [_old_reasoning(as_dict(each)) for each in details]
         case {"type": "reasoning"}:
@@ -209,15 +208,15 @@ def answer_parts(part: dict[str, Any]) -> list[AssistantPart]:
 
 def _reasoning(part: dict[str, Any]) -> ReasoningPart:
     """Return reasoning with the provider's proof of it."""
-    words = as_str(part.get("text")) or as_str(part.get("reasoning"))
+    content = as_str(part.get("text")) or as_str(part.get("reasoning"))
     for provider, about in as_dict(part.get("providerMetadata")).items():
-        told = as_dict(about)
-        signature = as_str(told.get("signature")) or as_str(told.get("thoughtSignature"))
-        encrypted = as_str(told.get("redactedData")) or as_str(told.get("reasoningEncryptedContent"))
+        fields = as_dict(about)
+        signature = as_str(fields.get("signature")) or as_str(fields.get("thoughtSignature"))
+        encrypted = as_str(fields.get("redactedData")) or as_str(fields.get("reasoningEncryptedContent"))
         named = "gemini" if provider in ("google", "vertex") else provider
-        id = as_str(told.get("itemId"))
-        return ReasoningPart(text=words, provider=named, id=id, signature=signature, encrypted=encrypted)
-    return ReasoningPart(text=words, signature=as_str(part.get("signature")))
+        id = as_str(fields.get("itemId"))
+        return ReasoningPart(text=content, provider=named, id=id, signature=signature, encrypted=encrypted)
+    return ReasoningPart(text=content, signature=as_str(part.get("signature")))
 
 
 def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:

@@ -86,24 +86,24 @@ class AgentsSession:
     def end(self) -> list[Step]:
         """Return the steps left; items that were popped or cleared since an earlier import are hidden."""
         self._close()
-        if gone := self.writer.hide_missing(self._time):
-            self.decisions["taken out of the session"] += gone
+        if removed := self.writer.hide_missing(self._time):
+            self.decisions["taken out of the session"] += removed
         return self.writer.drain()
 
     def _check_goes_on(self) -> None:
         """Check once that rows are known, or all new. Raises `DuplicateIdError`."""
         rows, self._rows = self._rows, ()
-        known = [int(id[1:]) for id in self._log.positions if re.fullmatch(r"#\d+", id)]
-        if rows and known and not {*rows} & {*known} and rows[0] <= max(known):
+        existing = [int(id[1:]) for id in self._log.positions if re.fullmatch(r"#\d+", id)]
+        if rows and existing and not {*rows} & {*existing} and rows[0] <= max(existing):
             raise DuplicateIdError(
-                f"expected a row that was imported before, or rows behind {max(known)}, found row {rows[0]}: "
-                "is it another session? Then give it another name"
+                f"expected a row that was imported before, or rows behind {max(existing)}, found row "
+                f"{rows[0]}: is it another session? Then give it another name"
             )
 
     def _entry_of(self, row: ItemRow) -> str:
         """Return the id of the entry that an earlier import made of an item; empty if it is new."""
-        known = self._log.answers.get(row.key)
-        return known.id if known else ""
+        existing = self._log.answers.get(row.key)
+        return existing.id if existing else ""
 
     def _close(self) -> None:
         """Write the answer so far."""
@@ -116,21 +116,21 @@ class AgentsSession:
         blobs: Blobs = {}
         for event in openai_agents_events([row.item for row in rows], MAIN, model, blobs):
             assert isinstance(event, AssistantMessage)
-            said = replace(
+            answer = replace(
                 event,
                 to=(USER,),
                 usage=next((row.usage for row in reversed(rows) if row.usage), None),
                 source=self.writer.source(self._source_id, MAIN, *(row.key for row in rows)),
             )
-            self.writer.write(said, rows[0].key, rows[0].time, blobs)
+            self.writer.write(answer, rows[0].key, rows[0].time, blobs)
 
     def _input(self, row: ItemRow) -> None:
         """Write what a person or the system said, or a tool's result."""
         blobs: Blobs = {}
         for event in openai_agents_events([row.item], MAIN, "", blobs):
-            made = self._placed(event, row)
+            placed = self._placed(event, row)
             self.setup.settle(row.key, row.time)
-            self.writer.write(made, row.key, row.time, blobs)
+            self.writer.write(placed, row.key, row.time, blobs)
 
     def _placed(self, event: Any, row: ItemRow) -> Known:
         if isinstance(event, ToolResult):

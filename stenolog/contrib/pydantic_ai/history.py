@@ -79,11 +79,11 @@ class MessageHistory:
                 self.setup.card(MAIN, persona=card.persona)
 
     def _answered_by(self, response: dict[str, Any]) -> None:
-        told = {
+        changes = {
             "model": as_str(response.get("model_name")),
             "provider": as_str(response.get("provider_name")),
         }
-        self.setup.card(MAIN, **{name: value for name, value in told.items() if value})
+        self.setup.card(MAIN, **{name: value for name, value in changes.items() if value})
 
     def _write(self, draft: NewEntry, key: str, blobs: Blobs) -> None:
         self._time = draft.time or self._time
