@@ -24,6 +24,10 @@ from .adapters.importers.converter import (
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
+from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
+from .adapters.importers.gemini_content import responses as gemini_responses
+from .adapters.importers.gemini_content import usage as gemini_usage
+from .adapters.importers.gemini_content import user_part as gemini_user_part
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -115,6 +119,10 @@ __all__ = [
     "export_jsonl",
     "export_openai",
     "files_in",
+    "gemini_answer_part",
+    "gemini_responses",
+    "gemini_usage",
+    "gemini_user_part",
     "import_conversations",
     "import_file",
     "import_files",
