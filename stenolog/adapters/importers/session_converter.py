@@ -71,7 +71,7 @@ class SessionConverter:
 
         `message` is the message that it is a part of, by default itself. `fields` are those of the event.
         """
-        said = UserMessage(
+        event = UserMessage(
             parts=tuple(parts),
             author_kind=kind,
             to=(agent or self.main,),
@@ -79,9 +79,9 @@ class SessionConverter:
             **fields,
         )
         if kind == "person" and not agent:
-            self.name_after(said.text)
+            self.name_after(event.text)
         self.setup.settle(id, self.time)
-        self.note(message or id, self.writer.write(said, id, self.time, blobs or {}))
+        self.note(message or id, self.writer.write(event, id, self.time, blobs or {}))
 
     def write_answer(self, id: str, answer: Answer, message: str = "") -> None:
         """Write a record of an answer; records that follow each other with one `source_id` are one entry."""
@@ -147,7 +147,7 @@ class SessionConverter:
     def write_error(
         self,
         id: str,
-        words: str,
+        wording: str,
         category: ErrorCategory,
         parts: Sequence[AssistantPart] = (),
         *,
@@ -160,16 +160,16 @@ class SessionConverter:
         error = LlmError(
             agent=agent or self.main,
             category=category,
-            message=words,
+            message=wording,
             parts=tuple(parts),
             source=self.writer.source(message, "error", id),
             **fields,
         )
         self.note(message or id, self.writer.write(error, id, self.time))
 
-    def name_after(self, words: str) -> None:
+    def name_after(self, wording: str) -> None:
         """Take the first words of a person as the title, until the file names one."""
-        if self.setup.title is None and (title := title_of(words)):
+        if self.setup.title is None and (title := title_of(wording)):
             self.setup.title = title
 
     def note(self, id: str, position: int) -> None:
@@ -182,9 +182,9 @@ class SessionConverter:
 
     def hide(self, ids: Collection[str]) -> None:
         """Take messages out of context that the user went back before; they stay as a fork."""
-        gone = [position for id in self.in_context if id in ids for position in self.positions[id]]
+        hidden = [position for id in self.in_context if id in ids for position in self.positions[id]]
         self.in_context = {id: None for id in self.in_context if id not in ids}
-        self.hide_positions(gone)
+        self.hide_positions(hidden)
 
     def hide_positions(self, positions: Collection[int]) -> None:
         """Take entries out of context; they stay as a fork."""
@@ -214,17 +214,17 @@ class SessionConverter:
         self,
         id: str,
         parts: Sequence[AssistantPart],
-        kept: Iterable[str] = (),
+        retained: Iterable[str] = (),
         *,
         role: str = "compacted",
         **fields: Any,
     ) -> list[int]:
-        """Write a summary in the place of all messages of the main agent but the `kept` ones.
+        """Write a summary in the place of all messages of the main agent but the `retained` ones.
 
         A call without a result, which no summary may cover, leaves the context. Return their positions.
         """
-        kept = list(kept)
-        stays = {position for each in kept for position in self.positions.get(each, ())}
+        retained = list(retained)
+        stays = {position for each in retained for position in self.positions.get(each, ())}
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
         covers = self.writer.visible(1, hidden | stays)
         if not (covers or parts):
@@ -242,7 +242,7 @@ class SessionConverter:
             **fields,
         )
         self.note(id, self.writer.write(summary, id, self.time))
-        self.in_context = dict.fromkeys((*kept, id))
+        self.in_context = dict.fromkeys((*retained, id))
         self.decisions["compaction as a summary"] += 1
         return unanswered
 
@@ -252,6 +252,6 @@ class SessionConverter:
             self.setup.hides = merged((*spans, *self.writer.ranges(positions)))
 
 
-def text_parts(words: str) -> list[TextPart]:
+def text_parts(wording: str) -> list[TextPart]:
     """Return a text as the parts of a message; none for an empty one."""
-    return [TextPart(text=words)] if words else []
+    return [TextPart(text=wording)] if wording else []

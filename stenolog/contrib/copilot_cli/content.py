@@ -91,7 +91,7 @@ def assistant_parts(data: JsonObject, thought: str, key: str) -> list[AssistantP
     calls = enumerate(map(as_dict, as_list(data.get("toolRequests"))))
     reasoning = _reasoning(data, thought)
     phase = as_str(data.get("phase"))
-    text = [TextPart(text=words, phase=phase)] if (words := as_str(data.get("content"))) else []
+    text = [TextPart(text=wording, phase=phase)] if (wording := as_str(data.get("content"))) else []
     return [*reasoning, *text, *(_call(each, f"{key}-{nth}") for nth, each in calls if each)]
 
 
@@ -125,7 +125,7 @@ def result_parts(data: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> l
     return [*text_parts(text), *(text_parts(failure) if failure != text else []), *pictures]
 
 
-def category_of(data: JsonObject, words: str) -> ErrorCategory:
+def category_of(data: JsonObject, wording: str) -> ErrorCategory:
     """Return the category of an error."""
     kind = as_str(data.get("errorType"))
-    return _CATEGORIES.get(kind) or error_category(words, as_int(data.get("statusCode")))
+    return _CATEGORIES.get(kind) or error_category(wording, as_int(data.get("statusCode")))

@@ -71,14 +71,14 @@ class SubAgents:
             self.prompts[as_str(request.get("toolCallId"))] = prompt
 
 
-def _prompt_in(given: Json) -> str:
+def _prompt_in(raw: Json) -> str:
     """Return the words that a call gives a sub-agent; empty where it gives none."""
-    if isinstance(given, str) and '"prompt"' in given:
+    if isinstance(raw, str) and '"prompt"' in raw:
         try:
-            given = json.loads(given)
+            raw = json.loads(raw)
         except (ValueError, RecursionError):
             return ""
-    return as_str(as_dict(given).get("prompt"))
+    return as_str(as_dict(raw).get("prompt"))
 
 
 def is_event(value: Json) -> bool:

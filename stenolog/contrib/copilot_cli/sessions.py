@@ -127,12 +127,12 @@ class CopilotCli(SessionConverter):
             case "tool.execution_complete":
                 self._result(event)
             case "tool.user_requested":
-                words = f"{as_str(event.data.get('toolName'))} {arguments(event.data.get('arguments'))}"
-                self.write_user(event.key, text_parts(words), role=event.kind, agent=self._sub(event))
+                wording = f"{as_str(event.data.get('toolName'))} {arguments(event.data.get('arguments'))}"
+                self.write_user(event.key, text_parts(wording), role=event.kind, agent=self._sub(event))
             case "system.notification" if as_str(event.data.get("content")):
-                words = as_str(event.data["content"])
+                wording = as_str(event.data["content"])
                 self.write_user(
-                    event.key, text_parts(words), "system", role=event.kind, agent=self._sub(event)
+                    event.key, text_parts(wording), "system", role=event.kind, agent=self._sub(event)
                 )
             case "session.handoff":
                 self._hand_off(event)
@@ -180,19 +180,21 @@ class CopilotCli(SessionConverter):
         """Note the folder, its branch, and the model of a session that begins or is resumed."""
         data = event.data
         context = as_dict(data.get("context")) or data
-        told = {name: as_str(context.get(theirs)) for theirs, name in _PLACE.items()}
-        self.setup.about(self.system, {**told, "version": as_str(data.get("copilotVersion"))})
+        facts = {name: as_str(context.get(theirs)) for theirs, name in _PLACE.items()}
+        self.setup.about(self.system, {**facts, "version": as_str(data.get("copilotVersion"))})
         if model := as_str(data.get("selectedModel")):
             self.setup.card(self.main, model=model)
         self.ignored[event.kind] += 1
 
     def _prompt(self, event: SessionEvent) -> None:
         """Put the system prompt on the agent's card; a developer's message is one by the system."""
-        words = as_str(event.data.get("content"))
+        wording = as_str(event.data.get("content"))
         if event.data.get("role") == "developer":
-            self.write_user(event.key, text_parts(words), "system", role="developer", agent=self._sub(event))
-        elif words:
-            self.setup.card(event.agent, persona=words)
+            self.write_user(
+                event.key, text_parts(wording), "system", role="developer", agent=self._sub(event)
+            )
+        elif wording:
+            self.setup.card(event.agent, persona=wording)
 
     def _mode(self, mode: str) -> None:
         if mode and mode != "shell":  # a mode of the screen
@@ -240,8 +242,8 @@ class CopilotCli(SessionConverter):
     def _answer(self, event: SessionEvent) -> None:
         data = event.data
         thought = self._thoughts.pop(event.agent, None)
-        words = as_str(thought.data.get("content")) if thought else ""
-        parts = assistant_parts(data, words, event.key)
+        wording = as_str(thought.data.get("content")) if thought else ""
+        parts = assistant_parts(data, wording, event.key)
         if not parts:
             self.ignored["empty message"] += 1
             return
@@ -280,16 +282,16 @@ class CopilotCli(SessionConverter):
         agent = event.agent
         if event.kind == "subagent.failed":
             agent = self._agents.name(as_str(data.get("toolCallId")), as_str(data.get("agentName")))
-        words = event.text("message", "errorMessage", "error", "reason") or event.kind
-        category = "cancelled" if event.kind == "abort" else category_of(data, words)
+        wording = event.text("message", "errorMessage", "error", "reason") or event.kind
+        category = "cancelled" if event.kind == "abort" else category_of(data, wording)
         model = as_str(data.get("model"))
-        self.write_error(event.key, words, category, agent=agent, model=model)
+        self.write_error(event.key, wording, category, agent=agent, model=model)
 
     def _hand_off(self, event: SessionEvent) -> None:
         """Write what another session hands over to this one."""
-        told = (as_str(event.data.get(name)) for name in ("context", "summary"))
-        if words := "\n\n".join(filter(None, told)):
-            self.write_user(event.key, text_parts(words), "system", role=event.kind)
+        facts = (as_str(event.data.get(name)) for name in ("context", "summary"))
+        if wording := "\n\n".join(filter(None, facts)):
+            self.write_user(event.key, text_parts(wording), "system", role=event.kind)
 
     def _start(self, event: SessionEvent) -> None:
         """Begin a sub-agent: its brief stands in the call that runs it."""
@@ -313,12 +315,12 @@ class CopilotCli(SessionConverter):
             self._recent = self._recent or event.key
 
     def _compact(self, event: SessionEvent) -> None:
-        words = as_str(event.data.get("summaryContent"))
+        wording = as_str(event.data.get("summaryContent"))
         ids = list(self.in_context)
-        kept = ids[ids.index(self._recent) :] if self._recent in ids else []
+        retained = ids[ids.index(self._recent) :] if self._recent in ids else []
         self._compacting, self._recent = False, ""
-        if event.data.get("success") is not False and words:
-            self.write_summary(event.key, text_parts(words), kept, role=event.kind)
+        if event.data.get("success") is not False and wording:
+            self.write_summary(event.key, text_parts(wording), retained, role=event.kind)
 
     def _rewind(self, event: SessionEvent) -> None:
         """Take out of context what came since a record; the file itself may have lost it."""
@@ -326,9 +328,9 @@ class CopilotCli(SessionConverter):
         keys = list(self._order.values())
         start = keys.index(self._order[first]) if first in self._order else len(keys)
         behind = {*keys[start:]}
-        gone = [p for id in self.in_context if id in behind for p in self.positions[id]]
+        hidden = [p for id in self.in_context if id in behind for p in self.positions[id]]
         self.in_context = {id: None for id in self.in_context if id not in behind}
-        self.hide_positions([*gone, *self.vanished(event.key)])
+        self.hide_positions([*hidden, *self.vanished(event.key)])
         # The switch is written in any case: a later import tells by it what came before the rewind.
         self.setup.also(self.system, {"rewound": first or event.key})
         self.setup.settle(event.key, self.time)

@@ -60,36 +60,36 @@ def assistant_parts(part: JsonObject) -> Iterator[AssistantPart]:
 
 def _proof(part: JsonObject) -> tuple[str, JsonObject]:
     """Return a provider's name, and what it tells of a part beside its words."""
-    for name, told in as_dict(part.get("metadata")).items():
-        if isinstance(told, dict):
-            return _PROVIDERS.get(name, name), told
+    for name, facts in as_dict(part.get("metadata")).items():
+        if isinstance(facts, dict):
+            return _PROVIDERS.get(name, name), facts
     return "", {}
 
 
 def _reasoning(part: JsonObject, text: str) -> Iterator[ReasoningPart]:
-    provider, told = _proof(part)
+    provider, facts = _proof(part)
     found = ReasoningPart(
         text=text,
         provider=provider,
-        id=as_str(told.get("itemId")),
-        signature=as_str(told.get("signature")) or as_str(told.get("thoughtSignature")),
-        encrypted=as_str(told.get("redactedData")) or as_str(told.get("reasoningEncryptedContent")),
+        id=as_str(facts.get("itemId")),
+        signature=as_str(facts.get("signature")) or as_str(facts.get("thoughtSignature")),
+        encrypted=as_str(facts.get("redactedData")) or as_str(facts.get("reasoningEncryptedContent")),
     )
     if found.text or found.signature or found.encrypted:
         yield found
 
 
 def _call(part: JsonObject) -> Iterator[AssistantPart]:
-    provider, told = _proof(part)
-    if signature := as_str(told.get("thoughtSignature")):
+    provider, facts = _proof(part)
+    if signature := as_str(facts.get("thoughtSignature")):
         yield ReasoningPart(provider=provider, signature=signature)
     state = as_dict(part.get("state"))
     # A call that was cut off has only the beginning of its arguments, as text.
-    given = as_str(state.get("raw")) if not state.get("input") else ""
+    raw = as_str(state.get("raw")) if not state.get("input") else ""
     yield ToolCall(
         id=as_str(part.get("callID")) or as_str(part.get("id")),
         name=as_str(part.get("tool")),
-        arguments=given or arguments(state.get("input")),
+        arguments=raw or arguments(state.get("input")),
     )
 
 
@@ -99,19 +99,19 @@ def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
     if state.get("status") == "error":
         interrupted = as_str(as_dict(state.get("metadata")).get("output"))
         error = state.get("error")
-        words = as_str(error) or as_str(as_dict(error).get("message"))
-        return [*text_parts(words), *(text_parts(interrupted) if interrupted != words else ())]
+        wording = as_str(error) or as_str(as_dict(error).get("message"))
+        return [*text_parts(wording), *(text_parts(interrupted) if interrupted != wording else ())]
     output = state.get("output")
-    words = output if isinstance(output, str) else "" if output is None else compact_json(output)
-    return [*text_parts(words), *(file_part(each, blobs) for each in attachments(part))]
+    wording = output if isinstance(output, str) else "" if output is None else compact_json(output)
+    return [*text_parts(wording), *(file_part(each, blobs) for each in attachments(part))]
 
 
 def file_part(part: JsonObject, blobs: Blobs) -> UserPart:
     """Return a file or a picture: its bytes where it has them, else its address."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
-    held = keep_data_url(url, blobs)
-    media_type = as_str(part.get("mime")) or (held[0] if held else "") or "application/octet-stream"
-    blob, url = (held[1], "") if held else ("", url)
+    stored = keep_data_url(url, blobs)
+    media_type = as_str(part.get("mime")) or (stored[0] if stored else "") or "application/octet-stream"
+    blob, url = (stored[1], "") if stored else ("", url)
     if media_type.startswith("image/"):
         return ImagePart(media_type=media_type, blob=blob, url=url)
     return FilePart(name=name, media_type=media_type, blob=blob, url=url)
@@ -165,8 +165,8 @@ def failure(error: Json) -> tuple[str, ErrorCategory]:
     named = as_dict(error)
     data = as_dict(named.get("data"))
     name = as_str(named.get("name"))
-    words = as_str(data.get("message")) or as_str(named.get("message")) or as_str(error) or name
-    return words, _CATEGORIES.get(name) or error_category(words, as_int(data.get("statusCode")))
+    wording = as_str(data.get("message")) or as_str(named.get("message")) or as_str(error) or name
+    return wording, _CATEGORIES.get(name) or error_category(wording, as_int(data.get("statusCode")))
 
 
 def model_of(info: JsonObject) -> dict[str, Any]:

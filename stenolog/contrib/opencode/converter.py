@@ -106,16 +106,18 @@ class OpenCode(SessionConverter):
             self.setup.about(self.system, about)
         if root.title and not self._is_set_here("title"):
             self.setup.title = root.title
-        if gone := self._lost():
-            self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(gone, set())))
+        if hidden := self._lost():
+            self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(hidden, set())))
             self.setup.branches = self.setup.hides != log.settings.hides
         if log.head:
             self._settle_now("begin")
 
     def _settle_now(self, why: str) -> None:
         """Write settings that no message brings, under an id made of what they are."""
-        told = f"{self.setup.title}\n{self.setup.hides}"
-        self.setup.settle(f"{why}-{self.writer.log.head}-{sha256(told.encode()).hexdigest()[:16]}", self.time)
+        facts = f"{self.setup.title}\n{self.setup.hides}"
+        self.setup.settle(
+            f"{why}-{self.writer.log.head}-{sha256(facts.encode()).hexdigest()[:16]}", self.time
+        )
 
     def _is_set_here(self, name: str) -> bool:
         """Return whether somebody has set this in the log itself."""
@@ -140,9 +142,9 @@ class OpenCode(SessionConverter):
         if model := model_of(info):
             self.setup.card(agent, **model)
         prompt = info.get("system")
-        words = "\n\n".join(map(as_str, prompt)) if isinstance(prompt, list) else as_str(prompt)
-        if words:
-            self.setup.card(agent, persona=words)
+        wording = "\n\n".join(map(as_str, prompt)) if isinstance(prompt, list) else as_str(prompt)
+        if wording:
+            self.setup.card(agent, persona=wording)
 
     # What is said
 
@@ -153,17 +155,17 @@ class OpenCode(SessionConverter):
             return
         self._settings_of(unit)
         blobs: Blobs = {}
-        made = [(part, user_part(part, blobs)) for part in unit.parts]
-        for part, content in made:
+        converted = [(part, user_part(part, blobs)) for part in unit.parts]
+        for part, content in converted:
             if content is None:
                 self.ignored[f"part/{as_str(part.get('type')) or 'unknown'}"] += 1
-        spoken = [(part, content) for part, content in made if content is not None]
+        spoken = [(part, content) for part, content in converted if content is not None]
         files = [part for part in unit.parts if is_read_aloud(part)]
         meta = {self.system: {"files": [_without_bytes(part) for part in files]}} if files else {}
-        for (kind, shown), run in groupby(spoken, key=lambda each: _author(each[0])):
+        for (kind, is_shown), run in groupby(spoken, key=lambda each: _author(each[0])):
             found = list(run)
-            words = "\n".join(content.text for _, content in found if isinstance(content, TextPart))
-            fields = self._brief(unit, words) if kind == "person" else {}
+            wording = "\n".join(content.text for _, content in found if isinstance(content, TextPart))
+            fields = self._brief(unit, wording) if kind == "person" else {}
             self.write_user(
                 as_str(found[0][0]["id"]),
                 [content for _, content in found],
@@ -171,17 +173,17 @@ class OpenCode(SessionConverter):
                 message=unit.message.id,
                 agent=self._names[unit.session] if unit.session != self._tree.root.id else "",
                 blobs=blobs,
-                in_context=shown,
+                in_context=is_shown,
                 **fields,
                 meta=meta,
             )
             meta = {}
 
-    def _brief(self, unit: Unit, words: str) -> dict[str, Any]:
+    def _brief(self, unit: Unit, wording: str) -> dict[str, Any]:
         """Return the author and the call of words to a sub-agent; none for a person's own words."""
         is_first = unit.message.id == self._tree.messages[unit.session][0].id
-        call = self._prompts.get((unit.session, words)) or self._prompts.get((unit.session, ""), "")
-        is_brief = is_first or (unit.session, words) in self._prompts
+        call = self._prompts.get((unit.session, wording)) or self._prompts.get((unit.session, ""), "")
+        is_brief = is_first or (unit.session, wording) in self._prompts
         if unit.session == self._tree.root.id or not is_brief:
             return {}
         placed = self.writer.find_call(call) if call else None
@@ -238,18 +240,18 @@ class OpenCode(SessionConverter):
 
     def _retry(self, unit: Unit) -> None:
         (part,) = unit.parts
-        words, category = failure(part.get("error"))
+        wording, category = failure(part.get("error"))
         attempt = as_int(part.get("attempt")) or 1
         agent = self._names[unit.session]
-        self.write_error(unit.id, words, category, message=unit.message.id, agent=agent, attempt=attempt)
+        self.write_error(unit.id, wording, category, message=unit.message.id, agent=agent, attempt=attempt)
 
     def _error(self, unit: Unit) -> None:
         """Write a failure, with the words that had come before it."""
         self._settings_of(unit)
-        words, category = failure(unit.message.info.get("error"))
+        wording, category = failure(unit.message.info.get("error"))
         self.write_error(
             f"{unit.message.id}:error",
-            words,
+            wording,
             category,
             [each for part in unit.parts for each in assistant_parts(part)],
             message=unit.message.id,
@@ -276,10 +278,10 @@ class OpenCode(SessionConverter):
             return
         before = list(self.in_context)
         tail = self._tail(unit)
-        kept = before[before.index(tail) :] if tail in before else []
+        retained = before[before.index(tail) :] if tail in before else []
         model = model_of(unit.message.info).get("model", "")
         self._emptied.update(
-            self.write_summary(unit.message.id, content, kept, role="summary", usage=used, model=model)
+            self.write_summary(unit.message.id, content, retained, role="summary", usage=used, model=model)
         )
 
     def _tail(self, unit: Unit) -> str:
@@ -295,12 +297,14 @@ class OpenCode(SessionConverter):
         part = as_str(as_dict(self._tree.root.info.get("revert")).get("partID"))
         ids = [message.id for message in self._tree.messages[self._tree.root.id]]
         start = ids.index(first) + bool(part) if first in ids else len(ids)
-        gone = {p for id in ids[start:] for p in self.positions.get(id, ())} | self._emptied | {*self._lost()}
+        hidden = (
+            {p for id in ids[start:] for p in self.positions.get(id, ())} | self._emptied | {*self._lost()}
+        )
         if self._is_set_here("hides"):
-            gone |= _positions(self.setup.hides)
-        if gone != _positions(self.setup.hides):
+            hidden |= _positions(self.setup.hides)
+        if hidden != _positions(self.setup.hides):
             self.writer.close()
-            self.setup.hides = merged(position_ranges(gone, set())) or None
+            self.setup.hides = merged(position_ranges(hidden, set())) or None
             self.setup.branches = True
             self.decisions["rewound"] += bool(start < len(ids))
             self._settle_now("revert")

@@ -118,4 +118,4 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield from conversations(DatabaseStorage(connection, reading))
 
 
-OPENCODE_DB = Importer("opencode-db", "opencode's database", read, is_start=is_database)
+OPENCODE_DB = Importer("opencode-db", "an opencode database", read, is_start=is_database)

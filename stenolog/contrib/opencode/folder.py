@@ -52,11 +52,11 @@ class FolderStorage:
         """Return the sessions, and those of which only messages are there."""
         files = sorted(self._folder.glob("session/*/*.json"))
         found = {file.stem: self._read(file) for file in files}
-        told = {id: StoredSession(id, info) for id, info in found.items() if info}
+        facts = {id: StoredSession(id, info) for id, info in found.items() if info}
         alone = sorted(
-            each.name for each in self._messages.glob("*") if each.is_dir() and each.name not in told
+            each.name for each in self._messages.glob("*") if each.is_dir() and each.name not in facts
         )
-        return [*told.values(), *(StoredSession(id, {}) for id in alone)]
+        return [*facts.values(), *(StoredSession(id, {}) for id in alone)]
 
     def messages(self, session: str) -> list[StoredMessage]:
         """Return the messages of a session, each with its parts in the order of their files."""
@@ -172,9 +172,9 @@ def is_export(document: Json) -> bool:
     """Return whether a document is what `opencode export` writes."""
     value = as_dict(document)
     messages = [as_dict(each) for each in as_list(value.get("messages"))]
-    told = as_dict(value.get("info"))
+    facts = as_dict(value.get("info"))
     return (
-        "id" in told and "messages" in value and all("info" in each and "parts" in each for each in messages)
+        "id" in facts and "messages" in value and all("info" in each and "parts" in each for each in messages)
     )
 
 
@@ -185,7 +185,7 @@ def read_export(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceCo
 
 OPENCODE = Importer(
     "opencode",
-    "opencode's storage folder or export",
+    "an opencode storage folder or export",
     read_export,
     is_document=is_export,
     folder=FolderFormat(find, is_storage, read_folder, files),

@@ -21,11 +21,11 @@ def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:
         case "synthetic" | "system":
             return message_of({**about, "role": "user"}, [{**_text(text), "synthetic": True}], id)
         case "shell":
-            words = f"Ran `{as_str(data.get('command'))}`\n{as_str(data.get('output'))}"
-            return message_of({**about, "role": "user"}, [_text(words)], id)
+            wording = f"Ran `{as_str(data.get('command'))}`\n{as_str(data.get('output'))}"
+            return message_of({**about, "role": "user"}, [_text(wording)], id)
         case "assistant":
-            told = ("model", "cost", "tokens", "finish")
-            info = {**about, "role": "assistant", **{name: data.get(name) for name in told}}
+            facts = ("model", "cost", "tokens", "finish")
+            info = {**about, "role": "assistant", **{name: data.get(name) for name in facts}}
             if data.get("error"):
                 info["error"] = data["error"]
             content = [as_dict(part) for part in as_list(data.get("content"))]
@@ -33,15 +33,15 @@ def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:
                 info, [_part(part, f"{id}-{nth}") for nth, part in enumerate(content) if part], id
             )
         case "compaction":
-            words = "\n\n".join(filter(None, (as_str(data.get("summary")), as_str(data.get("recent")))))
+            wording = "\n\n".join(filter(None, (as_str(data.get("summary")), as_str(data.get("recent")))))
             info = {**about, "role": "assistant", "summary": True, "finish": "stop"}
-            return message_of(info, [_text(words)], id)
+            return message_of(info, [_text(wording)], id)
         case _:
             return message_of({**about, "role": type}, [], id)
 
 
-def _text(words: str) -> JsonObject:
-    return {"type": "text", "text": words}
+def _text(wording: str) -> JsonObject:
+    return {"type": "text", "text": wording}
 
 
 def _file(file: JsonObject) -> JsonObject:
@@ -63,25 +63,27 @@ def _part(part: JsonObject, id: str) -> JsonObject:
 
 def _tool(part: JsonObject) -> JsonObject:
     state, times = as_dict(part.get("state")), as_dict(part.get("time"))
-    given = state.get("input")
-    made: JsonObject = {"status": state.get("status")}
-    made |= {"raw": given} if isinstance(given, str) else {"input": given}
-    made["time"] = {
+    raw = state.get("input")
+    converted: JsonObject = {"status": state.get("status")}
+    converted |= {"raw": raw} if isinstance(raw, str) else {"input": raw}
+    converted["time"] = {
         "start": times.get("ran") or times.get("created"),
         "end": times.get("completed"),
         "compacted": times.get("pruned"),
     }
     content = [as_dict(each) for each in as_list(state.get("content"))]
-    made["output"] = "\n".join(as_str(each.get("text")) for each in content if "text" in each) or (
+    converted["output"] = "\n".join(as_str(each.get("text")) for each in content if "text" in each) or (
         compact_json(state["structured"]) if state.get("structured") else ""
     )
     files = [each for each in content if each.get("type") in ("file", "media", "image")]
-    made["attachments"] = [_file(each) for each in (*files, *map(as_dict, as_list(state.get("attachments"))))]
-    made["error"] = state.get("error")
+    converted["attachments"] = [
+        _file(each) for each in (*files, *map(as_dict, as_list(state.get("attachments"))))
+    ]
+    converted["error"] = state.get("error")
     return {
         "type": "tool",
         "callID": part.get("id"),
         "tool": part.get("name"),
-        "state": made,
+        "state": converted,
         "metadata": as_dict(part.get("provider")).get("metadata"),
     }

@@ -125,11 +125,11 @@ def _from_first_form(info: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """Return a message of the first releases, whose parts stand in it, in today's form."""
     about = as_dict(info.get("metadata"))
     answer, tools = as_dict(about.get("assistant")), as_dict(about.get("tool"))
-    told = {**answer, "id": info.get("id"), "role": info.get("role"), "time": about.get("time")}
+    facts = {**answer, "id": info.get("id"), "role": info.get("role"), "time": about.get("time")}
     if about.get("error"):
-        told["error"] = about["error"]
+        facts["error"] = about["error"]
     parts = [_part_from_first_form(as_dict(part), tools) for part in info["parts"]]
-    return told, [part for part in parts if part]
+    return facts, [part for part in parts if part]
 
 
 def _part_from_first_form(part: JsonObject, tools: JsonObject) -> JsonObject:

@@ -76,8 +76,8 @@ def _assistant_parts(block: JsonObject, provider: str, id: str) -> Iterator[Assi
             if signature := as_str(block.get("thoughtSignature")):
                 yield ReasoningPart(provider=provider, signature=signature)
             # A call that was cut off has only the beginning of its arguments, as text.
-            given = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
-            yield ToolCall(id=as_str(block.get("id")) or id, name=name, arguments=given)
+            raw = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
+            yield ToolCall(id=as_str(block.get("id")) or id, name=name, arguments=raw)
         case _:
             yield ProviderPart(provider="pi", raw=compact_json(block))
 
@@ -118,11 +118,13 @@ def usage_of(message: JsonObject) -> Usage | None:
 def shell_text(message: JsonObject) -> str:
     """Return a command that a person ran, with its output, in the words that pi sends the model."""
     output, code = as_str(message.get("output")), message.get("exitCode")
-    words = f"Ran `{as_str(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    wording = f"Ran `{as_str(message.get('command'))}`\n" + (
+        f"```\n{output}\n```" if output else "(no output)"
+    )
     if message.get("cancelled") is True:
-        words += "\n\n(command cancelled)"
+        wording += "\n\n(command cancelled)"
     elif isinstance(code, int) and code:
-        words += f"\n\nCommand exited with code {code}"
+        wording += f"\n\nCommand exited with code {code}"
     if message.get("truncated") is True and (path := as_str(message.get("fullOutputPath"))):
-        words += f"\n\n[Output truncated. Full output: {path}]"
-    return words
+        wording += f"\n\n[Output truncated. Full output: {path}]"
+    return wording

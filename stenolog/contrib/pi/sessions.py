@@ -69,8 +69,8 @@ class Pi(SessionConverter):
 
     def _begin(self, value: JsonObject) -> None:
         """Take the head of a session; what it does not tell stands as it was."""
-        told = {name: as_str(value.get(name)) for name in _ABOUT}
-        self.setup.about(self.system, {**told, "thinking": as_str(value.get("thinkingLevel"))})
+        facts = {name: as_str(value.get(name)) for name in _ABOUT}
+        self.setup.about(self.system, {**facts, "thinking": as_str(value.get("thinkingLevel"))})
         self._model(as_str(value.get("provider")), as_str(value.get("modelId")))
 
     def _model(self, provider: str, model: str) -> None:
@@ -89,10 +89,10 @@ class Pi(SessionConverter):
         if not (left or back):
             return
         self.writer.close()
-        shown = {position for id in path for position in self.positions[id]}
-        gone = {position for each in self.positions.values() for position in each} - shown
-        gone |= {p for id, emptied in self._emptied if id in self.in_context for p in emptied}
-        self.setup.hides = self.writer.ranges(gone) or None
+        is_shown = {position for id in path for position in self.positions[id]}
+        hidden = {position for each in self.positions.values() for position in each} - is_shown
+        hidden |= {p for id, emptied in self._emptied if id in self.in_context for p in emptied}
+        self.setup.hides = self.writer.ranges(hidden) or None
         self.setup.branches = True
         self.decisions["rewound"] += 1
 
@@ -132,8 +132,8 @@ class Pi(SessionConverter):
                 failed = message.get("isError") is True
                 self.write_result(id, call, parts, name=name, blobs=blobs, is_error=failed)
             case "bashExecution":
-                shown = message.get("excludeFromContext") is not True
-                self.write_user(id, text_parts(shell_text(message)), role=role, in_context=shown)
+                is_shown = message.get("excludeFromContext") is not True
+                self.write_user(id, text_parts(shell_text(message)), role=role, in_context=is_shown)
             case "compactionSummary" if as_str(message.get("summary")):
                 self._compact(id, message)
             case "branchSummary" if as_str(message.get("summary")):
@@ -165,9 +165,9 @@ class Pi(SessionConverter):
         model, used = as_str(message.get("model")), usage_of(message)
         self._model(as_str(message.get("provider")), model)
         if stopped in ("error", "aborted"):
-            words = as_str(message.get("errorMessage")) or stopped
-            category = "cancelled" if stopped == "aborted" else error_category(words)
-            self.write_error(id, words, category, parts, model=model, usage=used)
+            wording = as_str(message.get("errorMessage")) or stopped
+            category = "cancelled" if stopped == "aborted" else error_category(wording)
+            self.write_error(id, wording, category, parts, model=model, usage=used)
         elif parts:
             answer = self.answer(id, parts, model=model, usage=used, finish_reason=stopped)
             self.write_answer(id, answer)
@@ -178,12 +178,12 @@ class Pi(SessionConverter):
         """Write a summary in the place of all messages before the first that is kept."""
         before = list(self.in_context)
         if "firstKeptEntryIndex" in value:
-            kept = self._tree.from_number(as_int(value["firstKeptEntryIndex"]), before)
+            retained = self._tree.from_number(as_int(value["firstKeptEntryIndex"]), before)
         else:
-            kept = self._tree.from_id(key_of(as_str(value.get("firstKeptEntryId"))), before)
+            retained = self._tree.from_id(key_of(as_str(value.get("firstKeptEntryId"))), before)
         role = as_str(value.get("type"))
-        self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), kept, role=role)))
-        self._tree.cover(id, set(before) - set(kept))
+        self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), retained, role=role)))
+        self._tree.cover(id, set(before) - set(retained))
 
     def _meta(self, value: JsonObject, *names: str) -> dict[str, Any]:
         found = {name: as_str(value[name]) for name in names if as_str(value.get(name))}

@@ -28,8 +28,8 @@ class RecordTree:
 
     def add(self, id: str, parent: str | None, number: int) -> None:
         """Add the next record; None is the parent of a root, and an unknown parent the record before."""
-        known = parent if parent in self._parents else self.last
-        self._parents[id] = "" if parent is None else known or ""
+        actual = parent if parent in self._parents else self.last
+        self._parents[id] = "" if parent is None else actual or ""
         self._numbers[id] = number
         self.last = id
 
