@@ -15,7 +15,11 @@ FOLDER = SHARED / "transcripts"
 HERE = FOLDER.is_dir()
 ABOUT = ("SOURCES.md", "FORMATS.md", "README.md")
 EMPTY = "context-compress-interactive.compress-empty.responses"
-REASONS = ("which has no importer", "found an empty file")
+REASONS = (
+    "which has no importer",
+    "found an empty file",
+    "which is imported with the folder `storage` that it is from",
+)
 """The ends of a refusal that says by name what the file is."""
 REFUSED = ("api_wire", "gemini_cli", "goose_wire", "langsmith", "mcp_replay")
 """The folders of recordings of API calls and of servers, in which there is no conversation to continue."""

@@ -296,6 +296,9 @@ def test_without_a_mapping_the_format_is_still_unknown(tmp_path: Path) -> None:
         recognise(file)
 
 
+_ODD_SPEAKERS: tuple[object, ...] = ("customer", "bot", "shelf", 4, None, [])
+
+
 def test_values_of_other_types_never_break_an_import(into: Import, mapping: Path) -> None:
     odd: list[Any] = [
         None,
@@ -313,7 +316,7 @@ def test_values_of_other_types_never_break_an_import(into: Import, mapping: Path
     ]
     records = [
         {"from": who, "body": value, "at": value, "key": value, "tools": value, "for": value, "failed": value}
-        for who in ("customer", "bot", "shelf", 4, None, [])
+        for who in _ODD_SPEAKERS
         for value in odd
     ]
     into.records(*TALK, *records, mapping=mapping)
