@@ -58,6 +58,7 @@ NO_PLACE = {
     "adapters/cli/demo_events.py",
     "adapters/tool_specs/signatures.py",
     "adapters/tools/mcp/server.py",
+    "importers.py",
     "projections/acts.py",
     "projections/requests/apis/model_families.py",
     "projections/requests/rules.py",

@@ -223,13 +223,13 @@ class App(Commands):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: a screen of forty lines, each command behind what it is for."""
         formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n")
-        formatter.write(f"{(self.help or '').strip()}\n\n")
+        formatter.write(f"{(self.help or '').strip()}\n")
         for title, section in SECTIONS.items():
             for at, name in enumerate(section):
                 made = self.get_command(ctx, name)
                 words = made.get_short_help_str(58) if made else ""
                 formatter.write(f"{'' if at else title:<9}{name:<11} {words}\n")
-        formatter.write(f"\n{COMMON}\n")
+        formatter.write(f"{COMMON}\n")
 
 
 @click.command(cls=App, name="stenolog", context_settings={"help_option_names": ["-h", "--help"]})

@@ -45,7 +45,7 @@ STDIN = Path("-")
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path),
-    help="A TOML or JSON file that says where the files have their messages: any format, read by it.",
+    help="A TOML or JSON file that says where messages stand.",
 )
 @click.option(
     "-v",
@@ -67,11 +67,10 @@ def import_command(
 ) -> CommandResult:
     """Import transcripts, exports, or a stenolog database.
 
-    Sessions of Claude Code, Codex, Gemini CLI and Qwen Code, OpenAI messages, formats of plugins. A file is
-    recognised by its content, or read by a mapping: one that --mapping names, or talk.mapping.toml beside
-    talk.jsonl. A folder is searched at any depth for .jsonl, .ndjson, .json, .csv, .zst and .zstd files,
-    except hidden ones. If a file has grown, only its new entries are appended. - reads one from stdin.
-    A stenolog database comes in with its forks and digests: all of it or nothing.
+    Sessions of coding agents, of frameworks, chat messages, or what a --mapping describes. A file is
+    recognised by its content. In a folder, all transcripts at any depth are found, except hidden ones. If a
+    file has grown, only its new entries are appended. - reads one from stdin. A stenolog database comes in
+    with its forks and digests: all of it or nothing.
 
     A conversation that was renamed since is continued, one that was deleted is left out.
     """
