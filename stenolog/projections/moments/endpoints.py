@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from stenolog.domain.errors import CallerError
 from stenolog.projections.requests.transport import Transport
@@ -66,6 +67,17 @@ def endpoint_of(moment: Moment, form: str) -> Endpoint:
         raise CallerError(
             f"--as {form} is for a request over HTTP: expected one of the APIs {known}, found {moment.api}"
         ) from None
+
+
+def path_behind(endpoint: Endpoint, path: str) -> str:
+    """Return a path as it stands behind the base of an endpoint.
+
+    That of a recorded program begins with what the base, or the prefix, has already.
+    """
+    base = urlsplit(endpoint.base).path
+    if path.startswith("/") and path.startswith(f"{base}/") and base:
+        return path.removeprefix(base)
+    return path if endpoint.prefix and path.startswith("/") else endpoint.prefix + path
 
 
 def transport_of(moment: Moment, endpoint: Endpoint) -> Transport:
