@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from stenolog.adapters.providers.json_fields import Blobs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.events import AssistantMessage, Known, ToolResult
-from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
+from stenolog.domain.parts import AssistantPart, ReasoningPart
 from stenolog.domain.values import CallRef
 from stenolog.projections.requests.as_sent import Patch, without_halves
 from stenolog.projections.requests.body_digest import compact
@@ -68,7 +68,7 @@ class Anchor(NamedTuple):
     built: int = 0
 
 
-NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("", ())
+NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
 
 
 @dataclass
@@ -92,6 +92,7 @@ class Lane:
     answer: AnswerMark = NO_ANSWER
     failed: int = 0
     last_ns: int = 0
+    response: str = ""
     calls: dict[str, CallRef] = field(default_factory=dict)
     call_positions: dict[str, int] = field(default_factory=dict)
     open_calls: dict[str, str] = field(default_factory=dict)
@@ -100,9 +101,11 @@ class Lane:
     summary: tuple[int, str] = (0, "")
     brief: str = ""
     _words: dict[str, list[int]] = field(default_factory=dict)
+    _acts: dict[tuple[tuple[str, str], ...], list[int]] = field(default_factory=dict)
     _thoughts: dict[str, int] = field(default_factory=dict)
     _known: dict[str, Positions] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
 
     @property
     def visible(self) -> list[int]:
@@ -114,6 +117,8 @@ class Lane:
         mark = mark_of(event.parts)
         if mark.words:
             self._words.setdefault(mark.words, []).append(position)
+        if mark.acts:
+            self._acts.setdefault(mark.acts, []).append(position)
         for nth, call in enumerate(event.tool_calls):
             self.calls[call.id] = CallRef(entry=entry_id, index=nth)
             self.call_positions[call.id] = position
@@ -126,6 +131,7 @@ class Lane:
     def align(self, request: WireRequest, hashes: list[str], blobs: Blobs) -> Alignment:
         """Return which messages of a request are which entries, and which are new."""
         same = common(self.hashes, hashes)
+        self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
         rewritten: list[int] = []
         to = Addressee(self.agent, request.model or self.model, self.tool_names)
@@ -175,9 +181,16 @@ class Lane:
 
     def _with_call(self, event: Known) -> Known:
         """Return a result with its call, where that is known."""
-        if isinstance(event, ToolResult) and event.call_id in self.calls:
-            return replace(event, call=self.calls[event.call_id], to=())
-        return event
+        if not isinstance(event, ToolResult):
+            return event
+        id = event.call_id or next(
+            (id for id in self.open_calls if self.tool_names.get(id) == event.name and id not in self._taken),
+            "",
+        )
+        if id not in self.calls:
+            return event
+        self._taken.add(id)
+        return replace(event, call=self.calls[id], call_id=id, to=())
 
     def holds_summary(self, request: WireRequest) -> bool:
         """Return whether a request has the summary that the lane was given as an answer."""
@@ -191,18 +204,18 @@ class Lane:
 
     def _answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
         """Return the position of the answer that a message has, or is a part of; 0 where it is not known."""
-        for part in parts:
-            if isinstance(part, ToolCall) and part.id in self.call_positions:
-                return self.call_positions[part.id]
-        mark = mark_of(tuple(parts))
-        if mark.words and not mark.calls:
-            found = self._words.get(mark.words, [])
+        mark = mark_of(parts)
+        for id in filter(None, mark.ids):
+            if id in self.call_positions:
+                return self.call_positions[id]
+        if mark:
+            # The same may have been said before: the first one behind what stands before it.
+            found = self._acts.get(mark.acts, []) if mark.acts else self._words.get(mark.words, [])
             last = max(used, default=0)
-            # The same words may have been said before: the first one behind what stands before it.
             return next((p for p in found if p > last), found[-1] if found else 0)
         thoughts = (part for part in parts if isinstance(part, ReasoningPart))
         keys = (key for thought in thoughts for key in _thought_keys(thought))
-        return 0 if mark else next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
+        return next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
 
     def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
         """Take a request as the last one: `placed` are the positions of each of its messages."""
@@ -214,11 +227,16 @@ class Lane:
         ):
             self._known[digest] = positions
 
-    def note_results(self, request: WireRequest, index: int, positions: Positions) -> None:
-        """Remember which calls the message at an index answers."""
-        for id in answered_calls(request.api, request.messages[index]):
-            self._results[id] = positions
-            self.open_calls.pop(id, None)
+    def remember(self) -> None:
+        """Remember the messages of the last request by their hashes."""
+        self._known.update({digest: at for digest, at in zip(self.hashes, self.positions, strict=True) if at})
+
+    def note_results(self, events: Iterable[Known], positions: Positions) -> None:
+        """Remember which calls a message answers, by its events."""
+        for event in events:
+            if isinstance(event, ToolResult):
+                self._results[event.call_id] = positions
+                self.open_calls.pop(event.call_id, None)
 
 
 _BLANKS = {ord(sign): None for sign in " \t\r\n\x0b\x0c\u00a0\u2028\u2029"}

@@ -7,6 +7,7 @@ gives it in.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -31,6 +32,9 @@ from stenolog.domain.parts import (
 
 REMINDER = "<system-reminder>"
 """The beginning of a block that a client adds to a user's message by itself."""
+# Readers of answers number the calls to which a provider gives no id.
+MADE_UP = re.compile(r"(call_\d+)?")
+"""The ids of calls that have none of their provider's."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -43,20 +47,36 @@ class Addressee(NamedTuple):
 
 
 class AnswerMark(NamedTuple):
-    """What is the same of an answer in every form: its words without blanks, and its calls."""
+    """The parts of an answer that are the same in every form: its words without blanks, and its calls.
+
+    `ids` are the calls' ids, "" for one that its provider gave none, and `acts` their names and arguments.
+    """
 
     words: str
-    calls: tuple[tuple[str, str], ...]
+    ids: tuple[str, ...] = ()
+    acts: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.calls)
+        return bool(self.words or self.ids)
+
+    def fits(self, other: AnswerMark) -> bool:
+        """Return whether both are of one answer; a client may have left the words beside calls out."""
+        if not (self and other) or len(self.ids) != len(other.ids):
+            return False
+        same = all(
+            mine == theirs if mine and theirs else act == their_act
+            for mine, theirs, act, their_act in zip(self.ids, other.ids, self.acts, other.acts, strict=True)
+        )
+        return same and (self.words == other.words or bool(self.ids and not (self.words and other.words)))
 
 
 def mark_of(parts: Sequence[AssistantPart]) -> AnswerMark:
     """Return the mark of an answer's parts."""
     texts = [part.text for part in parts if isinstance(part, TextPart | RefusalPart)]
-    calls = [(part.id, _arguments(part.arguments)) for part in parts if isinstance(part, ToolCall)]
-    return AnswerMark("".join("".join(texts).split()), tuple(calls))
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    acts = tuple((call.name, _arguments(call.arguments)) for call in calls)
+    ids = tuple("" if MADE_UP.fullmatch(call.id) else call.id for call in calls)
+    return AnswerMark("".join("".join(texts).split()), ids, acts)
 
 
 def _arguments(raw: str) -> str:

@@ -9,7 +9,7 @@ ugly, a wrong merge is a lie.
 4. `retry`: it is the last request of a lane once more, whose answer failed.
 5. `summary`: it holds the summary that a lane was given as its last answer.
 6. `call`: its first words are an argument of a call that is still open: a sub-agent's brief.
-7. `title`: its words hold the first words of a conversation that has just begun.
+7. `title`: it asks for a title by the first words of a conversation that has just begun, or begins by them.
 8. `new`: none of these.
 """
 
@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.providers.json_fields import as_dict
+from stenolog.domain.parts import AssistantPart
 
 from .exchange import Exchange
 from .identity import Identity
 from .lane import Lane, chain, common, hashes_of
-from .message_events import AnswerMark, assistant_parts, mark_of, role_of
+from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
 from .wire import WireRequest, history_start, system_texts
 
@@ -32,6 +33,8 @@ RETRY_SECONDS = 900
 """Seconds in which a client tries a failed request again."""
 BRIEF = 24
 """Characters of a sub-agent's brief by which it is known as the argument of a call."""
+TITLE_WORDS, SHORTEST_TITLE = 200, 8
+"""Characters of a first message, without blanks, that a request for a title repeats."""
 TITLE_SECONDS = 120
 """Seconds in which a client asks for a title for a conversation that has begun."""
 SIDE = frozenset({"title", "classifier", "probe", "warm-up"})
@@ -73,8 +76,15 @@ class Placing:
             or self._by_summary(request)
             or self._by_call(exchange, request, self.sessions.values())
             or self._by_title(exchange, request, identity)
+            or self._after_title(exchange, request, identity)
             or self._new(exchange, request, identity)
         )
+
+    def adopt(self, name: str, session: Session) -> None:
+        """Take in a session that an earlier process has recorded."""
+        self.sessions[name] = session
+        for key, lane in session.lanes.items():
+            self.note(session, key, lane.response)
 
     def note(self, session: Session, key: str, response: str = "") -> None:
         """Remember where a lane's last request ends, and the id of the response to it."""
@@ -172,20 +182,35 @@ class Placing:
         for session in reversed([*self.sessions.values()]):
             title = "".join(session.title.rstrip("…").split())
             is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
-            if session.client == identity.client and len(title) >= BRIEF and is_near and title in words:
+            has_title = "title" in session.lanes
+            if session.client != identity.client or has_title or not is_near:
+                continue
+            if len(title) >= SHORTEST_TITLE and title in words:
                 return Place(session, "title", "title")
+        return None
+
+    def _after_title(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place | None:
+        """Return the session that has a title alone, asked for by the words that this request begins with."""
+        words = "".join(_first_words(request).split())[:TITLE_WORDS]
+        for session in reversed([*self.sessions.values()]):
+            is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
+            if [*session.lanes] == ["title"] and session.client == identity.client and is_near:
+                asked = "".join(session.title_words.split())
+                if len(words) >= SHORTEST_TITLE and words in asked:
+                    return Place(session, "", "title")
         return None
 
     def _new(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
         id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{exchange.id[-6:]}"
         session = self._added(id, identity.client, "", exchange)
+        if identity.kind == "title":
+            session.title_words = _all_words(request)
         return Place(session, identity.kind if identity.kind in SIDE else "", "new")
 
     def _added(self, name: str, client: str, id: str, exchange: Exchange) -> Session:
-        session = self.sessions[name] = self._begin(name, client, exchange)
+        session = self._begin(name, client, exchange)
         session.id = id or name
-        for key in session.lanes:
-            self.note(session, key)
+        self.adopt(name, session)
         return session
 
 
@@ -198,21 +223,12 @@ def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
 
 def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
     """Return whether the recorded answer follows the first messages of a request."""
-    following = list[object]()
+    following = list[AssistantPart]()
     for message in request.messages[length:]:
         if role_of(request.api, message) != "assistant":
             break
         following += assistant_parts(request.api, message, request.model)
-    mark = mark_of(following)  # type: ignore[arg-type]
-    return bool(mark) and _fits(lane.answer, mark)
-
-
-def _fits(recorded: AnswerMark, found: AnswerMark) -> bool:
-    if recorded.calls or found.calls:
-        return [id for id, _ in recorded.calls] == [id for id, _ in found.calls] and (
-            not found.words or recorded.words == found.words
-        )
-    return bool(recorded.words) and recorded.words == found.words
+    return lane.answer.fits(mark_of(following))
 
 
 def _is_alike(lane: Lane, request: WireRequest) -> bool:

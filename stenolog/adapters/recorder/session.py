@@ -44,7 +44,11 @@ class Pending:
 
 @dataclass
 class Session:
-    """A conversation on its way into the log. `lanes` are known by the ids that the client gives them."""
+    """A conversation on its way into the log.
+
+    `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
+    process has recorded. `hidden` are the positions that each agent's client took out of its history.
+    """
 
     conversation: Conversation
     client: str
@@ -54,6 +58,8 @@ class Session:
     hidden: dict[str, set[int]] = field(default_factory=dict)
     settings: set[int] = field(default_factory=set)
     title: str = ""
+    title_words: str = ""
+    recorded: set[str] = field(default_factory=set)
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest) -> Lane:
@@ -61,6 +67,9 @@ class Session:
         if key not in self.lanes:
             self.lanes[key] = Lane(self._agent(key), request.api)
         return self.lanes[key]
+
+    def _key(self, lane: Lane) -> str:
+        return next((key for key, each in self.lanes.items() if each is lane), "")
 
     def _agent(self, key: str) -> str:
         name = f"{self.client}-{key[-12:]}" if key else self.client
@@ -82,13 +91,13 @@ class Session:
         alignment = lane.align(request, hashes, blobs)
         first = self._opening(lane, request, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
-        if cause is not None and events and isinstance(events[0], UserMessage) and not lane.hashes:
-            events[0] = replace(events[0], cause=cause, author_kind="agent")
-        switches = [*first, *self._edits(lane, alignment, request)]
+        if cause is not None and not lane.hashes:
+            events = self._briefed(events, cause)
+        switches = [*first, *self._edits(lane, alignment)]
         self._put(blobs)
         written = self._append(exchange, [*switches, *events], exchange.time)
         placed = self._placed(alignment, written[len(switches) :])
-        self._note(lane, request, alignment, placed, written)
+        self._note(lane, alignment, placed, written)
         self._title(exchange, events)
         view = self.conversation.position
         built = self._built(lane, request, exchange)
@@ -101,6 +110,15 @@ class Session:
         lane.open.add(exchange.id)
         lane.model = request.model or lane.model
         self.pending[exchange.id] = Pending(lane, request, identity, made.receipt, anchor, asked or None)
+
+    def _briefed(self, events: list[Known], cause: int) -> list[Known]:
+        """Return the events with a sub-agent's brief as the words of the agent that called it."""
+        briefs = (n for n, e in enumerate(events) if isinstance(e, UserMessage) and e.author_kind == "person")
+        if (at := next(briefs, None)) is not None:
+            brief = events[at]
+            assert isinstance(brief, UserMessage)
+            events[at] = replace(brief, cause=cause, author_kind="agent")
+        return events
 
     def _built(self, lane: Lane, request: WireRequest, exchange: Exchange) -> Any:
         try:
@@ -122,16 +140,22 @@ class Session:
             return []
         is_new, lane.card = lane.card is None, card
         fields: dict[str, Any] = {"cards": {lane.agent: card}}
+        about = {"client": identity.client, "program": exchange.headers.get("user-agent", "")[:200]}
         if is_new:
             fields["joins"] = (lane.agent,)
-            about = {"client": identity.client, "session": identity.session, "agent": identity.agent}
-            about |= {"rule": why, "kind": identity.kind, "run": exchange.run}
-            fields["meta"] = {META: {name: value for name, value in about.items() if value}}
+            about |= {
+                "session": identity.session,
+                "agent": identity.agent,
+                "rule": why,
+                "key": self._key(lane),
+            }
+            about |= {"kind": identity.kind, "run": exchange.run, "api": lane.api}
+        fields["meta"] = {META: {name: value for name, value in about.items() if value}}
         if not self.conversation.position:
             fields |= {"mode": "chat", "scope": "addressed", "source": Origin(system=META, id=self.id)}
         return [ModeSwitch(**fields)]
 
-    def _edits(self, lane: Lane, alignment: Alignment, request: WireRequest) -> list[Known]:
+    def _edits(self, lane: Lane, alignment: Alignment) -> list[Known]:
         """Return the change of what is in context, where the client's history lacks what it had before."""
         if not (alignment.gone or alignment.back):
             return []
@@ -140,8 +164,14 @@ class Session:
         own -= alignment.back
         everything = set[int]().union(*self.hidden.values())
         ranges: tuple[PositionRange, ...] = tuple(position_ranges(everything, self.settings))
-        note = {"from": alignment.same, "messages": len(alignment.hashes), "gone": len(alignment.gone)}
-        return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note}})]
+        note: dict[str, Any] = {
+            "from": alignment.same,
+            "messages": len(alignment.hashes),
+            "gone": len(alignment.gone),
+        }
+        # By agent, since `hides` is of all: a later process goes on from here.
+        hidden: dict[str, Any] = {agent: sorted(positions) for agent, positions in self.hidden.items()}
+        return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note, "hidden": hidden}})]
 
     def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
         """Return the positions of each message: those that it had, or those of its new entries."""
@@ -154,7 +184,6 @@ class Session:
     def _note(
         self,
         lane: Lane,
-        request: WireRequest,
         alignment: Alignment,
         placed: Sequence[Positions],
         written: Iterable[Entry],
@@ -165,8 +194,7 @@ class Session:
             elif isinstance(entry.event, ModeSwitch):
                 self.settings.add(entry.position)
         for index in range(alignment.same, len(placed)):
-            if alignment.plans[index].events:
-                lane.note_results(request, index, placed[index])
+            lane.note_results(alignment.plans[index].events, placed[index])
 
     def _title(self, exchange: Exchange, events: Iterable[Known]) -> None:
         """Give the conversation the first words of a person as its title."""
@@ -210,7 +238,7 @@ class Session:
         if answered.failure is not None:
             return LlmError(
                 agent=lane.agent,
-                category=answered.failure.category,
+                category=answered.failure.category,  # type: ignore[arg-type]
                 message=answered.failure.message,
                 parts=answered.parts,
                 cause=pending.cause,

@@ -1,0 +1,28 @@
+"""Recorder of a tap: the process that turns the journal of a run into entries of the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.recorder.assembling import Assembler
+from stenolog.adapters.recorder.recording import Recording
+
+from .journal import JournalReader
+
+
+def main(folder: Path, database: str, notify: int | None) -> int:
+    """Record the exchanges of a run until its last relay has ended; return their number.
+
+    `notify` is the read end of the pipe in which relays announce records; None reads a run that is over.
+    """
+    reader = JournalReader(folder, notify)
+    recorded = 0
+    with open_log(database) as log:
+        assembler = Assembler(Recording(log))
+        for record in reader:
+            for exchange in assembler.take(record):
+                recorded += record.kind == "end"
+                reader.done(exchange)
+    reader.close()
+    return recorded
