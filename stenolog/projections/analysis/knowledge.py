@@ -186,9 +186,9 @@ def _delivered(
 
     for request in some_requests(log[: max(answers)], lane, wanted, api=api, policy=policy, **means):
         for by, receipt in answers[request.at]:
-            sent = forms.form(request, receipt)
-            same: Proof = "receipt" if sent.sha256 == receipt.sha256 else "rebuilt"
-            yield from (Seen(position, same, by) for position in told_of(sent))
+            shown = forms.form(request, receipt)
+            same: Proof = "receipt" if shown.sha256 == receipt.sha256 else "rebuilt"
+            yield from (Seen(position, same, by) for position in told_of(shown))
 
 
 def _known_api(written: str) -> str:

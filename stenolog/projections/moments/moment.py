@@ -68,7 +68,8 @@ class Moment(NamedTuple):
     @property
     def patch(self) -> Mapping[str, Any] | None:
         """The patch from the body that is built to the one that was sent; None where they are the same."""
-        return None if self.receipt is None else self.receipt.plan.get(PATCH)
+        found: Any = None if self.receipt is None else self.receipt.plan.get(PATCH)
+        return found if isinstance(found, Mapping) else None
 
     def render(self, transport: Transport) -> bytes:
         """Return the bytes of the request by a transport."""

@@ -189,7 +189,8 @@ def _proved(
     if found.outcome != "same" or PATCH not in sent.receipt.plan:
         return found
     patch = patches.resolve(sent.receipt)
-    return found._replace(grade=grade_of(sent.receipt.plan[PATCH], patch, request.body))
+    plan: Any = sent.receipt.plan[PATCH]
+    return found._replace(grade=grade_of(plan, patch, request.body))
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
