@@ -1,0 +1,303 @@
+"""Misses of the prompt cache: what each request read, what it could have read, and what kept it from that.
+
+Each request is compared, as it was sent, with the call before it that the same lane sent to the same model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter as Tally
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.card import AgentCard
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import InvalidPolicyError, StenologError
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
+from stenolog.domain.policy import policy
+from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.requests import APIS, LaneId, Request
+from stenolog.projections.requests.as_sent import SentForms
+from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.sendable import may_be_asked
+from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.usage import Prices, price_of
+
+from .cache_causes import NO_CAUSE, Cause, change_cause, model_cause
+from .prompt_blocks import blocks
+from .prompt_changes import PromptChange, common_blocks, first_change
+from .provider_caches import Prompt, PromptCache, idle_of, minimum_of
+
+Agreement: TypeAlias = Literal["agrees", "read less", "read more", "not stated"]
+TOLERANCE = 512
+"""Tokens, and a part of ten of all, by which an estimate may be off what the provider counts."""
+LEAST = 1_024
+"""Tokens read anew from which on it is a miss: providers keep no shorter beginning."""
+
+
+class CacheCall(NamedTuple):
+    """What a call read from the cache: in tokens of the provider, where it states them, else estimated.
+
+    `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
+    compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
+    provider states, None where it states nothing, and `written` likewise; `expected` what it should have
+    read. `missed` could have been read, and were billed anew.
+    """
+
+    position: int
+    view: int
+    lane: str
+    api: str
+    model: str
+    before: int
+    prompt: int
+    same: int
+    expected: int
+    read: int | None
+    written: int | None
+    missed: int
+    seconds: int
+    cause: Cause
+
+    @property
+    def is_miss(self) -> bool:
+        """True if so much was read anew that it is worth a look."""
+        return self.missed >= LEAST
+
+    @property
+    def agreement(self) -> Agreement:
+        """Whether the provider read what it should have read."""
+        if self.read is None:
+            return "not stated"
+        room = max(TOLERANCE, self.prompt // 10)
+        if abs(self.read - self.expected) <= room:
+            return "agrees"
+        return "read less" if self.read < self.expected else "read more"
+
+    def cost(self, prices: Prices) -> int | None:
+        """Return what the miss cost beyond the price of the cache, in micro-dollars; None without a price."""
+        price = price_of(self.model, prices)
+        if price is None:
+            return None
+        anew = price.written if self.written and price.written is not None else price.input
+        # Tokens times USD per million tokens are micro-dollars.
+        return round(self.missed * max(0.0, anew - price.cached))
+
+
+class _Call(NamedTuple):
+    """A call with its prompt, and the request that it is explained by."""
+
+    entry: Entry
+    receipt: Receipt
+    request: Request
+    prompt: Prompt
+    scale: float
+    usage: Usage | None
+
+
+def cache_calls(
+    entries: Iterable[Entry],
+    *,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> list[CacheCall]:
+    """Return what each call of a log read from the cache, in the order of the answers.
+
+    Calls without a receipt are passed over, and those that cannot be built here any more.
+    """
+    log = list(entries)
+    found: list[CacheCall] = []
+    for lane, receipts in _receipts(log).items():
+        calls = sorted(_calls(log, lane, receipts, blobs, counters), key=lambda call: call.entry.position)
+        found += _compared(log, lane, calls)
+    return sorted(found)
+
+
+def cache_call(
+    log: Sequence[Entry], lane: LaneId, position: int, **means: Mapping[str, object]
+) -> CacheCall | None:
+    """Return what the call that is answered at a position read from the cache; None where it is not known."""
+    known: dict[str, Mapping[str, object]] = means
+    calls = cache_calls(log, **known)  # type: ignore[arg-type]
+    return next((call for call in calls if call.position == position and call.lane == lane.address), None)
+
+
+def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]:
+    """Return the answers whose requests reached a model, by lane."""
+    found: dict[LaneId, list[tuple[Entry, Receipt]]] = defaultdict(list)
+    for entry in log:
+        event = entry.event
+        match event:
+            case AssistantMessage(receipt=Receipt() as receipt) if event.purpose != "routing":
+                found[LaneId(event.agent, event.task)].append((entry, receipt))
+            case LlmError(receipt=Receipt() as receipt) if event.parts or (event.usage and event.usage.input):
+                found[LaneId(event.agent, event.task)].append((entry, receipt))
+            case _:
+                pass
+    return found
+
+
+def _calls(
+    log: Sequence[Entry],
+    lane: LaneId,
+    receipts: Iterable[tuple[Entry, Receipt]],
+    blobs: Mapping[str, bytes],
+    counters: Mapping[str, Counter],
+) -> Iterator[_Call]:
+    """Yield the calls of a lane, in one pass over the log for each policy."""
+    groups: dict[str, dict[int, list[tuple[Entry, Receipt]]]] = defaultdict(lambda: defaultdict(list))
+    for entry, receipt in receipts:
+        groups[json.dumps(receipt.policy, sort_keys=True)][receipt.view].append((entry, receipt))
+    forms = SentForms(log, lane, blobs)
+    for written, waiting in groups.items():
+        sessions: dict[str, RequestSession] = {}
+        try:
+            chosen = policy(json.loads(written))
+            for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
+                for entry, receipt in waiting.get(window.position, ()) if may_be_asked(window) else ():
+                    api = receipt.api.partition("@")[0]
+                    if api not in APIS:
+                        continue
+                    if api not in sessions or sessions[api].window is not window:
+                        sessions[api] = RequestSession(window, APIS[api], blobs)
+                    yield _call(entry, receipt, forms.form(sessions[api].request(), receipt), counters)
+        except (InvalidPolicyError, StenologError):
+            continue  # of a later release, or damaged: `check log --requests` says why
+
+
+def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[str, Counter]) -> _Call:
+    event = entry.event
+    assert isinstance(event, AssistantMessage | LlmError)
+    api = receipt.api.partition("@")[0]
+    found = blocks(api, request.body, request.messages_key)
+    counts = [block.tokens() for block in found]
+    usage = event.usage if event.usage is not None and event.usage.input else None
+    scale = usage.input / max(sum(counts), 1) if usage is not None else 1.0
+    ends, total = [0], 0
+    for number in counts:
+        total += number
+        ends.append(round(total * scale))
+    begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
+    model = str(request.body.get("model") or event.model)
+    prompt = Prompt(model, begun, found, ends, api == "anthropic", idle_of(request.body))
+    return _Call(entry, receipt, request, prompt, scale, usage)
+
+
+def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[_Call]) -> Iterator[CacheCall]:
+    """Yield what each call of a lane read, beside the last one of the same model before it."""
+    last: dict[str, _Call] = {}
+    caches: dict[str, PromptCache] = defaultdict(PromptCache)
+    cards = [
+        (entry.position, card)
+        for entry in log
+        if isinstance(entry.event, ModeSwitch) and (card := entry.event.cards.get(lane.agent)) is not None
+    ]
+    previous: _Call | None = None
+    for call in calls:
+        before = last.get(call.prompt.model)
+        expected = caches[call.prompt.model].take(call.prompt)
+        yield _one(log, lane, before, previous, call, expected, cards)
+        previous = last[call.prompt.model] = call
+
+
+def _one(
+    log: Sequence[Entry],
+    lane: LaneId,
+    before: _Call | None,
+    previous: _Call | None,
+    call: _Call,
+    expected: int,
+    cards: Sequence[tuple[int, AgentCard]],
+) -> CacheCall:
+    prompt, usage = call.prompt, call.usage
+    read = None if usage is None else usage.cache_read
+    change = None if before is None else first_change(before.prompt.blocks, prompt.blocks)
+    same = 0 if before is None else prompt.ends[common_blocks(before.prompt.blocks, prompt.blocks)]
+    could = 0 if before is None else _could(before, call, change)
+    seconds = 0 if before is None else int((prompt.time - before.prompt.time).total_seconds())
+    missed = max(0, could - (expected if read is None else read))
+    found = CacheCall(
+        call.entry.position,
+        call.receipt.view,
+        lane.address,
+        call.receipt.api.partition("@")[0],
+        prompt.model,
+        0 if before is None else before.entry.position,
+        prompt.tokens,
+        same,
+        expected,
+        read,
+        None if usage is None else usage.cache_write,
+        missed,
+        seconds,
+        NO_CAUSE,
+    )
+    if before is None:
+        cause = (
+            model_cause(previous.receipt.view, call.receipt.view, cards) if previous else Cause("cold start")
+        )
+        return found._replace(cause=cause)
+    if change is not None and not _is_over(found, before.prompt):
+        between = log[before.receipt.view : call.receipt.view]
+        return found._replace(cause=change_cause(change, lane, before.request, call.request, between, cards))
+    return found._replace(cause=_cause_without_change(found, before.prompt, prompt))
+
+
+def _is_over(found: CacheCall, before: Prompt) -> bool:
+    """Return whether the provider has forgotten the call before, by the time and by what it read."""
+    return found.seconds > before.keeps > 0 and (found.read is None or found.read * 2 < found.same)
+
+
+def _cause_without_change(found: CacheCall, before: Prompt, prompt: Prompt) -> Cause:
+    """Return why a prompt that goes on from the one before did not read it."""
+    if _is_over(found, before):
+        return Cause("expired", words=f"{found.seconds} s since the call before, kept for {before.keeps} s")
+    if found.agreement == "agrees" and not found.is_miss:
+        return NO_CAUSE
+    if found.is_miss and prompt.is_marked and not (prompt.marks and before.marks):
+        where = "the request" if not prompt.marks else "the request before"
+        return Cause("no mark", words=f"{where} has no cache_control")
+    least = minimum_of(prompt.model)
+    if prompt.tokens < least or before.ends[(before.marks or [0])[-1]] < least:
+        return Cause("too short", words=f"{prompt.model} keeps no beginning below {least:,} tokens")
+    if (
+        found.is_miss
+        and prompt.is_marked
+        and found.expected < found.same - max(TOLERANCE, found.prompt // 10)
+    ):
+        return Cause(
+            "too far", words="no mark of the request before is within 20 blocks of one of this request"
+        )
+    return (
+        Cause("not read", words="the beginning is the same; the provider had it no longer")
+        if found.is_miss
+        else NO_CAUSE
+    )
+
+
+def _could(before: _Call, call: _Call, change: PromptChange | None) -> int:
+    """Return the tokens of a prompt that were in the one before, in the same order or not.
+
+    Of a block that was only changed in a part, all of it counts: it would have been read, had it stayed.
+    """
+    prompt = call.prompt
+    left = Tally(block.key for block in before.prompt.blocks)
+    changed = change.new if change is not None and change.how == "changed" else None
+    tokens, last = 0, (prompt.marks or [len(prompt.blocks)])[-1]
+    for n, block in enumerate(prompt.blocks[:last]):
+        if left[block.key]:
+            left[block.key] -= 1
+        elif block is not changed or not _is_mostly_same(change):
+            continue
+        tokens += prompt.ends[n + 1] - prompt.ends[n]
+    return tokens
+
+
+def _is_mostly_same(change: PromptChange | None) -> bool:
+    if change is None or change.old is None or change.new is None or change.section == "messages":
+        return False
+    old, new = change.old.key, change.new.key
+    return max(len(old), len(new)) < 2 * min(len(old), len(new))
