@@ -87,7 +87,7 @@ class CacheCall(NamedTuple):
         return round(self.missed * max(0.0, anew - price.cached))
 
 
-class _Call(NamedTuple):
+class PromptCall(NamedTuple):
     """A call with its prompt, and the request that it is explained by."""
 
     entry: Entry
@@ -117,12 +117,43 @@ def cache_calls(
 
 
 def cache_call(
-    log: Sequence[Entry], lane: LaneId, position: int, **means: Mapping[str, object]
+    lane: LaneId,
+    before: tuple[Entry, Request],
+    after: tuple[Entry, Request],
+    between: Iterable[Entry],
+    card: AgentCard | None = None,
+    *,
+    counters: Mapping[str, Counter] = COUNTERS,
 ) -> CacheCall | None:
-    """Return what the call that is answered at a position read from the cache; None where it is not known."""
-    known: dict[str, Mapping[str, object]] = means
-    calls = cache_calls(log, **known)  # type: ignore[arg-type]
-    return next((call for call in calls if call.position == position and call.lane == lane.address), None)
+    """Return what one call read from the cache, beside the call before it alone; None without receipts.
+
+    Each is the answer and the request, `between` are the entries behind the request before up to this one,
+    and `card` is the lane's at the request before.
+    """
+    calls: list[PromptCall] = []
+    for entry, request in (before, after):
+        receipt = getattr(entry.event, "receipt", None)
+        if not isinstance(receipt, Receipt):
+            return None
+        calls.append(_call(entry, receipt, request, counters))
+    first, second = calls
+    cards = [(first.receipt.view, card)] if card is not None else []
+    if first.prompt.model != second.prompt.model:
+        return _one(lane, None, first, second, 0, [*cards, *_cards(between, lane)], ())
+    cache = PromptCache()
+    cache.take(first.prompt)
+    since = list(between)
+    expected = cache.take(second.prompt)
+    return _one(lane, first, first, second, expected, [*cards, *_cards(since, lane)], since)
+
+
+def _cards(entries: Iterable[Entry], lane: LaneId) -> list[tuple[int, AgentCard]]:
+    """Return the cards that the lane's agent was given, with their positions."""
+    return [
+        (entry.position, card)
+        for entry in entries
+        if isinstance(entry.event, ModeSwitch) and (card := entry.event.cards.get(lane.agent)) is not None
+    ]
 
 
 def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]:
@@ -146,7 +177,7 @@ def _calls(
     receipts: Iterable[tuple[Entry, Receipt]],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
-) -> Iterator[_Call]:
+) -> Iterator[PromptCall]:
     """Yield the calls of a lane, in one pass over the log for each policy."""
     groups: dict[str, dict[int, list[tuple[Entry, Receipt]]]] = defaultdict(lambda: defaultdict(list))
     for entry, receipt in receipts:
@@ -168,7 +199,7 @@ def _calls(
             continue  # of a later release, or damaged: `check log --requests` says why
 
 
-def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[str, Counter]) -> _Call:
+def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[str, Counter]) -> PromptCall:
     event = entry.event
     assert isinstance(event, AssistantMessage | LlmError)
     api = receipt.api.partition("@")[0]
@@ -183,34 +214,31 @@ def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[st
     begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
     model = str(request.body.get("model") or event.model)
     prompt = Prompt(model, begun, found, ends, api == "anthropic", idle_of(request.body))
-    return _Call(entry, receipt, request, prompt, scale, usage)
+    return PromptCall(entry, receipt, request, prompt, scale, usage)
 
 
-def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[_Call]) -> Iterator[CacheCall]:
+def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -> Iterator[CacheCall]:
     """Yield what each call of a lane read, beside the last one of the same model before it."""
-    last: dict[str, _Call] = {}
+    last: dict[str, PromptCall] = {}
     caches: dict[str, PromptCache] = defaultdict(PromptCache)
-    cards = [
-        (entry.position, card)
-        for entry in log
-        if isinstance(entry.event, ModeSwitch) and (card := entry.event.cards.get(lane.agent)) is not None
-    ]
-    previous: _Call | None = None
+    cards = _cards(log, lane)
+    previous: PromptCall | None = None
     for call in calls:
         before = last.get(call.prompt.model)
         expected = caches[call.prompt.model].take(call.prompt)
-        yield _one(log, lane, before, previous, call, expected, cards)
+        between = log[before.receipt.view : call.receipt.view] if before else ()
+        yield _one(lane, before, previous, call, expected, cards, between)
         previous = last[call.prompt.model] = call
 
 
 def _one(
-    log: Sequence[Entry],
     lane: LaneId,
-    before: _Call | None,
-    previous: _Call | None,
-    call: _Call,
+    before: PromptCall | None,
+    previous: PromptCall | None,
+    call: PromptCall,
     expected: int,
     cards: Sequence[tuple[int, AgentCard]],
+    between: Sequence[Entry],
 ) -> CacheCall:
     prompt, usage = call.prompt, call.usage
     read = None if usage is None else usage.cache_read
@@ -241,7 +269,6 @@ def _one(
         )
         return found._replace(cause=cause)
     if change is not None and not _is_over(found, before.prompt):
-        between = log[before.receipt.view : call.receipt.view]
         return found._replace(cause=change_cause(change, lane, before.request, call.request, between, cards))
     return found._replace(cause=_cause_without_change(found, before.prompt, prompt))
 
@@ -278,7 +305,7 @@ def _cause_without_change(found: CacheCall, before: Prompt, prompt: Prompt) -> C
     )
 
 
-def _could(before: _Call, call: _Call, change: PromptChange | None) -> int:
+def _could(before: PromptCall, call: PromptCall, change: PromptChange | None) -> int:
     """Return the tokens of a prompt that were in the one before, in the same order or not.
 
     Of a block that was only changed in a part, all of it counts: it would have been read, had it stayed.

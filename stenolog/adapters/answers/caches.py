@@ -1,0 +1,86 @@
+"""What requests read from the prompt cache, as data and in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.providers.prices import listed
+from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
+from stenolog.projections.usage import Prices
+
+from .lanes import means
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+
+def calls_of(conversation: Conversation, at: int | None = None, lane: str | None = None) -> list[CacheCall]:
+    """Return what each call of a conversation read from the cache; with `lane`, of that lane alone."""
+    found = cache_calls(conversation.entries(at=at), **means(conversation))
+    return [call for call in found if lane in (None, call.lane)]
+
+
+def call_data(call: CacheCall, prices: Prices) -> dict[str, Any]:
+    """Return a call as JSON: tokens, and what the miss cost in millionths of a dollar."""
+    return {
+        **call._asdict(),
+        "cause": call.cause._asdict(),
+        "is_miss": call.is_miss,
+        "agreement": call.agreement,
+        "cost_micro_usd": call.cost(prices) if call.missed else 0,
+    }
+
+
+def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
+    """Return the sums of calls: what they read, missed, and what that cost as far as prices are known."""
+    costs = [call.cost(prices) for call in calls if call.missed]
+    return {
+        "calls": len(calls),
+        "misses": sum(call.is_miss for call in calls),
+        "prompt": sum(call.prompt for call in calls),
+        "read": sum(call.read or 0 for call in calls),
+        "missed": sum(call.missed for call in calls),
+        "known_cost_micro_usd": sum(cost for cost in costs if cost is not None),
+        "cost_is_incomplete": None in costs,
+    }
+
+
+def cause_words(call: CacheCall) -> str:
+    """Say in words why a call missed the cache, and where; empty where it did not."""
+    cause = call.cause
+    if not cause.kind:
+        return ""
+    place = f" at {cause.pointer}" if cause.pointer else ""
+    if cause.offset >= 0:
+        place += f", character {cause.offset:,}"
+    by = f", by entry {cause.entry}" if cause.entry else ""
+    if not by and cause.kind in ("setting", "system", "tools"):
+        by = ", by the client itself"
+    how = f" {cause.how}" if cause.how and cause.how != cause.kind else ""
+    words = f": {cause.words}" if cause.words else ""
+    return f"{cause.kind}{how}{place}{by}{words}"
+
+
+def cache_line(call: CacheCall) -> str:
+    """Say in a line what a call read from the cache, and why no more."""
+    read = call.expected if call.read is None else call.read
+    should = "" if call.read is not None else " by what both requests begin with"
+    said = f"cache: {read:,} of {call.prompt:,} tokens read{should}"
+    if not call.is_miss and not call.cause.pointer:
+        return f"{said}; {call.cause.kind}" if call.cause.kind else said
+    cost = call.cost(listed())
+    money = f", {usd(cost)} USD" if cost else ""
+    missed = f"; {call.missed:,} read anew{money}" if call.is_miss else ""
+    return f"{said}{missed}; {cause_words(call)}"
+
+
+def usd(micro: int) -> str:
+    """Return micro-dollars in dollars."""
+    return f"{micro / MICRO_PER_USD:,.2f}" if micro >= MICRO_PER_USD else f"{micro / MICRO_PER_USD:.4f}"
+
+
+def newest_for(calls: Iterable[CacheCall], lane: str, view: int) -> CacheCall | None:
+    """Return the lane's call at a position."""
+    return next((call for call in calls if call.lane == lane and call.view == view), None)
