@@ -1,4 +1,4 @@
-"""Changes of a request that break, or do not break, a provider's prompt cache, and a small model of such caches.
+"""Changes of a request that break, or do not break, a prompt cache, and a small model of providers' caches.
 
 The model counts four characters as a token. It shares nothing with the analysis: what it reads is what a
 provider would state.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from tests.recorder.given import BODIES, WORDS, Json, said, tool
@@ -23,7 +24,7 @@ APIS = ("anthropic", "openai-chat", "openai-responses", "gemini")
 
 
 class Provider:
-    """The prompt cache of a provider: Anthropic's keeps what is marked, those of the others the last prompt."""
+    """The prompt cache of a provider: Anthropic's keeps what is marked, the others' the last prompt."""
 
     def __init__(self) -> None:
         self.kept: dict[str, float] = {}
@@ -91,7 +92,7 @@ def pieces(api: str, body: Json) -> Iterator[tuple[str, int]]:
         case _:
             yield _setting(body, "prompt_cache_key") + _setting(body, "response_format"), 0
             yield json.dumps(body.get("text")), 0
-            messages = body.get("messages", body.get("input"))
+            messages: list[Json] = body.get("messages") or body["input"]
             system = [messages[0]] if messages[0]["role"] == "system" else [body["instructions"]]
             yield from map(_piece, [*system, *tools])
             yield from map(_piece, messages[1:] if messages[0]["role"] == "system" else messages)
@@ -110,7 +111,7 @@ def _piece(value: Any) -> tuple[str, int]:
 
 
 class Expected(NamedTuple):
-    """The cause that the analysis should find; `entry` names how the entry is known: see `test_cache_misses`."""
+    """The cause that should be found; `entry` says how its entry is known: see `test_cache_misses`."""
 
     kind: str = ""
     how: str = ""
@@ -249,13 +250,13 @@ def _of_tools(api: str) -> Iterator[Break]:
         yield Break(
             api,
             f"the description of tool {nth} changed",
-            lambda body, nth=nth: described(body, nth),
+            partial(described, nth=nth),
             Expected("tools", "changed", pointer, offset, "card"),
         )
         yield Break(
             api,
             f"the schema of tool {nth} changed",
-            lambda body, nth=nth: typed(body, nth),
+            partial(typed, nth=nth),
             Expected(
                 "tools", "changed", form.tool_pointer(nth, f"/{form.schema}/properties/path/type"), 0, "card"
             ),
@@ -263,20 +264,20 @@ def _of_tools(api: str) -> Iterator[Break]:
         yield Break(
             api,
             f"tool {nth} was removed",
-            lambda body, nth=nth: form.tools(body).pop(nth),
+            partial(_without, form.tools, nth),
             Expected("tools", "removed", form.tool_pointer(nth), -1, "card"),
         )
         yield Break(
             api,
             f"a tool came at {nth}",
-            lambda body, nth=nth: form.tools(body).insert(nth, tool(api, "Zulu")),
+            partial(_with, form.tools, nth, tool(api, "Zulu")),
             Expected("tools", "added", form.tool_pointer(nth), -1, "card"),
         )
         if nth + 1 < len(TOOLS):
             yield Break(
                 api,
                 f"tools {nth} and {nth + 1} were swapped",
-                lambda body, nth=nth: swapped(body, nth),
+                partial(swapped, nth=nth),
                 Expected("tools", "moved", form.tool_pointer(nth), -1, "card"),
             )
     yield Break(
@@ -340,13 +341,13 @@ def _of_system(api: str) -> Iterator[Break]:
             yield Break(
                 api,
                 f"system block {nth} was removed",
-                lambda body, nth=nth: body["system"].pop(nth),
+                partial(_without, _system, nth),
                 Expected("system", "removed", f"/system/{nth}", -1, "card"),
             )
             yield Break(
                 api,
                 f"a system block came at {nth}",
-                lambda body, nth=nth: body["system"].insert(nth, {"type": "text", "text": "Be brief."}),
+                partial(_with, _system, nth, {"type": "text", "text": "Be brief."}),
                 Expected("system", "added", f"/system/{nth}", -1, "card"),
             )
 
@@ -357,34 +358,49 @@ def _of_history(api: str) -> Iterator[Break]:
         yield Break(
             api,
             f"message {depth} was edited",
-            lambda body, depth=depth: form.set_text(body, depth, lambda text: f"{text[:8]}EDITED {text[8:]}"),
+            partial(_edited, form, depth),
             Expected("history", "changed", form.text_pointer(depth), 8, "EDITED"),
         )
         yield Break(
             api,
             f"a message came before {depth}",
-            lambda body, depth=depth: form.messages(body).insert(
-                depth + form.first, said(api, "INSERTED by a hook")
-            ),
+            partial(_with, form.messages, depth + form.first, said(api, "INSERTED by a hook")),
             Expected("history", "added", form.message_pointer(depth), -1, "INSERTED"),
         )
         if depth + 1 < len(TEXTS):
             yield Break(
                 api,
                 f"message {depth} was removed",
-                lambda body, depth=depth: form.messages(body).pop(depth + form.first),
+                partial(_without, form.messages, depth + form.first),
                 Expected("history", "removed", form.message_pointer(depth), -1, "hides"),
             )
         if depth in (2, 4):
             yield Break(
                 api,
                 f"the conversation went another way at {depth}",
-                lambda body, depth=depth: _rewound(form, body, depth),
+                partial(_rewound, form, depth),
                 Expected("history", "rewound", form.message_pointer(depth), -1, "ANOTHER"),
             )
 
 
-def _rewound(form: Form, body: Json, depth: int) -> None:
+def _edited(form: Form, depth: int, body: Json) -> None:
+    form.set_text(body, depth, lambda text: f"{text[:8]}EDITED {text[8:]}")
+
+
+def _with(items: Callable[[Json], list[Json]], at: int, item: Json, body: Json) -> None:
+    items(body).insert(at, item)
+
+
+def _without(items: Callable[[Json], list[Json]], at: int, body: Json) -> None:
+    items(body).pop(at)
+
+
+def _system(body: Json) -> list[Json]:
+    found: list[Json] = body["system"]
+    return found
+
+
+def _rewound(form: Form, depth: int, body: Json) -> None:
     del form.messages(body)[depth + form.first :]
     form.messages(body).append(said(form.api, "ANOTHER question, on something else"))
 

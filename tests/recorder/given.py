@@ -109,7 +109,7 @@ def answered(
     """Return an answer of a provider, in whole: `tokens` are all of the request."""
     match api:
         case "anthropic":
-            usage = {
+            usage: Json = {
                 "input_tokens": tokens - read - wrote,
                 "cache_read_input_tokens": read,
                 "cache_creation_input_tokens": wrote,
@@ -136,8 +136,8 @@ def answered(
                 "output_tokens": 5,
                 "input_tokens_details": {"cached_tokens": read},
             }
-            content = [{"type": "output_text", "text": text, "annotations": []}]
-            item = {"type": "message", "id": f"msg_{id}", "role": "assistant", "content": content}
+            said_now: Json = {"type": "output_text", "text": text, "annotations": []}
+            item = {"type": "message", "id": f"msg_{id}", "role": "assistant", "content": [said_now]}
             head = {"id": id, "object": "response", "status": "completed", "model": model}
             return {**head, "output": [item], "usage": usage}
         case _:

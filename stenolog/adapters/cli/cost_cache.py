@@ -73,16 +73,22 @@ def _drawn(
             "?" if call.read is None else f"{call.read:,}",
             (f"{call.missed:,}", "yellow") if call.is_miss else f"{call.missed:,}",
             _cost(call, prices),
-            cause_words(call) + (f" ({call.agreement})" if verbose and "read" in call.agreement else ""),
+            (call.cause.kind or "-", "dim"),
         )
         for name, of_one in found
         for call in of_one
         if verbose or call.is_miss
     ]
-    columns = ("~CONVERSATION", ">AT", "~AGENT", ">TOKENS", ">READ", ">MISSED", ">USD", "*WHY")
+    columns = ("~CONVERSATION", ">AT", "~AGENT", ">TOKENS", ">READ", ">MISSED", ">USD", "WHY")
     first = 0 if any(row[0] for row in rows) else 1
     if rows:
-        yield table(columns[first:], [row[first:] for row in rows], 40)
+        yield table(columns[first:], [row[first:] for row in rows])
+    for name, of_one in found:
+        for call in of_one:
+            if call.is_miss or (verbose and call.cause.kind):
+                place = f"{name}@{call.position}" if first == 0 else f"{call.position}"
+                odd = f" (the provider {call.agreement} than that)" if "read" in call.agreement else ""
+                yield wrapped((place, "cyan"), f": {cause_words(call)}", (odd, "dim"), hang=2)
     total = total_data(calls, prices)
     read = total["read"] * 100 // max(total["prompt"], 1)
     cost = f", {'≥' if total['cost_is_incomplete'] else ''}{usd(total['known_cost_micro_usd'])} USD"

@@ -91,7 +91,7 @@ def _drawn(found: list[RoleDrift], *, verbose: bool) -> Iterator[Piece]:
     for one in found:
         yield heading(f"{one.client}, {one.role}: {one.begins}"[:100])
         yield table(
-            ("~VERSION", "FIRST", "LAST", ">REQUESTS", ">TOOLS", ">PROMPT", "*PROGRAM"),
+            ("~VERSION", "FIRST", "LAST", ">REQUESTS", ">TOOLS", ">CHARACTERS", "*PROGRAM"),
             [
                 (
                     (version.digest, "cyan"),
@@ -99,7 +99,7 @@ def _drawn(found: list[RoleDrift], *, verbose: bool) -> Iterator[Piece]:
                     _day(version.last),
                     f"{version.requests:,}",
                     f"{len(version.tools):,}",
-                    f"{len(version.prompt):,} characters",
+                    f"{len(version.prompt):,}",
                     (", ".join(version.programs), "dim"),
                 )
                 for version in one.versions

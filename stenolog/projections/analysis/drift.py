@@ -152,7 +152,7 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
                 who = about[agent]
                 given = (str(who["client"]), _role_of(who), str(who.get("program", "")))
                 now[agent] = _Use(name, *given, card, card.persona, entry.time, entry.time, 0)
-        elif isinstance(event, AssistantMessage | LlmError) and event.agent in now:
+        elif isinstance(event, AssistantMessage | LlmError) and event.receipt and event.agent in now:
             use = now[event.agent]
             openings[event.agent].is_over = True
             prompt = use.prompt or openings[event.agent].text

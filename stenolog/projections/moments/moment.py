@@ -131,6 +131,10 @@ def moment_of(
                 receipt = patches.whole(receipt)
                 sent = as_sent(request, receipt, patches, used)
             is_as_sent = receipt is not None and receipt.sha256 == sent.sha256
+            if receipt is not None and is_as_sent:
+                used.get(
+                    str(receipt.transport.get("blob", ""))
+                )  # the bytes, where they were kept as they were
             return Moment(
                 conversation,
                 sent if is_as_sent else request,
