@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from tests.recorder.given import BODIES, WORDS, Json, said, tool
+from tests.recorder.programs import BODIES, WORDS, Json, said, tool
 
 LONG = WORDS * 8
 TOOLS = ("Alpha", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot")

@@ -9,7 +9,7 @@ import pytest
 from stenolog import AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
 from tests.analysis.cache_breaks import REPLY, Break, Provider, bodies, breaks
-from tests.recorder.given import Tap, answered
+from tests.recorder.programs import Tap, answered
 
 ALL = breaks()
 

@@ -9,7 +9,7 @@ import pytest
 
 from stenolog.projections.analysis.drift import RoleDrift, drift
 from stenolog.projections.analysis.volatile_text import masked
-from tests.recorder.given import BODIES, BEGIN, Tap, answered, tool, turns
+from tests.recorder.programs import BEGIN, BODIES, Tap, answered, tool, turns
 
 PROMPT = """\
 You are Claude Code.

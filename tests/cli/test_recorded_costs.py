@@ -10,7 +10,7 @@ import pytest
 import stenolog
 from tests.analysis.cache_breaks import REPLY, Break, Provider, bodies, breaks
 from tests.cli.conftest import Ran
-from tests.recorder.given import Tap, answered
+from tests.recorder.programs import Tap, answered
 
 Cli = Callable[..., Ran]
 

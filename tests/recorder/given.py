@@ -1,272 +1,199 @@
-"""Exchanges of programs with providers, made by hand in their style and fed to a recording."""
+"""Clients made up: bodies as programs send them, answers as providers stream them, and a recording."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import stenolog
-from stenolog import Entry, Log
+from stenolog import Conversation, Entry, Log
 from stenolog.adapters.recorder.exchange import Exchange
-from stenolog.adapters.recorder.recording import Recording
+from stenolog.adapters.recorder.recording import GAPS, Recording
+from stenolog.projections.requests.as_sent import Patches, as_sent
+from stenolog.projections.requests.proofs import Proof, proofs
 
 Json = dict[str, Any]
-BEGIN = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-PATHS: Mapping[str, str] = {
-    "anthropic": "/v1/messages?beta=true",
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SECOND = 1_000_000_000
+PATHS = {
+    "anthropic": "/v1/messages",
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
-    "gemini": "/v1beta/models/gemini-2.5-flash:generateContent",
+    "gemini": "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
 }
-CLIENTS: Mapping[str, str] = {
-    "anthropic": "claude-cli/2.1.0 (external, cli)",
-    "openai-chat": "opencode/1.0",
-    "openai-responses": "codex_cli_rs/0.9.0",
-    "gemini": "GeminiCLI/0.9.0",
-}
-SESSIONS: Mapping[str, str] = {
-    "anthropic": "x-claude-code-session-id",
-    "openai-chat": "x-session-id",
-    "openai-responses": "session_id",
-    "gemini": "x-session-id",
-}
+CLAUDE = {"user-agent": "claude-cli/2.1.197 (external, cli)"}
+SYSTEM = "You are a baker. Answer in one sentence, and look before you answer."
+TOOL = {"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"]}
 
 
-@dataclass
-class Tap:
-    """A recording, and the clock of the exchanges that it is fed."""
-
-    log: Log = field(default_factory=lambda: stenolog.open(":memory:"))
-    time: datetime = BEGIN
-    number: int = 0
-
-    def __post_init__(self) -> None:
-        self.recording = Recording(self.log)
-
-    def ask(
-        self,
-        api: str,
-        body: Json | bytes,
-        answer: Json | bytes,
-        *,
-        session: str = "s1",
-        client: str = "",
-        headers: Mapping[str, str] | None = None,
-        path: str = "",
-        status: int = 200,
-        seconds: float = 10,
-    ) -> Entry:
-        """Record a request and its answer, so many seconds after the last; return the answer's entry."""
-        self.time += timedelta(seconds=seconds)
-        self.number += 1
-        begun = int(self.time.timestamp() * 1e9)
-        content = body if isinstance(body, bytes) else written(body)
-        exchange = Exchange(
-            f"x{self.number:04}",
-            self.time,
-            "POST",
-            path or PATHS[api],
-            "upstream",
-            headers={
-                "user-agent": client or CLIENTS[api],
-                "content-type": "application/json",
-                SESSIONS[api]: session,
-                **(headers or {}),
-            },
-            content=content,
-            status=status,
-            answer_headers={"content-type": "application/json"},
-            answer=bytearray(answer if isinstance(answer, bytes) else written(answer)),
-            begun_ns=begun,
-            first_ns=begun + 10**8,
-            ended_ns=begun + 2 * 10**8,
-        )
-        assert self.recording.request(exchange), "it asks a model"
-        place = self.recording._places[exchange.id]
-        self.recording.answer(exchange)
-        conversation = place.session.conversation
-        return conversation.entry(conversation.position)
-
-
-def written(body: Any) -> bytes:
-    """Return JSON as most programs write it."""
+def compact(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def answered(
-    api: str,
-    text: str,
-    *,
-    model: str = "model",
-    id: str = "r1",
-    tokens: int = 2_000,
-    read: int = 0,
-    wrote: int = 0,
-) -> Json:
-    """Return an answer of a provider, in whole: `tokens` are all of the request."""
-    match api:
-        case "anthropic":
-            usage: Json = {
-                "input_tokens": tokens - read - wrote,
-                "cache_read_input_tokens": read,
-                "cache_creation_input_tokens": wrote,
-                "output_tokens": 5,
-            }
-            content = [{"type": "text", "text": text}]
-            head = {"id": id, "type": "message", "role": "assistant", "model": model}
-            return {**head, "content": content, "stop_reason": "end_turn", "usage": usage}
-        case "openai-chat":
-            details = {"cached_tokens": read}
-            usage = {"prompt_tokens": tokens, "completion_tokens": 5, "prompt_tokens_details": details}
-            message = {"role": "assistant", "content": text}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            return {
-                "id": id,
-                "object": "chat.completion",
-                "model": model,
-                "choices": [choice],
-                "usage": usage,
-            }
-        case "openai-responses":
-            usage = {
-                "input_tokens": tokens,
-                "output_tokens": 5,
-                "input_tokens_details": {"cached_tokens": read},
-            }
-            said_now: Json = {"type": "output_text", "text": text, "annotations": []}
-            item = {"type": "message", "id": f"msg_{id}", "role": "assistant", "content": [said_now]}
-            head = {"id": id, "object": "response", "status": "completed", "model": model}
-            return {**head, "output": [item], "usage": usage}
-        case _:
-            usage = {
-                "promptTokenCount": tokens,
-                "candidatesTokenCount": 5,
-                "cachedContentTokenCount": read,
-            }
-            candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}
-            return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}
+def sse(*events: Json) -> bytes:
+    """Return events as a provider streams them."""
+    named = (f"event: {event['type']}\n" if "type" in event else "" for event in events)
+    lines = (f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True))
+    return "".join(lines).encode()
 
 
-WORDS = "the quick brown fox jumps over the lazy dog and bakes a loaf of rye bread before dawn "
+def anthropic(*messages: Json, tools: Sequence[str] = ("bash",), **fields: Any) -> Json:
+    """Return a body in the order in which Claude Code writes it."""
+    declared = [{"name": name, "description": f"Run {name}.", "input_schema": TOOL} for name in tools]
+    system = [{"type": "text", "text": SYSTEM}]
+    body = {"model": "claude-opus-4-8", "messages": [*messages], "system": system, "tools": declared}
+    return {**body, "max_tokens": 4096, "stream": True, **fields}
 
 
-def tool(api: str, name: str, description: str = "", **properties: Json) -> Json:
-    """Return a tool as an API declares it."""
-    about = description or f"{name}: {WORDS}"
-    schema = {"type": "object", "properties": properties or {"path": {"type": "string"}}}
-    match api:
-        case "anthropic":
-            return {"name": name, "description": about, "input_schema": schema}
-        case "openai-chat":
-            return {
-                "type": "function",
-                "function": {"name": name, "description": about, "parameters": schema},
-            }
-        case "openai-responses":
-            return {"type": "function", "name": name, "description": about, "parameters": schema}
-        case _:
-            return {"name": name, "description": about, "parametersJsonSchema": schema}
+def user(*content: Any) -> Json:
+    """Return a message of a user: texts, and blocks as they are."""
+    return {"role": "user", "content": [text(each) if isinstance(each, str) else each for each in content]}
 
 
-def claude(messages: Sequence[Json], tools: Sequence[str] = ("Bash", "Read"), **fields: Any) -> Json:
-    """Return a body in the style of Claude Code."""
-    system = [
-        {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.0.abc;"},
-        {"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}},
-        {"type": "text", "text": f"Help with code. {WORDS}", "cache_control": {"type": "ephemeral"}},
-    ]
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def result(id: str, content: str = "3 loaves", **fields: Any) -> Json:
+    return {"tool_use_id": id, "type": "tool_result", "content": content, **fields}
+
+
+def assistant(*content: Any) -> Json:
     return {
-        "model": "claude-sonnet-4-5",
-        "messages": [*messages],
-        "system": system,
-        "tools": [tool("anthropic", name) for name in tools],
-        "metadata": {"user_id": "u"},
-        "max_tokens": 32_000,
-        "thinking": {"type": "adaptive"},
-        "stream": True,
-        **fields,
+        "role": "assistant",
+        "content": [text(each) if isinstance(each, str) else each for each in content],
     }
 
 
-def codex(items: Sequence[Json], tools: Sequence[str] = ("shell", "plan"), **fields: Any) -> Json:
-    """Return a body in the style of Codex."""
-    return {
-        "model": "gpt-5",
-        "instructions": f"You are Codex. {WORDS}",
-        "input": [*items],
-        "tools": [tool("openai-responses", name) for name in tools],
-        "tool_choice": "auto",
-        "parallel_tool_calls": False,
-        "store": False,
-        "stream": True,
-        "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": "k",
-        **fields,
-    }
+def call(id: str, name: str = "bash", **input: Any) -> Json:
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
-def gemini(contents: Sequence[Json], tools: Sequence[str] = ("read_file", "glob"), **fields: Any) -> Json:
-    """Return a body in the style of Gemini CLI."""
-    return {
-        "contents": [*contents],
-        "systemInstruction": {"role": "user", "parts": [{"text": f"You are a CLI. {WORDS}"}]},
-        "tools": [{"functionDeclarations": [tool("gemini", name) for name in tools]}],
-        "generationConfig": {"temperature": 1, "topP": 0.95},
-        **fields,
-    }
+def said(words: str = "", *calls: Json, id: str = "msg_1", thinking: str = "", **usage: int) -> bytes:
+    """Return an answer of Anthropic's, streamed."""
+    used = {"input_tokens": 10, "output_tokens": 1, **usage}
+    message = {"id": id, "type": "message", "role": "assistant", "model": "claude-opus-4-8", "usage": used}
+    events: list[Json] = [{"type": "message_start", "message": {**message, "content": []}}]
+    blocks: list[tuple[Json, Json]] = []
+    if thinking:
+        started = {"type": "thinking", "thinking": "", "signature": ""}
+        blocks.append((started, {"type": "thinking_delta", "thinking": thinking}))
+    if words:
+        blocks.append((text(""), {"type": "text_delta", "text": words}))
+    for each in calls:
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(each["input"])}
+        blocks.append(({**each, "input": {}}, delta))
+    for index, (block, delta) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        if "thinking" in delta:
+            signed = {"type": "signature_delta", "signature": "sig+="}
+            events.append({"type": "content_block_delta", "index": index, "delta": signed})
+        events.append({"type": "content_block_stop", "index": index})
+    reason = "tool_use" if calls else "end_turn"
+    events.append({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 7}})
+    return sse(*events, {"type": "message_stop"})
 
 
-def chat(messages: Sequence[Json], tools: Sequence[str] = ("bash", "edit"), **fields: Any) -> Json:
-    """Return a body of Chat Completions, in the style of programs that any provider serves."""
-    return {
-        "model": "gpt-5-mini",
-        "max_tokens": 32_000,
-        "messages": [{"role": "system", "content": f"You are opencode. {WORDS}"}, *messages],
-        "tools": [tool("openai-chat", name) for name in tools],
-        "tool_choice": "auto",
-        "stream": True,
-        **fields,
-    }
+def thought(words: str) -> Json:
+    return {"type": "thinking", "thinking": words, "signature": "sig+="}
 
 
-BODIES: Mapping[str, Any] = {
-    "anthropic": claude,
-    "openai-chat": chat,
-    "openai-responses": codex,
-    "gemini": gemini,
-}
+class Tap:
+    """A log that exchanges are recorded into, ten seconds apart, as a relay would hand them over."""
+
+    def __init__(self, log: Log | None = None, headers: Mapping[str, str] | None = None) -> None:
+        self.log = stenolog.open(":memory:") if log is None else log
+        self.recording = Recording(self.log)
+        self.headers = headers or {**CLAUDE, "x-claude-code-session-id": "s-1"}
+        self.number = 0
+
+    def exchange(self, body: Json | bytes, **fields: Any) -> Exchange:
+        """Return a request that has not been answered."""
+        self.number += 1
+        content = body if isinstance(body, bytes) else compact(body)
+        begun = int(START.timestamp()) * SECOND + self.number * 10 * SECOND
+        given: dict[str, Any] = {
+            "id": f"run-{self.number}",
+            "time": START + timedelta(seconds=10 * self.number),
+            "method": "POST",
+            "path": PATHS["anthropic"],
+            "upstream": "anthropic",
+            "headers": self.headers,
+            "content": content,
+            "begun_ns": begun,
+        }
+        return Exchange(**{**given, **fields})
+
+    def send(self, body: Json | bytes, answer: bytes | None = None, **fields: Any) -> Exchange:
+        """Record a request, and the answer to it. Without one it is "Done."."""
+        exchange = self.exchange(body, **fields)
+        self.recording.request(exchange)
+        return self.answer(exchange, said("Done.") if answer is None else answer)
+
+    def answer(self, exchange: Exchange, answer: bytes, **fields: Any) -> Exchange:
+        """Record the answer to a request: a stream with the status 200, unless told otherwise."""
+        given = {"status": 200, "answer_headers": {"content-type": "text/event-stream"}, **fields}
+        for name, value in given.items():
+            setattr(exchange, name, value)
+        exchange.answer = bytearray(answer)
+        exchange.first_ns, exchange.ended_ns = exchange.begun_ns + SECOND, exchange.begun_ns + 2 * SECOND
+        self.recording.answer(exchange)
+        return exchange
+
+    def restarted(self) -> None:
+        """Go on with a new recorder, which knows the log alone."""
+        self.recording = Recording(self.log)
+
+    @property
+    def names(self) -> list[str]:
+        return self.log.names()
+
+    @property
+    def conversation(self) -> Conversation:
+        """The one conversation."""
+        (name,) = self.names
+        return self.log[name]
+
+    def entries(self, name: str = "") -> list[Entry]:
+        return list((self.log[name] if name else self.conversation).entries())
+
+    def told(self, name: str = "") -> list[tuple[str, str]]:
+        """Return kind and words of the entries, without settings."""
+        events = (entry.event for entry in self.entries(name))
+        return [(e.kind, getattr(e, "text", "")) for e in events if e.kind != "mode_switch"]
+
+    def proofs(self) -> list[Proof]:
+        assert GAPS not in self.names, [words for _, words in self.told(GAPS)]
+        return [proof for name in self.names for proof in proofs(self.entries(name), blobs=self.log.blobs)]
+
+    def sent_bodies(self, name: str = "") -> list[Json]:
+        """Return the body of each request as its receipt gives it back."""
+        entries, bodies = self.entries(name), []
+        patches = Patches.of(entries)
+        conversation = self.log[name] if name else self.conversation
+        for entry in entries:
+            receipt = getattr(entry.event, "receipt", None)
+            if receipt is not None:
+                agent, api = entry.event.agent, receipt.api.partition("@")[0]  # type: ignore[union-attr]
+                built = conversation.request(agent, at=receipt.view, api=api)
+                bodies.append(as_sent(built, receipt, patches, self.log.blobs).body)
+        return bodies
 
 
-def said(api: str, text: str, role: str = "user") -> Json:
-    """Return a message in the form of an API."""
-    match api:
-        case "anthropic":
-            return {"role": role, "content": [{"type": "text", "text": text}]}
-        case "openai-responses":
-            kind = "output_text" if role == "assistant" else "input_text"
-            return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
-        case "gemini":
-            return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
-        case _:
-            return {"role": role, "content": text}
+def marked(body: Json, *pointers: Sequence[Any]) -> Json:
+    """Return a body with marks of the cache at the ends of these ways."""
+    made = copy.deepcopy(body)
+    for way in pointers:
+        here: Any = made
+        for step in way:
+            here = here[step]
+        here["cache_control"] = {"type": "ephemeral"}
+    return made
 
 
-def turns(api: str, texts: Sequence[str]) -> list[Json]:
-    """Return messages of a user and an agent in turn, the user's first."""
-    return [said(api, text, "assistant" if n % 2 else "user") for n, text in enumerate(texts)]
-
-
-def conversation(tap: Tap, api: str, questions: Sequence[str], **fields: Any) -> list[Entry]:
-    """Record a conversation of a program: each question with all that was before it; return the answers."""
-    texts: list[str] = []
-    answers = []
-    for n, question in enumerate(questions):
-        texts.append(question)
-        reply = f"Answer {n}: {question}"
-        body = BODIES[api](turns(api, texts), **fields)
-        answers.append(tap.ask(api, body, answered(api, reply, id=f"r{n}", tokens=2_000 + 100 * n)))
-        texts.append(reply)
-    return answers
+def outcomes(found: Iterable[Proof]) -> set[str]:
+    return {proof.outcome + proof.reason for proof in found}

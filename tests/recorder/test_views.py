@@ -31,7 +31,7 @@ from stenolog.projections.analysis.rerun import rerun
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.proofs import proofs
 from tests.cli.conftest import Ran, cli  # noqa: F401
-from tests.recorder.given import BODIES, CLIENTS, Tap, answered, conversation, said, turns, written
+from tests.recorder.programs import BODIES, CLIENTS, Tap, answered, conversation, said, turns, written
 
 Cli = Callable[..., Ran]
 APIS = (*CLIENTS,)

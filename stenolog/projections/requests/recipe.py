@@ -39,12 +39,14 @@ SHORTEST = 48
 """Characters of JSON from which on a value is worth a reference."""
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
-LARGEST_TEXT = 256
+LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 UNREAD = frozenset(
-    "model role type id call_id tool_call_id tool_use_id name status mimeType media_type object phase effort "
-    "ttl".split()
-)
+    {
+        "model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status", "mimeType",
+        "media_type", "object", "phase", "effort", "ttl",
+    }
+)  # fmt: skip
 """The keys of texts that are no words; short ones stand in a recipe themselves."""
 
 
