@@ -8,7 +8,9 @@ import pytest
 
 from stenolog import AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
-from tests.analysis.cache_breaks import REPLY, Break, Provider, bodies, breaks
+from tests.analysis.cache_break import REPLY, Break, bodies
+from tests.analysis.cache_breaks import breaks
+from tests.analysis.provider_cache import Provider
 from tests.recorder.programs import Tap, answered
 
 ALL = breaks()

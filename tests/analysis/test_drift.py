@@ -26,7 +26,7 @@ commit {hash}
 
 
 def prompt(
-    more: str = "", path: str = "/home/ann/shop", date: str = "2026-01-05", hash: str = "4f1c9d2"
+    more: str = "", path: str = "/home/user/shop", date: str = "2026-01-05", hash: str = "4f1c9d2"
 ) -> str:
     return PROMPT.format(more=more, path=path, date=date, hash=hash)
 
@@ -159,8 +159,8 @@ def test_only_the_program_that_is_asked_for_is_told() -> None:
         (" - OS Version: Linux 6.1", " - OS Version: [environment]"),
         ("id 550e8400-e29b-41d4-a716-446655440000.", "id [id]."),
         ("commit 4f1c9d2e, deface the decade", "commit [hash], deface the decade"),
-        ("in /home/ann/shop/main.py", "in [path]"),
-        ("in ~/shop and C:\\Users\\ann", "in [path] and [path]"),
+        ("in /home/user/shop/main.py", "in [path]"),
+        (f"in ~/shop and C:{chr(92)}Users{chr(92)}ann", "in [path] and [path]"),
         ("either/or, and and/or", "either/or, and and/or"),
         ("the model claude-opus-4-8[1m], Opus 4.8 (1M context)", "the model [model], [model]"),
         ("├── a\n└── b\nend", "[folders]\nend"),

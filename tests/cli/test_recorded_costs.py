@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import stenolog
-from tests.analysis.cache_breaks import REPLY, Break, Provider, bodies, breaks
+from tests.analysis.cache_break import REPLY, Break, bodies
+from tests.analysis.cache_breaks import breaks
+from tests.analysis.provider_cache import Provider
 from tests.cli.conftest import Ran
 from tests.recorder.programs import Tap, answered
 
@@ -44,7 +47,9 @@ def test_a_miss_is_told_with_its_place_its_cause_and_its_cost(missed: Cli) -> No
     ran = missed("cost", "--cache", "claude-s1")
     row = " ".join(ran.out.split())
 
-    assert "tools changed at /tools/2/description, character 13, by entry 11: Charlie: -quick +slow" in row
+    assert re.search(
+        r"tools changed at /tools/2/description, character 13, by entry \d+: Charlie: -quick", row
+    )
     assert "2 requests, 0% of their tokens from the cache; 1 miss" in ran.out
     assert ran.status == 0
 
@@ -53,12 +58,12 @@ def test_the_data_has_what_each_call_read_and_missed(missed: Cli) -> None:
     data = missed("cost", "--cache", "claude-s1", "--json").envelope["data"]
     [call] = data["calls"]
 
+    assert call["before"] < call["cause"].pop("entry") <= call["view"]
     assert call["cause"] | {"words": ""} == {
         "kind": "tools",
         "how": "changed",
         "pointer": "/tools/2/description",
         "offset": 13,
-        "entry": 11,
         "was": [],
         "words": "",
     }

@@ -1,4 +1,4 @@
-"""What requests read from the prompt cache, as data and in a line."""
+"""Reading of the prompt cache by requests, as data and in a line."""
 
 from __future__ import annotations
 

@@ -86,15 +86,9 @@ def cost_command(
     built under each policy and budget. With --cache each request is compared with the one before it.
     """
     log, times = open_log(db), period(since, until)
-    if cache and (plan or any(times)):
-        raise click.UsageError("--cache: not with --plan, --since or --until")
-    if verbose and not cache:
-        raise click.UsageError("--verbose: only with --cache")
+    _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))
     if plan:
         from .cost_plan import planned
-
-        if any(times):
-            raise click.UsageError("--since and --until: not with --plan")
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
@@ -162,6 +156,15 @@ def _program(conversation: Conversation) -> str:
     opening = next(iter(conversation.entries(at=min(1, conversation.position))), None)
     source = getattr(opening.event, "source", None) if opening is not None else None
     return source.system if source is not None else ""
+
+
+def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> None:
+    if plan and cache:
+        raise click.UsageError("--plan and --cache are different views: choose one")
+    if has_times and (plan or cache):
+        raise click.UsageError(f"--since and --until: not with --{'plan' if plan else 'cache'}")
+    if verbose and not cache:
+        raise click.UsageError("--verbose: only with --cache")
 
 
 def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:

@@ -32,7 +32,7 @@ CLIENT = "client"
 
 
 class Cause(NamedTuple):
-    """What ended the beginning that a request has in common with the one before.
+    """End of the beginning that a request has in common with the one before, and its cause.
 
     `how` says what became of the block at `pointer`; `offset` is the character in the text there, -1 for
     none. `entry` is the position of the entry that did it, 0 where it is a constant of the client's, and

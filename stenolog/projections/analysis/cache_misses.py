@@ -39,7 +39,7 @@ LEAST = 1_024
 
 
 class CacheCall(NamedTuple):
-    """What a call read from the cache: in tokens of the provider, where it states them, else estimated.
+    """Reading of the cache by a call, in tokens of the provider where it states them, else estimated.
 
     `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
     compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
@@ -69,7 +69,7 @@ class CacheCall(NamedTuple):
 
     @property
     def agreement(self) -> Agreement:
-        """Whether the provider read what it should have read."""
+        """The provider's reading, beside what it should have read."""
         if self.read is None:
             return "not stated"
         room = max(TOLERANCE, self.prompt // 10)

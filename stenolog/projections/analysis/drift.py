@@ -49,7 +49,7 @@ class PromptVersion(NamedTuple):
 
 
 class ToolChange(NamedTuple):
-    """What changed of a tool: its description, in stretches, and JSON pointers into its schema."""
+    """Change of a tool: of its description, in stretches, and of its schema, by JSON pointers."""
 
     name: str
     description: tuple[Span, ...] = ()
@@ -162,7 +162,7 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
 
 @dataclass
 class _Opening:
-    """What a program says before a person does: the prompt, where it has no instructions besides."""
+    """Words of a program before those of a person: the prompt, where it has no other instructions."""
 
     texts: list[str] = field(default_factory=list)
     is_over: bool = False

@@ -33,7 +33,7 @@ def places(content: bytes, messages_key: str) -> Iterator[JsonPlace]:
 
 
 def _fields(text: str, messages_key: str) -> Iterator[JsonPlace]:
-    for key, first in _items(text, _behind(text, 0, "{"), "}"):
+    for key, first in _items(text, _skipped(text, 0, "{"), "}"):
         pointer = f"/{key.replace('~', '~0').replace('/', '~1')}"
         if key == messages_key and text[first] == "[":
             for number, (_, begin) in enumerate(_items(text, first + 1, "]")):
@@ -49,7 +49,7 @@ def _items(text: str, at: int, closing: str) -> Iterator[tuple[str, int]]:
         key = ""
         if closing == "}":
             key, at = _DECODER.raw_decode(text, at)
-            at = _behind(text, at, ":")
+            at = _skipped(text, at, ":")
         yield key, (at := _blank(text, at))
         at = _blank(text, _end(text, at))
         if text[at] == ",":
@@ -63,7 +63,7 @@ def _end(text: str, at: int) -> int:
     return _DECODER.raw_decode(text, at)[1]
 
 
-def _behind(text: str, at: int, sign: str) -> int:
+def _skipped(text: str, at: int, sign: str) -> int:
     at = _blank(text, at)
     if text[at] != sign:
         raise ValueError(f"expected {sign!r} at {at}")

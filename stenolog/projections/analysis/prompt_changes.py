@@ -99,15 +99,15 @@ def _of_tools(same: int, before: Sequence[Block], after: Sequence[Block]) -> Pro
         found = _changed(same, old, new, is_followed=True, is_last=False)
         return found._replace(how="changed", words=f"{one}: {found.words}")
     if other in came:
-        words = f"{_named(came)} came" + (f", {_named(gone)} went" if gone else "")
+        words = f"{_joined_names(came)} came" + (f", {_joined_names(gone)} went" if gone else "")
         return _change(same, "added", new.pointer, old, new, words)
     if one in gone:
-        words = f"{_named(gone)} went" + (f", {_named(came)} came" if came else "")
+        words = f"{_joined_names(gone)} went" + (f", {_joined_names(came)} came" if came else "")
         return _change(same, "removed", new.pointer, old, new, words)
     return _change(same, "moved", new.pointer, old, new, f"{other} stands before {one}")
 
 
-def _named(names: Iterable[str]) -> str:
+def _joined_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 

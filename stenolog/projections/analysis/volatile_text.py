@@ -1,6 +1,6 @@
 """Text of prompts without what changes from one session to the next: dates, ids, paths, git's status.
 
->>> masked("Today's date is 2026-01-05, in /home/ann/bakery.")
+>>> masked("Today's date is 2026-01-05, in /home/user/bakery.")
 "Today's date is [date], in [path]."
 """
 

@@ -62,11 +62,11 @@ def _by_sdk(moment: Moment) -> str:
 BODY = {literal(named)}
 {others}
 client = {client}
-{_asked(f"client.{resource}.create({given})", is_stream=is_stream)}
+{_call_and_print(f"client.{resource}.create({given})", is_stream=is_stream)}
 """
 
 
-def _asked(call: str, *, is_stream: bool) -> str:
+def _call_and_print(call: str, *, is_stream: bool) -> str:
     if is_stream:
         return f"for event in {call}:\n    print(event.model_dump_json())"
     return f"answer = {call}\nprint(answer.model_dump_json(indent=2))"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from stenolog.domain.errors import CallerError
 from stenolog.projections.requests.transport import Transport
@@ -74,9 +73,9 @@ def path_behind(endpoint: Endpoint, path: str) -> str:
 
     That of a recorded program begins with what the base, or the prefix, has already.
     """
-    base = urlsplit(endpoint.base).path
-    if path.startswith("/") and path.startswith(f"{base}/") and base:
-        return path.removeprefix(base)
+    _, _, base = endpoint.base.partition("://")[2].partition("/")
+    if base and path.startswith(f"/{base}/"):
+        return path.removeprefix(f"/{base}")
     return path if endpoint.prefix and path.startswith("/") else endpoint.prefix + path
 
 

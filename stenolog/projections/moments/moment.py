@@ -128,7 +128,7 @@ def moment_of(
         if again.sha256 == request.sha256:
             sent = request
             if receipt is not None and patches is not None and is_of(receipt, request):
-                receipt = patches.whole(receipt)
+                receipt = patches.independent(receipt)
                 sent = as_sent(request, receipt, patches, used)
             is_as_sent = receipt is not None and receipt.sha256 == sent.sha256
             if receipt is not None and is_as_sent:

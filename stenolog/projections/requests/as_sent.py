@@ -98,7 +98,7 @@ class Patches:
                 self._keep(position, patch)
         return patch
 
-    def whole(self, receipt: Receipt) -> Receipt:
+    def independent(self, receipt: Receipt) -> Receipt:
         """Return a receipt whose patch rests on no other one. Raises `StoredDataError`."""
         if PATCH not in receipt.plan or RAW in _patch_of(receipt):
             return receipt

@@ -38,7 +38,7 @@ def sent_explanation(
         for pointer in references(recipe):
             for index in built.parts_at(pointer):
                 places.setdefault(index, n)
-    _place_by_words(places, built, sent)
+    _place_by_signs(places, built, sent)
     front = [part for part in explained.parts if part.message < 0]
     kept = [explained.parts[index]._replace(message=n) for index, n in places.items()]
     filled = set(places.values())
@@ -57,13 +57,13 @@ def sent_explanation(
     return Explanation((*front, *parts), (*explained.omissions, *left_out), explained.read)
 
 
-class _Words(NamedTuple):
-    """What a message is recognised by: its texts, and the ids of calls."""
+class _Signs(NamedTuple):
+    """Signs by which a message is recognised: its texts, and the ids of calls."""
 
     texts: frozenset[str]
     ids: frozenset[str]
 
-    def are_in(self, other: _Words) -> bool:
+    def are_in(self, other: _Signs) -> bool:
         """Return whether all of it is in another one."""
         if self.ids and self.ids <= other.ids:
             return True
@@ -98,23 +98,23 @@ class _Built:
         inner = next((found[key] for key in ITEMS if key in found), ()) if isinstance(found, dict) else ()
         return inner if isinstance(inner, list) else ()
 
-    def words(self) -> Iterator[tuple[int, _Words]]:
+    def signs(self) -> Iterator[tuple[int, _Signs]]:
         """Yield each part with its words, in the order of the body."""
         for message, parts in sorted(self.of_message.items()):
             items = self._items(message)
             for nth, index in enumerate(parts):
                 whole = items[nth] if len(items) == len(parts) else self.messages[message : message + 1]
-                yield index, _words(whole)
+                yield index, _signs(whole)
 
 
-def _place_by_words(places: dict[int, int], built: _Built, sent: Sequence[Any]) -> None:
+def _place_by_signs(places: dict[int, int], built: _Built, sent: Sequence[Any]) -> None:
     """Place parts that no recipe refers to: a short text stands in the recipe itself."""
     filled = set(places.values())
-    left = [(index, words) for index, words in built.words() if index not in places]
+    left = [(index, words) for index, words in built.signs() if index not in places]
     for n, message in enumerate(sent):
         if n in filled or not left:
             continue
-        words = _words(message)
+        words = _signs(message)
         behind = max((index for index, at in places.items() if at < n), default=-1)
         near = [each for each in left if each[0] > behind][:AHEAD]
         for index, own in near:
@@ -123,8 +123,8 @@ def _place_by_words(places: dict[int, int], built: _Built, sent: Sequence[Any]) 
         left = [each for each in left if each[0] not in places]
 
 
-def _words(value: Any) -> _Words:
-    return _Words(frozenset(texts(value)), frozenset(_ids(value)))
+def _signs(value: Any) -> _Signs:
+    return _Signs(frozenset(texts(value)), frozenset(_ids(value)))
 
 
 def _ids(value: Any) -> Iterator[str]:
