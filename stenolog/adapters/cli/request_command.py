@@ -72,10 +72,7 @@ def request_command(
     built: bool,
     raw: bool,
 ) -> CommandResult | None:
-    """Show what an agent's model is sent next.
-
-    With any of --policy to --edit, as it might be, beside the real one.
-    """
+    """Show what an agent's model is sent next. With --policy to --edit, as it might be, beside that."""
     differs, reasons = bool(before or other), why or message is not None
     if sum((reasons, dropped, differs, raw)) > 1:
         raise click.UsageError("--why, --dropped, --diff and --raw are different views: choose one")
