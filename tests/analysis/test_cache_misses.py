@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from stenolog import AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
+import stenolog
+from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
+from stenolog.events import PositionRange, Usage
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
 from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider
-from tests.recorder.programs import Tap, answered
+from tests.recorder.programs import Tap, answered, said
 
 ALL = breaks()
 
@@ -60,3 +62,85 @@ def test_the_cause_the_place_and_the_entry_are_found(one: Break) -> None:
     assert call.read == read
     if one.expected.kind != "model":
         assert call.agreement == "agrees", (call.expected, read)
+
+
+def test_a_header_that_the_provider_takes_off_is_no_cause() -> None:
+    tap = Tap()
+    for release, read in (("abc", 0), ("f00", 9_000)):
+        body = bodies(ALL[0])[0]
+        body["system"][0]["text"] = f"x-anthropic-billing-header: cc_version=2.1.0.{release};"
+        answer = answered("anthropic", REPLY, id=release, tokens=9_100, read=read)
+        entry = tap.ask("anthropic", body, answer)
+    call = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)[-1]
+
+    assert call.cause.pointer == ""
+    assert call.missed < 1_024
+
+
+def test_a_request_that_goes_on_from_a_response_has_what_the_provider_has() -> None:
+    tap = Tap()
+    first = bodies(next(one for one in ALL if one.api == "openai-responses"))[0]
+    tap.ask("openai-responses", first, answered("openai-responses", REPLY, id="resp_1", tokens=3_000))
+    second = {**first, "input": [said("openai-responses", "And then?")], "previous_response_id": "resp_1"}
+    answer = answered("openai-responses", "Then.", id="resp_2", tokens=3_200, read=2_944)
+    entry = tap.ask("openai-responses", second, answer)
+    call = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)[-1]
+
+    assert (call.cause.kind, call.agreement) == ("", "agrees")
+    assert call.missed < 1_024
+
+
+def test_a_call_to_a_model_of_before_is_compared_with_the_last_call_to_it() -> None:
+    tap = Tap()
+    first, second = bodies(ALL[-1])
+    for model, body in (
+        ("claude-sonnet-4-5", first),
+        ("claude-opus-4-1", first),
+        ("claude-sonnet-4-5", second),
+    ):
+        answer = answered("anthropic", REPLY, id=f"r{tap.number}", tokens=5_000)
+        entry = tap.ask("anthropic", {**body, "model": model}, answer)
+    calls = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)
+
+    assert [call.cause.kind for call in calls[:2]] == ["cold start", "model"]
+    assert calls[2].before == calls[0].position
+    assert calls[2].expected > 3_000
+
+
+def test_a_log_of_the_engine_is_compared_without_patches() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["t"]
+        persona = "You bake. " * 600
+        talk.append(ModeSwitch(joins=("a",), cards={"a": AgentCard(model="gpt-5", persona=persona)}))
+        for words in ("hi", "and now?"):
+            talk.append(UserMessage(text=words, to=("a",)))
+            request = talk.request("a", api="openai-chat")
+            usage = Usage(input=1_500 + 10 * talk.position, output=1)
+            answer = AssistantMessage(agent="a", text="yes", receipt=request.receipt, usage=usage)
+            talk.append(answer)
+            card = AgentCard(model="gpt-5", persona=f"{persona}Today: {words}")
+            talk.append(ModeSwitch(cards={"a": card}), expected=talk.position)
+        call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
+
+    assert (call.cause.kind, call.cause.pointer) == ("system", "/messages/0/content")
+    assert call.cause.entry == 4
+    assert call.is_miss
+
+
+def test_a_summary_by_the_engine_is_the_cause_of_what_it_took_away() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["t"]
+        talk.append(
+            ModeSwitch(joins=("a",), cards={"a": AgentCard(model="gpt-5", persona="You bake. " * 600)})
+        )
+        for words in ("one", "two", "three"):
+            talk.append(UserMessage(text=words * 200, to=("a",)))
+            receipt = talk.request("a", api="openai-chat").receipt
+            talk.append(AssistantMessage(agent="a", text="yes " * 200, receipt=receipt))
+            if words == "two":
+                covers = (PositionRange(first=2, last=3),)
+                talk.append(AssistantMessage(agent="a", text="They baked.", purpose="summary", covers=covers))
+        summary = next(entry.position for entry in talk.entries() if getattr(entry.event, "covers", ()))
+        call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
+
+    assert (call.cause.kind, call.cause.entry) == ("compaction", summary)

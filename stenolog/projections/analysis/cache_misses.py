@@ -10,6 +10,7 @@ from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.card import AgentCard
@@ -27,13 +28,15 @@ from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.usage import Prices, price_of
 
 from .cache_causes import NO_CAUSE, Cause, change_cause, model_cause
-from .prompt_blocks import blocks
+from .prompt_blocks import Block, blocks
 from .prompt_changes import PromptChange, common_blocks, first_change
 from .provider_caches import Prompt, PromptCache, idle_of, minimum_of
 
 Agreement: TypeAlias = Literal["agrees", "read less", "read more", "not stated"]
 TOLERANCE = 512
 """Tokens, and a part of ten of all, by which an estimate may be off what the provider counts."""
+HEADER = "x-anthropic-billing-header:"
+"""The beginning of a system text of Claude Code that is no part of the prompt at Anthropic itself."""
 LEAST = 1_024
 """Tokens read anew from which on it is a miss: providers keep no shorter beginning."""
 
@@ -94,7 +97,6 @@ class PromptCall(NamedTuple):
     receipt: Receipt
     request: Request
     prompt: Prompt
-    scale: float
     usage: Usage | None
 
 
@@ -136,7 +138,7 @@ def cache_call(
         if not isinstance(receipt, Receipt):
             return None
         calls.append(_call(entry, receipt, request, counters))
-    first, second = calls
+    first, second = calls[0], _continued(calls[1], calls[0])
     cards = [(first.receipt.view, card)] if card is not None else []
     if first.prompt.model != second.prompt.model:
         return _one(lane, None, first, second, 0, [*cards, *_cards(between, lane)], ())
@@ -204,17 +206,29 @@ def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[st
     assert isinstance(event, AssistantMessage | LlmError)
     api = receipt.api.partition("@")[0]
     found = blocks(api, request.body, request.messages_key)
-    counts = [block.tokens() for block in found]
     usage = event.usage if event.usage is not None and event.usage.input else None
-    scale = usage.input / max(sum(counts), 1) if usage is not None else 1.0
-    ends, total = [0], 0
-    for number in counts:
-        total += number
-        ends.append(round(total * scale))
     begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
     model = str(request.body.get("model") or event.model)
+    ends = _ends(found, usage)
     prompt = Prompt(model, begun, found, ends, api == "anthropic", idle_of(request.body))
-    return PromptCall(entry, receipt, request, prompt, scale, usage)
+    return PromptCall(entry, receipt, request, prompt, usage)
+
+
+def _ends(found: Iterable[Block], usage: Usage | None) -> list[int]:
+    """Return the tokens up to each block, in those of the provider, where it states them."""
+    counts = [block.tokens() for block in found]
+    scale = usage.input / max(sum(counts), 1) if usage is not None else 1.0
+    return [0, *(round(total * scale) for total in accumulate(counts))]
+
+
+def _continued(call: PromptCall, before: PromptCall | None) -> PromptCall:
+    """Return a call with the messages that the provider has of the one that it goes on from."""
+    if before is None or not call.request.body.get("previous_response_id"):
+        return call
+    front = [block for block in call.prompt.blocks if block.section != "messages"]
+    known = [block for block in before.prompt.blocks if block.section == "messages"]
+    found = [*front, *known, *call.prompt.blocks[len(front) :]]
+    return call._replace(prompt=call.prompt._replace(blocks=found, ends=_ends(found, call.usage)))
 
 
 def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -> Iterator[CacheCall]:
@@ -223,8 +237,9 @@ def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -
     caches: dict[str, PromptCache] = defaultdict(PromptCache)
     cards = _cards(log, lane)
     previous: PromptCall | None = None
-    for call in calls:
-        before = last.get(call.prompt.model)
+    for sent in calls:
+        before = last.get(sent.prompt.model)
+        call = _continued(sent, before)
         expected = caches[call.prompt.model].take(call.prompt)
         between = log[before.receipt.view : call.receipt.view] if before else ()
         yield _one(lane, before, previous, call, expected, cards, between)
@@ -242,7 +257,7 @@ def _one(
 ) -> CacheCall:
     prompt, usage = call.prompt, call.usage
     read = None if usage is None else usage.cache_read
-    change = None if before is None else first_change(before.prompt.blocks, prompt.blocks)
+    change = None if before is None else _change(before, call)
     same = 0 if before is None else prompt.ends[common_blocks(before.prompt.blocks, prompt.blocks)]
     could = 0 if before is None else _could(before, call, change)
     seconds = 0 if before is None else int((prompt.time - before.prompt.time).total_seconds())
@@ -271,6 +286,24 @@ def _one(
     if change is not None and not _is_over(found, before.prompt):
         return found._replace(cause=change_cause(change, lane, before.request, call.request, between, cards))
     return found._replace(cause=_cause_without_change(found, before.prompt, prompt))
+
+
+def _change(before: PromptCall, call: PromptCall) -> PromptChange | None:
+    """Return the first change that the provider's reading does not rule out."""
+    old, new = before.prompt.blocks, call.prompt.blocks
+    change = first_change(old, new)
+    read = 0 if call.usage is None else call.usage.cache_read
+    room = max(TOLERANCE, call.prompt.tokens // 10)
+    if change is None or not _is_header(change.new) or read <= call.prompt.ends[change.same] + room:
+        return change
+    # A provider that takes the header off reads what is behind it.
+    rest = [[block for block in one if not _is_header(block)] for one in (old, new)]
+    return first_change(*rest)
+
+
+def _is_header(block: Block | None) -> bool:
+    text = block.value.get("text") if block is not None and isinstance(block.value, Mapping) else None
+    return isinstance(text, str) and text.startswith(HEADER)
 
 
 def _is_over(found: CacheCall, before: Prompt) -> bool:
