@@ -13,7 +13,7 @@ from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider
 from tests.cli.conftest import Ran
-from tests.recorder.programs import Tap, answered
+from tests.recorder.programs import BODIES, WORDS, Tap, answered, tool, turns
 
 Cli = Callable[..., Ran]
 
@@ -77,6 +77,21 @@ def test_calls_that_missed_nothing_are_shown_when_asked_for(missed: Cli) -> None
     assert "cold start" not in missed("cost", "--cache").out
     assert "cold start" in missed("cost", "--cache", "--verbose").out
     assert len(missed("cost", "--cache", "--verbose", "--json").envelope["data"]["calls"]) == 2
+
+
+def test_who_follows_a_conversation_is_told_of_a_costly_miss(cli: Cli, tmp_path: Path) -> None:
+    tools = [tool("anthropic", f"Tool{n}", WORDS * 12) for n in range(20)]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        tap = Tap(log)
+        for words in ("one", "two", "three"):
+            body = BODIES["anthropic"](turns("anthropic", [words]))
+            body["tools"] = [tool("anthropic", words), *tools] if words == "three" else tools
+            read = {"one": 0, "two": 6_000, "three": 0}[words]
+            tap.ask("anthropic", body, answered("anthropic", words, id=words, tokens=6_200, read=read))
+    out = cli("tail", "claude-s1", "--timeout", "0").out
+
+    [line] = [line for line in out.splitlines() if "cache:" in line]
+    assert line.startswith("    cache: 0 of 6,200 tokens read; ")
 
 
 def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.providers.prices import listed
+from stenolog.adapters.queries.backwards import backwards
+from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import MICRO_PER_USD
-from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
+from stenolog.projections.analysis.cache_misses import CacheCall, cache_call, cache_calls
+from stenolog.projections.requests import LaneId
 from stenolog.projections.usage import Prices
 
 from .lanes import means
+from .requests import AskedRequest
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
+
+
+COSTLY = 4_096
+"""Tokens read anew from which on somebody who follows a conversation is told."""
+NEAR = 400
+"""The answer before is looked for among so many entries."""
 
 
 def calls_of(conversation: Conversation, at: int | None = None, lane: str | None = None) -> list[CacheCall]:
@@ -81,6 +94,33 @@ def usd(micro: int) -> str:
     return f"{micro / MICRO_PER_USD:,.2f}" if micro >= MICRO_PER_USD else f"{micro / MICRO_PER_USD:.4f}"
 
 
-def newest_for(calls: Iterable[CacheCall], lane: str, view: int) -> CacheCall | None:
-    """Return the lane's call at a position."""
-    return next((call for call in calls if call.lane == lane and call.view == view), None)
+def miss_line(conversation: Conversation, entry: Entry) -> str:
+    """Say in a line what an answer's request missed of the cache; empty where that was not costly."""
+    event = entry.event
+    if not isinstance(event, AssistantMessage) or event.receipt is None or event.usage is None:
+        return ""
+    # Most answers are done with here, without a look at their requests.
+    if event.usage.input - event.usage.cache_read < COSTLY:
+        return ""
+    whose, view = LaneId(event.agent, event.task), event.receipt.view
+    earlier = _answer_before(conversation, whose, entry.position)
+    if earlier is None:
+        return ""
+    before: Any = getattr(earlier.event, "receipt", None)
+    api = event.receipt.api.partition("@")[0]
+    pair = [
+        (one, AskedRequest(conversation, whose.address, at, api, None, ()).request())
+        for one, at in ((earlier, before.view), (entry, view))
+    ]
+    card = conversation.settings(at=before.view).cards.get(whose.agent)
+    between = conversation.entries(before.view, view)
+    found = cache_call(whose, pair[0], pair[1], between, card, counters=COUNTERS)
+    return cache_line(found) if found is not None and found.missed >= COSTLY else ""
+
+
+def _answer_before(conversation: Conversation, whose: LaneId, position: int) -> Entry | None:
+    for entry in islice(backwards(conversation, position - 1), NEAR):
+        event = entry.event
+        if isinstance(event, AssistantMessage) and event.purpose != "routing" and whose.owns(event):
+            return entry if event.receipt is not None else None
+    return None
