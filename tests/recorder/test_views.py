@@ -16,11 +16,14 @@ import stenolog
 from stenolog import AssistantMessage, Entry
 from stenolog.adapters.answers.checks import log_check
 from stenolog.adapters.answers.requests import AskedRequest
+from stenolog.adapters.engine.replay import Replay
+from stenolog.adapters.llms.base import ModelRequest
 from stenolog.adapters.one_file.sent import sent_requests
 from stenolog.adapters.queries.exporters import export
 from stenolog.adapters.queries.sent_forms import sent_form
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.adapters.verify.trace import trace_value
+from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.blame import blame
@@ -165,6 +168,22 @@ def test_a_rerun_of_a_recorded_log_finds_the_requests_that_were_sent(tap: Tap, a
     found = rerun(list(tap.log[answer.conversation].entries()))
 
     assert (found.requests, found.divergence) == (3, None)
+
+
+def test_a_replay_answers_what_stenolog_would_ask(tap: Tap, api: str) -> None:
+    answers = conversation(tap, api, QUESTIONS)
+    name, agent = whose(answers[0])
+    talk = tap.log[name]
+    replay = Replay(talk)
+    found = []
+    for answer in answers:
+        body = talk.request(agent, receipt_of(answer).view, api).body
+        found.append(replay.answer(ModelRequest(body, "key", agent, name)).position)
+    odd = {**body, "model": "another"}
+
+    assert found == [answer.position for answer in answers]
+    with pytest.raises(ReplayMismatchError):
+        Replay(talk).answer(ModelRequest(odd, "key", agent, name))
 
 
 def test_a_text_is_traced_to_the_requests_it_was_sent_in(tap: Tap, api: str) -> None:
